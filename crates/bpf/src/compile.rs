@@ -67,13 +67,25 @@ pub fn compile(directory: &str) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     Ok(objects)
 }
 
-/// Returns the option for Debian's directory of `asm/`, which `linux/bpf.h` needs and which a
-/// compiler for BPF does not search.
-fn system_headers() -> Result<String, env::VarError> {
-    Ok(format!(
-        "/usr/include/{}-linux-gnu",
-        env::var("CARGO_CFG_TARGET_ARCH")?
-    ))
+/// Returns Debian's directory of `asm/`, which `linux/bpf.h` needs and which a compiler for BPF
+/// does not search: the target's headers on a machine of that architecture, or those of its cross
+/// compiler (`linux-libc-dev-arm64-cross`).
+fn system_headers() -> Result<String, String> {
+    let architecture = env::var("CARGO_CFG_TARGET_ARCH").map_err(|err| err.to_string())?;
+    let directories = [
+        format!("/usr/include/{architecture}-linux-gnu"),
+        format!("/usr/{architecture}-linux-gnu/include"),
+    ];
+    let found = directories
+        .iter()
+        .find(|directory| Path::new(directory).join("asm/types.h").exists());
+    found.cloned().ok_or_else(|| {
+        format!(
+            "no kernel headers for {architecture}: neither {} has asm/types.h; install \
+             linux-libc-dev, or the cross compiler of the target",
+            directories.join(" nor ")
+        )
+    })
 }
 
 /// Returns `$CLANG`, or the versioned clang, or a plain one.

@@ -132,7 +132,7 @@ fn gap(gap: &Gap) -> String {
         }
         Gap::Steal => "Steal time was not traced, so part of these times can be steal time.".into(),
         Gap::Firmware => {
-            "System management interrupts were not counted, so part of these times can be theirs."
+            "Activity of the firmware (on x86: system management interrupts) was not counted, so it can have part of these times."
                 .into()
         }
         Gap::NotKept { wakeups } => format!(

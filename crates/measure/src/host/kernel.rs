@@ -136,6 +136,17 @@ fn built_in_preemption(build: &str) -> Option<String> {
         .then(|| "full".into())
 }
 
+/// Returns whether performance counters raise an interrupt that also interrupts code with
+/// interrupts disabled. On arm64 this takes a boot option.
+pub(crate) fn counters_are_nmi(architecture: &str, command_line: &str) -> bool {
+    match architecture {
+        "x86_64" | "x86" => true,
+        "aarch64" => parameter(command_line, "irqchip.gicv3_pseudo_nmi")
+            .is_some_and(|value| matches!(value.as_str(), "1" | "y" | "Y" | "on")),
+        _ => false,
+    }
+}
+
 /// Returns the last value of `name=` on the kernel's command line, because the kernel uses the
 /// last one.
 fn parameter(command_line: &str, name: &str) -> Option<String> {

@@ -19,6 +19,7 @@ use laggard_model::{Host, Isolation};
 pub use audio::audio;
 pub use caveats::{caveats, quota};
 pub use files::Files;
+pub(crate) use kernel::counters_are_nmi;
 pub use rights::{Rights, free_memory};
 
 /// Identifies the machine with these files; `Files::default()` is this machine. Values that are

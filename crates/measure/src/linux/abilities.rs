@@ -153,8 +153,12 @@ fn evidence() -> Vec<Ability> {
         optional_ability(
             "PMU (cycles, NMI)",
             "stack samples in code with interrupts disabled",
-            sample_with(Sampler::Nmi),
-            Help::Counters,
+            sample_by_nmi(),
+            if perf::counters_are_nmi() {
+                Help::Counters
+            } else {
+                Help::CountersAsNmi
+            },
         ),
         optional_ability(
             "cpu-clock",
@@ -225,6 +229,16 @@ pub fn not_loaded(reason: String) -> io::Error {
     } else {
         io::Error::new(io::ErrorKind::PermissionDenied, reason)
     }
+}
+
+/// Checks whether CPU cycles can be counted, and interrupt code with interrupts disabled.
+fn sample_by_nmi() -> io::Result<()> {
+    if !perf::counters_are_nmi() {
+        return Err(io::Error::other(
+            "performance counters do not interrupt code that has interrupts disabled",
+        ));
+    }
+    sample_with(Sampler::Nmi)
 }
 
 /// Checks whether the event of a sampler can be counted on CPU 0, including the kernel.

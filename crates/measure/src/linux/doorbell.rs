@@ -12,7 +12,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::clock;
-use super::programs::DOORBELL_BYTES;
+use super::programs::doorbell_bytes;
 use super::thread::{Duty, LinePlan, RunState, publish};
 use crate::board::{BoardSlot, LineWriter};
 
@@ -20,25 +20,27 @@ use crate::board::{BoardSlot, LineWriter};
 #[derive(Debug)]
 pub(crate) struct Doorbell {
     ring: OwnedFd,
+    page_bytes: NonZeroUsize,
     consumer: NonNull<libc::c_void>,
     producer: NonNull<libc::c_void>,
 }
-
-const PAGE: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
 
 impl Doorbell {
     /// Maps the position pages of `ring` (Linux `kernel/bpf/ringbuf.c`: the consumer's page is
     /// writable, the producer's is not).
     pub(crate) fn new(ring: OwnedFd) -> io::Result<Self> {
+        let page = doorbell_bytes();
+        let page_bytes = NonZeroUsize::new(page as usize).ok_or(io::ErrorKind::InvalidInput)?;
         let map = |access, offset| {
             let flags = MapFlags::MAP_SHARED | MapFlags::MAP_POPULATE;
             // SAFETY: the mapping is new, at an address that the kernel chooses.
-            unsafe { mmap(None, PAGE, access, flags, ring.as_fd(), offset) }
+            unsafe { mmap(None, page_bytes, access, flags, ring.as_fd(), offset) }
         };
         let consumer = map(ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, 0)?;
-        let producer = map(ProtFlags::PROT_READ, i64::from(DOORBELL_BYTES))?;
+        let producer = map(ProtFlags::PROT_READ, i64::from(page))?;
         Ok(Self {
             ring,
+            page_bytes,
             consumer,
             producer,
         })
@@ -67,7 +69,7 @@ impl Drop for Doorbell {
     fn drop(&mut self) {
         for page in [self.consumer, self.producer] {
             // SAFETY: `new` mapped the page, and no borrow is left.
-            let _ = unsafe { munmap(page, PAGE.get()) };
+            let _ = unsafe { munmap(page, self.page_bytes.get()) };
         }
     }
 }

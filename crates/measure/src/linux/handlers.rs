@@ -14,6 +14,7 @@ use libbpf_rs::{MapCore as _, MapFlags};
 
 use super::flight::OutsideCounters;
 use super::flight::record::activity;
+use super::interrupts::HAVE_NUMBERS;
 use super::objects::leave_out_absent;
 use super::statistics::{cost_of, scaled};
 use super::{clock, objects, possible_cpus};
@@ -183,6 +184,7 @@ fn runs_of(program: &str, counts: &HandlerCounts) -> Option<u64> {
         Activity::Hrtimer(_) => begins("on_hrtimer"),
         Activity::Timer(_) => begins("on_timer"),
         Activity::Work(_) => begins("on_workqueue"),
+        Activity::Vector(_) if HAVE_NUMBERS => begins("on_irq_handler"),
         Activity::Vector(vector) => match vector {
             Vector::LocalTimer => begins("on_local_timer"),
             Vector::Reschedule => begins("on_reschedule"),

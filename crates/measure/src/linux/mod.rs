@@ -17,6 +17,7 @@ pub mod flight;
 mod handlers;
 mod identity;
 pub mod inherited;
+mod interrupts;
 mod lines;
 mod loan;
 pub mod lock;
@@ -75,6 +76,7 @@ use laggard_model::{Caveat, CpuList, Service};
 use nix::errno::Errno;
 
 use crate::host::{self, Files, Rights};
+use interrupts::CpuInterrupts;
 
 /// Returns the CPUs that are online.
 pub fn online_cpus() -> CpuList {
@@ -85,6 +87,16 @@ pub fn online_cpus() -> CpuList {
 /// laggard loads its programs.
 pub fn other_tracers() -> Option<Caveat> {
     tracers::Tracers::look().caveat()
+}
+
+/// Whether the interrupts by which CPUs call each other have numbers, as on arm64. If not, the
+/// tracepoints `irq_vectors` report them.
+pub const CALLS_HAVE_NUMBERS: bool = interrupts::HAVE_NUMBERS;
+
+/// Returns the number of the interrupt by which another CPU has a CPU call a function, or `None`
+/// if it has no number or is not known.
+pub fn call_interrupt() -> Option<u32> {
+    CpuInterrupts::of_machine().call()
 }
 
 /// Returns the text of a system error without its number.

@@ -7,6 +7,8 @@ use libbpf_rs::OpenObject;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Struct, Typedef};
 
+use super::interrupts::HAVE_NUMBERS;
+
 laggard_bpf::sources! {
     IDENTITY = "identity";
     CHAIN = "chain";
@@ -14,6 +16,7 @@ laggard_bpf::sources! {
     LEARNING = "learning";
     EXTERNAL = "external";
     IRQ = "irq";
+    IRQ_NUMBERED = "irq_numbered";
     RAISE = "raise";
     DEFERRED = "deferred";
     WORKER = "worker";
@@ -26,8 +29,18 @@ laggard_bpf::sources! {
     ATTACH_COUNTED = "attach_counted";
 }
 
+/// Prefixes of the tracepoints `irq_vectors`, which exist only on x86. On other architectures
+/// `irq_handler_entry` and `irq_handler_exit` report these interrupts.
+const VECTOR_PREFIXES: [&str; 5] = [
+    "local_timer_",
+    "reschedule_",
+    "call_function_",
+    "irq_work_",
+    "thermal_apic_",
+];
+
 /// Excludes programs whose tracepoint this kernel lacks, and returns the names of those
-/// tracepoints.
+/// tracepoints, except those that other tracepoints replace.
 pub fn leave_out_absent(open: &mut OpenObject) -> libbpf_rs::Result<Vec<String>> {
     const TRACEPOINT_PREFIX: &str = "btf_trace_";
     let kernel = Btf::from_vmlinux()?;
@@ -45,7 +58,13 @@ pub fn leave_out_absent(open: &mut OpenObject) -> libbpf_rs::Result<Vec<String>>
         };
         if !tracepoints.contains(&format!("{TRACEPOINT_PREFIX}{tracepoint}")) {
             program.set_autoload(false);
-            absent.push(tracepoint.to_owned());
+            let is_replaced = HAVE_NUMBERS
+                && VECTOR_PREFIXES
+                    .iter()
+                    .any(|prefix| tracepoint.starts_with(prefix));
+            if !is_replaced {
+                absent.push(tracepoint.to_owned());
+            }
         }
     }
     Ok(absent)
@@ -71,13 +90,14 @@ mod tests {
 
     use super::*;
 
-    const ALL: [ObjectFile; 16] = [
+    const ALL: [ObjectFile; 17] = [
         IDENTITY,
         CHAIN,
         ARMING,
         LEARNING,
         EXTERNAL,
         IRQ,
+        IRQ_NUMBERED,
         RAISE,
         DEFERRED,
         WORKER,

@@ -57,6 +57,8 @@ pub enum Help {
     BpfWork,
     Tracefs,
     Counters,
+    /// Performance counters that interrupt code with interrupts disabled.
+    CountersAsNmi,
     PerfEvents,
     /// Steal time per run queue.
     StealClock,
@@ -108,6 +110,7 @@ impl Help {
             | Self::SoftirqTracepoints
             | Self::BpfTimers
             | Self::BpfWork
+            | Self::CountersAsNmi
             | Self::PerfEvents
             | Self::Tracefs
             | Self::StealClock
@@ -167,10 +170,10 @@ impl Display for Help {
             }
             Self::OwnSlices => "the kernel needs slice lengths per thread (Linux 6.12)",
             Self::TimerTracepoint => {
-                "the kernel needs the tracepoint irq_vectors:local_timer_entry (x86)"
+                "the kernel needs the tracepoint irq_vectors:local_timer_entry (x86) or irq:irq_handler_entry (other architectures)"
             }
             Self::CallTracepoints => {
-                "the kernel needs BTF and the tracepoints irq_vectors:call_function_* (x86)"
+                "the kernel needs BTF and the tracepoints irq_vectors:call_function_* (x86), or an IPI `Function call interrupts` in /proc/interrupts (arm64)"
             }
             Self::SoftirqTracepoints => "the kernel needs the tracepoints irq:softirq_*",
             Self::BpfTimers => {
@@ -187,7 +190,12 @@ impl Display for Help {
             Self::StealClock => {
                 "the kernel needs steal time per run queue (CONFIG_PARAVIRT_TIME_ACCOUNTING); laggard uses /proc/stat instead, which counts in ticks"
             }
-            Self::Registers => "load the module msr (`modprobe msr`); Intel processors only",
+            Self::Registers => {
+                "only Intel processors count them, with the module msr (`modprobe msr`); on others such a stall shows as a gap without any activity"
+            }
+            Self::CountersAsNmi => {
+                "boot with `irqchip.gicv3_pseudo_nmi=1` (arm64 with a GICv3)"
+            }
             Self::TimerlatTracer => {
                 "the kernel needs CONFIG_TIMERLAT_TRACER=y and tracefs at /sys/kernel/tracing, and no other program may use the tracer; then add `--services kthread`"
             }

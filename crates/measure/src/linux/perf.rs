@@ -1,9 +1,11 @@
 //! Performance events of the kernel: samples of stacks, and tracepoints.
 
-use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::{fs, io};
 
 use laggard_model::{Cpu, Sampler};
+
+use crate::host;
 
 /// `PERF_FLAG_FD_CLOEXEC`.
 const CLOSE_ON_EXEC: libc::c_ulong = 8;
@@ -58,6 +60,22 @@ const fn event_of(sampler: Sampler) -> (u32, u64) {
         // The sampler of Windows is never used here.
         Sampler::CpuClock | Sampler::Profile => (1, 0),
     }
+}
+
+/// Returns the samplers of this architecture and boot, the best first. Counters that do not
+/// interrupt code with interrupts disabled are no better than a clock.
+pub(super) fn samplers() -> &'static [Sampler] {
+    if counters_are_nmi() {
+        &[Sampler::Nmi, Sampler::CpuClock]
+    } else {
+        &[Sampler::CpuClock]
+    }
+}
+
+/// Returns whether performance counters interrupt code that has interrupts disabled.
+pub(super) fn counters_are_nmi() -> bool {
+    let command_line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    host::counters_are_nmi(std::env::consts::ARCH, &command_line)
 }
 
 /// Opens an event of a sampler on `cpu` for all threads.

@@ -138,7 +138,9 @@ impl EventCounts {
     fn watched_by(self, program: &str) -> Option<u64> {
         match program {
             "on_sched_switch" | "on_sched_waking" => Some(self.switches),
-            "on_local_timer_entry" | "on_hrtimer_expire_entry" => Some(self.interrupts),
+            "on_local_timer_entry" | "on_irq_entry" | "on_hrtimer_expire_entry" => {
+                Some(self.interrupts)
+            }
             "on_softirq_raise" | "on_softirq_entry" | "on_softirq_exit" => Some(self.softirqs),
             _ => None,
         }

@@ -17,9 +17,10 @@ use super::tracefs;
 /// Mount points of tracefs in newer and older kernels.
 const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// Groups of events on the path of every wakeup, as tracefs names them.
-const GROUPS: [&str; 4] = ["irq", "irq_vectors", "sched", "timer"];
+const GROUPS: [&str; 5] = ["ipi", "irq", "irq_vectors", "sched", "timer"];
 /// Prefixes of the names of these events.
-const EVENT_PREFIXES: [&str; 7] = [
+const EVENT_PREFIXES: [&str; 8] = [
+    "ipi_",
     "sched_",
     "irq_",
     "softirq_",

@@ -1,17 +1,19 @@
 //! BPF programs that observe interrupts of a CPU by a call from another CPU
-//! (`bpf/interruption.bpf.c`) or by a device (`bpf/interruption_device.bpf.c`).
+//! (`bpf/interruption.bpf.c`) or by a device (`bpf/interruption_device.bpf.c`). On arm64 a call
+//! from another CPU has an interrupt number, and counts as that of a device.
 
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use laggard_bpf::object::{LoadedObject, ObjectRefused};
+use laggard_bpf::object::{LoadedObject, ObjectFile, ObjectRefused};
 use laggard_model::{Absence, Cpu, Nanos};
 
 use crate::objects;
 use laggard_measure::board::Memory as _;
 use laggard_measure::linux::mapping::Mapped;
 use laggard_measure::linux::obstacle::{Help, Obstacle};
+use laggard_measure::linux::{CALLS_HAVE_NUMBERS, call_interrupt};
 
 #[allow(unreachable_pub, reason = "generated")]
 mod shared {
@@ -58,10 +60,8 @@ impl InterruptWatch {
     ///
     /// Returns an error if this kernel refuses the programs or lacks the tracepoints.
     pub(super) fn start(cpu: Cpu, irq: Option<u32>) -> Result<Self, Absence> {
-        let object = match irq {
-            None => objects::INTERRUPTION,
-            Some(_) => objects::INTERRUPTION_DEVICE,
-        };
+        let is_of_device = irq.is_some();
+        let (object, irq) = object_for(irq).map_err(|refused| absent(&refused, is_of_device))?;
         let load = || -> Result<Self, ObjectRefused> {
             let mut loaded = object.load(&[], &[], |open| {
                 if let Some(irq) = irq {
@@ -81,7 +81,7 @@ impl InterruptWatch {
                 memory: Arc::new(memory),
             })
         };
-        load().map_err(|refused| absent(&refused, irq.is_some()))
+        load().map_err(|refused| absent(&refused, is_of_device))
     }
 }
 
@@ -118,6 +118,18 @@ impl InterruptMemory {
     }
 }
 
+/// Returns the object that observes the interrupt `irq`, or calls from another CPU, and the number
+/// of the interrupt to observe.
+fn object_for(irq: Option<u32>) -> Result<(ObjectFile, Option<u32>), ObjectRefused> {
+    if !CALLS_HAVE_NUMBERS && irq.is_none() {
+        return Ok((objects::INTERRUPTION, None));
+    }
+    let irq = irq.or_else(call_interrupt).ok_or_else(|| {
+        ObjectRefused::because("the number of the interrupt for function calls is unknown")
+    })?;
+    Ok((objects::INTERRUPTION_DEVICE, Some(irq)))
+}
+
 fn absent(refused: &ObjectRefused, is_of_device: bool) -> Absence {
     let help = match (nix::unistd::geteuid().is_root(), is_of_device) {
         (true, false) => Help::CallTracepoints,
@@ -129,5 +141,6 @@ fn absent(refused: &ObjectRefused, is_of_device: bool) -> Absence {
 
 /// Returns whether this kernel accepts the programs.
 pub(crate) fn try_watch() -> Result<(), ObjectRefused> {
-    objects::INTERRUPTION.load(&[], &[], |_| Ok(())).map(drop)
+    let (object, _) = object_for(None)?;
+    object.load(&[], &[], |_| Ok(())).map(drop)
 }

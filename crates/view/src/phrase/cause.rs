@@ -111,7 +111,7 @@ fn action_and_price(fix: &Fix) -> (String, &'static str) {
             "This takes power and leaves less for turbo frequencies",
         ),
         Fix::PollIdle => (
-            "Boot with `idle=poll`",
+            "Boot with `idle=poll` (arm64: `nohlt`)",
             "The CPU then never sleeps, and takes all the time of its host CPU",
         ),
         Fix::HaltPoll => (
@@ -127,7 +127,7 @@ fn action_and_price(fix: &Fix) -> (String, &'static str) {
             "Other virtual machines then cannot use those CPUs",
         ),
         Fix::Firmware => (
-            "Look for system management interrupts (SMI), and disable their sources in the firmware settings",
+            "Look for activity of the firmware (on x86: system management interrupts, SMI), and disable its sources in the firmware settings",
             "The firmware then no longer does that work",
         ),
         Fix::MoveCaller => (

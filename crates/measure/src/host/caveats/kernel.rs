@@ -132,8 +132,16 @@ fn clocksource(setup: &Setup<'_>) -> Option<Caveat> {
         Some(better) => format!(
             "`echo {better} > /sys/devices/system/clocksource/clocksource0/current_clocksource`; first see in `dmesg | grep -i clocksource` why the kernel did not choose it"
         ),
-        None => "see in `dmesg | grep -i tsc` why the kernel does not use the processor's counter"
-            .into(),
+        None => {
+            let counter = match setup.host.architecture.as_str() {
+                "x86_64" => "tsc",
+                "aarch64" => "arch_timer",
+                _ => "clocksource",
+            };
+            format!(
+                "see in `dmesg | grep -i {counter}` why the kernel does not use the processor's counter"
+            )
+        }
     };
     Some(Caveat::new(
         CaveatKind::Clocksource,

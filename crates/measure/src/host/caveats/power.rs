@@ -3,6 +3,7 @@
 use laggard_model::text::Unit;
 use laggard_model::{Caveat, CaveatKind, Nanos};
 
+use super::super::kernel::counters_are_nmi;
 use super::{Check, Setup};
 
 pub(super) const CHECKS: [Check; 5] = [idle, governor, turbo, virtual_machine, pmu];
@@ -76,11 +77,19 @@ fn virtual_machine(setup: &Setup<'_>) -> Option<Caveat> {
 }
 
 fn pmu(setup: &Setup<'_>) -> Option<Caveat> {
-    (!setup.host.settings.pmu).then(|| {
+    let host = setup.host;
+    if host.settings.pmu && !counters_are_nmi(&host.architecture, &host.command_line) {
+        return Some(Caveat::new(
+            CaveatKind::NoPmu,
+            "performance counters interrupt only code that has interrupts enabled: code that runs with interrupts disabled cannot be sampled",
+            "boot with `irqchip.gicv3_pseudo_nmi=1` (arm64 with a GICv3)",
+        ));
+    }
+    (!host.settings.pmu).then(|| {
         Caveat::new(
             CaveatKind::NoPmu,
             "no hardware performance counters: code that runs with interrupts disabled cannot be sampled",
-            match setup.host.hypervisor {
+            match host.hypervisor {
                 Some(_) => "pass them through in the hypervisor (QEMU: `-cpu host,pmu=on`)",
                 None => "check the firmware settings and `dmesg | grep -i pmu`",
             },

@@ -276,6 +276,7 @@ fn board_has_its_caveats() {
             Governor,
             Swap, // matter
             TickRate,
+            NoPmu, // its counters are not NMIs
             TimerMigration,
         ]
     );

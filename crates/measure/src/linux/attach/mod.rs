@@ -17,6 +17,7 @@ use libbpf_rs::{ErrorKind, Iter, MapCore as _, MapFlags, MapType};
 
 use self::record::shared::{ATTACH_ALL, ATTACH_CHOSEN, AttachCall, AttachState, AttachThread};
 use self::ring::AttachRings;
+use super::interrupts::CpuInterrupts;
 use super::objects;
 use super::obstacle::{Help, Obstacle};
 use super::possible_cpus;
@@ -116,6 +117,8 @@ impl AttachProbe {
         let mut loaded = object.load(&[], &sizes, |open| {
             objects::leave_out_absent(open)?;
             object.set_input(open, "ring_bits", &bits.to_ne_bytes())?;
+            let timers = CpuInterrupts::of_machine().timer_input();
+            object.set_input(open, "timer_irqs", &timers)?;
             let preempted = u32::from(super::softirqs_are_preempted());
             object.set_input(open, "softirqs_are_preempted", &preempted.to_ne_bytes())
         })?;

@@ -15,6 +15,7 @@ use shared::{
 };
 
 use super::calls::system_call;
+use crate::linux::interrupts::CpuInterrupts;
 
 #[allow(
     dead_code,
@@ -162,7 +163,10 @@ impl AttachRecord {
             ATTACH_THREAD => WokenBy::Thread(Tid(self.who), name(self.waker_name)),
             ATTACH_HRTIMER => WokenBy::Timer(function),
             ATTACH_TIMER => WokenBy::Wheel(function),
-            ATTACH_IRQ => WokenBy::Irq(self.who),
+            ATTACH_IRQ => match CpuInterrupts::of_machine().vector(self.who) {
+                Some(_) => WokenBy::Vector,
+                None => WokenBy::Irq(self.who),
+            },
             ATTACH_VECTOR => WokenBy::Vector,
             ATTACH_SOFTIRQ => WokenBy::Softirq(self.who),
             _ => WokenBy::Interrupt,

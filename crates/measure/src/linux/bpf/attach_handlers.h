@@ -7,6 +7,7 @@
 #define LAGGARD_ATTACH_HANDLERS_H
 
 #include "attach_thread.h"
+#include "timer_irq.h"
 
 struct attach_frame {
 	u64 since_ns;
@@ -110,14 +111,15 @@ static __always_inline int end(u32 route)
 SEC("tp_btf/irq_handler_entry")
 int BPF_PROG(on_irq_handler_entry, int irq)
 {
-	begin(ATTACH_IRQ, irq, true);
+	if (!is_timer_irq(irq))
+		begin(ATTACH_IRQ, irq, true);
 	return 0;
 }
 
 SEC("tp_btf/irq_handler_exit")
-int BPF_PROG(on_irq_handler_exit)
+int BPF_PROG(on_irq_handler_exit, int irq)
 {
-	return end(ATTACH_IRQ);
+	return is_timer_irq(irq) ? 0 : end(ATTACH_IRQ);
 }
 
 SEC("tp_btf/softirq_entry")
@@ -196,7 +198,7 @@ int BPF_PROG(on_hrtimer_expire_exit)
 		return end(ATTACH_VECTOR);        \
 	}
 
-/* Without the local timer's vector: its wakeups come from timer callbacks,
+/* Without the local timer's interrupt: its wakeups come from timer callbacks,
  * which are recorded above, and each program here delays the woken thread. */
 VECTOR(reschedule)
 VECTOR(call_function)

@@ -15,7 +15,7 @@ struct pt_regs___x86 {
 	unsigned long dx;
 } __kernel_type;
 
-struct pt_regs___arm64 {
+struct pt_regs___arm64_call {
 	u64 regs[31];
 	u64 orig_x0;
 	int syscallno;
@@ -78,8 +78,8 @@ static __always_inline void read_site(struct attach_record *record, struct task_
 		record->site_object = x86->di;
 		record->site_argument = x86->si;
 		record->site_value = x86->dx;
-	} else if (bpf_core_field_exists(((struct pt_regs___arm64 *)0)->syscallno)) {
-		struct pt_regs___arm64 *arm64 = regs;
+	} else if (bpf_core_field_exists(((struct pt_regs___arm64_call *)0)->syscallno)) {
+		struct pt_regs___arm64_call *arm64 = regs;
 
 		if (arm64->syscallno < 0)
 			return;

@@ -20,6 +20,15 @@ enum {
 };
 
 #ifdef COUNTED
+/* Architectures that count per thread, such as arm64. */
+struct thread_info___counted {
+	u64 preempt_count; /* upper half: whether to reschedule */
+} __kernel_type;
+
+struct task_struct___counted {
+	struct thread_info___counted thread_info;
+} __kernel_type;
+
 /* x86 with Linux 6.16 or later, and before 6.2. */
 extern const int __preempt_count __ksym __weak;
 
@@ -33,6 +42,11 @@ extern const struct pcpu_hot pcpu_hot __ksym __weak;
  * merges the two addresses into one number, which the verifier refuses. */
 static __always_inline s64 preempt_count(void)
 {
+	if (bpf_core_field_exists(((struct thread_info___counted *)0)->preempt_count)) {
+		struct task_struct___counted *self = (void *)bpf_get_current_task_btf();
+
+		return (u32)self->thread_info.preempt_count;
+	}
 	if (&__preempt_count)
 		return *(const u32 *)bpf_this_cpu_ptr(&__preempt_count);
 	if (&pcpu_hot) {

@@ -2,7 +2,8 @@
 /*
  * The flight recorder: activity of each CPU in order.
  *
- *   irq_handler_entry/exit        interrupts with a number
+ *   irq_handler_entry/exit        interrupts with a number; on arm64 also
+ *                                 those of the CPU itself
  *   *_entry/exit (irq_vectors)    interrupts of the CPU itself, x86
  *   softirq_entry/exit
  *   hrtimer_expire_entry/exit     timer callbacks, with their function

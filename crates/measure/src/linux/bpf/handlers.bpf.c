@@ -90,8 +90,12 @@ static __always_inline u32 bucket_of(u64 ns)
 /* Returns whether it is the longest so far. */
 static __always_inline bool add(struct handler_count *count, u64 ns, u64 since)
 {
-	u32 bucket = bucket_of(ns), row = bucket / HANDLER_QUARTERS;
+	u32 bucket = bucket_of(ns), row;
 
+	/* Keeps the check of `row`: the verifier of Linux 6.1 does not follow
+	 * the arithmetic that makes it superfluous. */
+	barrier_var(bucket);
+	row = bucket / HANDLER_QUARTERS;
 	count->count++;
 	count->total_ns += ns;
 	if (row < HANDLER_ROWS)

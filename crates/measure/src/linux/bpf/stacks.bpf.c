@@ -60,12 +60,23 @@ static __always_inline bool has_overdue(u64 now)
 	return false;
 }
 
+/* Whether the interrupted instruction is user code. */
+static __always_inline bool is_of_user(const struct bpf_perf_event_data *ctx)
+{
+#if defined(bpf_target_x86)
+	return (ctx->regs.cs & 3) != 0; /* privilege level (ring) */
+#elif defined(bpf_target_arm64)
+	return (ctx->regs.pstate & PSR_MODE_MASK) == PSR_MODE_EL0t;
+#else
+#error "unknown architecture: how do registers show user mode?"
+#endif
+}
+
 /* Stores the interrupted instruction as a chain of one frame. */
 static __always_inline void take_innermost(struct bpf_perf_event_data *ctx,
 					   struct stack_sample *sample)
 {
-	bool is_user = (ctx->regs.cs & 3) != 0; /* x86: privilege level
-						   (ring) of the instruction */
+	bool is_user = is_of_user(ctx);
 
 	sample->nr_kernel = !is_user;
 	sample->nr_user = is_user;

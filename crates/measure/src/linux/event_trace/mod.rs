@@ -18,8 +18,8 @@ use super::tracefs::{end, named, own_instance, read, remove_stale, root, write};
 /// time until the trace is stopped.
 const BUFFER_KIB: &str = "2048";
 /// Events that are traced, as directories below `events`. Only the first group must exist:
-/// `irq_vectors` is available only on x86.
-const EVENTS: [&str; 8] = [
+/// `irq_vectors` is available only on x86, and `ipi/ipi_entry` on other architectures.
+const EVENTS: [&str; 10] = [
     "sched/sched_switch",
     "sched/sched_waking",
     "sched/sched_wakeup",
@@ -27,6 +27,8 @@ const EVENTS: [&str; 8] = [
     "sched/sched_migrate_task",
     "irq",
     "irq_vectors",
+    "ipi/ipi_entry",
+    "ipi/ipi_exit",
     "timer",
 ];
 

@@ -257,10 +257,23 @@ fn start_stacks(
     match StackSampler::new(cpus, rate, board) {
         Ok(stacks) => {
             if stacks.sampler == Sampler::CpuClock {
+                let (reason, advice) = if super::perf::counters_are_nmi() {
+                    (
+                        "no performance counters",
+                        "on a virtual machine, pass the counters through",
+                    )
+                } else {
+                    (
+                        "performance counters do not interrupt such code",
+                        "boot with `irqchip.gicv3_pseudo_nmi=1` (arm64 with a GICv3)",
+                    )
+                };
                 caveats.push(Caveat::new(
                     CaveatKind::NoPmu,
-                    "no performance counters: code that disables interrupts is sampled only when it enables them again",
-                    "on a virtual machine, pass the counters through",
+                    format!(
+                        "code that disables interrupts is sampled only when it enables them again: {reason}"
+                    ),
+                    advice,
                 ));
             }
             Some(stacks)

@@ -5,6 +5,7 @@ use laggard_model::{
     Activity, Address, FlightEvent, Happening, Nanos, StackSample, Throttle, Tid, Vector,
 };
 
+use super::super::interrupts::CpuInterrupts;
 use shared::{
     BEFORE_MASK, BEFORE_SLEEPS, FLIGHT_HRTIMER, FLIGHT_IDLE, FLIGHT_IRQ, FLIGHT_LEFT, FLIGHT_QUOTA,
     FLIGHT_RENAMED, FLIGHT_SOFTIRQ, FLIGHT_SWITCH, FLIGHT_TIMER, FLIGHT_VECTOR, FLIGHT_WORK,
@@ -127,9 +128,12 @@ pub(super) fn events(records: &[FlightRecord]) -> Vec<FlightEvent> {
 
 /// Returns the activity that starts with a record of this kind, or `None` if this program does
 /// not know the kind.
-pub(in crate::linux) const fn activity(kind: u32, id: u32, function: Address) -> Option<Activity> {
+pub(in crate::linux) fn activity(kind: u32, id: u32, function: Address) -> Option<Activity> {
     Some(match kind {
-        FLIGHT_IRQ => Activity::Irq(id),
+        FLIGHT_IRQ => match CpuInterrupts::of_machine().vector(id) {
+            Some(vector) => Activity::Vector(vector),
+            None => Activity::Irq(id),
+        },
         FLIGHT_VECTOR => match vector(id) {
             Some(vector) => Activity::Vector(vector),
             None => return None,

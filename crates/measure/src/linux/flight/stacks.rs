@@ -104,7 +104,7 @@ fn open_events(
     frequency_hz: u32,
 ) -> Result<(Sampler, Vec<OwnedFd>), ObjectRefused> {
     let mut reason = String::new();
-    for sampler in [Sampler::Nmi, Sampler::CpuClock] {
+    for &sampler in perf::samplers() {
         let events: std::io::Result<Vec<OwnedFd>> = cpus
             .as_slice()
             .iter()

@@ -7,15 +7,20 @@ use laggard_bpf::object::{LoadedObject, ObjectRefused};
 use laggard_model::{Nanos, Service};
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
+use nix::unistd::{SysconfVar, sysconf};
 
 use super::super::lines::CpuLines;
 use super::Programs;
 use super::values::{self, Deferral, PrepareArgs, StartArgs, Work};
 use crate::board::{LINES_PER_CPU, NO_LINE, Timeline};
 
-/// Size in bytes of a doorbell's ring, whose data are ignored, and of each of its two position
-/// pages.
-pub(crate) const DOORBELL_BYTES: u32 = 4096;
+/// Returns the size in bytes of a doorbell's ring, whose data are ignored, and of each of its two
+/// position pages: one page, which has 4 to 64 KiB on arm64.
+pub(crate) fn doorbell_bytes() -> u32 {
+    let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
+    page.and_then(|page| u32::try_from(page).ok())
+        .unwrap_or(4096)
+}
 
 /// Maximum number of followers of one softirq timer.
 pub(crate) const MAX_FOLLOWERS: usize = Deferral::FOLLOWERS_LEN;
@@ -37,7 +42,7 @@ impl Programs {
             Some("doorbell"),
             0,
             0,
-            DOORBELL_BYTES,
+            doorbell_bytes(),
             &options,
         )
         .map_err(refuse)?;

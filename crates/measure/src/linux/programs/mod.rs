@@ -19,11 +19,12 @@ use laggard_bpf::value::Value as _;
 use laggard_model::{Cpu, Service, Stage, Tid};
 use libbpf_rs::OpenObject;
 
+use super::interrupts::{CpuInterrupts, HAVE_NUMBERS};
 use super::lines::Deferral as DeferredBy;
 use super::statistics::Statistics;
 use super::{objects, soft};
 use crate::board::{Board, LINES_PER_CPU, NO_LINE, Stamps};
-pub(crate) use callback::{DOORBELL_BYTES, MAX_FOLLOWERS};
+pub(crate) use callback::{MAX_FOLLOWERS, doorbell_bytes};
 use callback::{prepare_work, set_deferral};
 pub(crate) use enlist::Enlist;
 use values::{Deferral, Interrupt, StartArgs};
@@ -87,7 +88,11 @@ impl Programs {
             stamps,
         };
         if programs.stamps.has(Stage::Irq) {
-            programs.irq = programs.load_optional(objects::IRQ, extent);
+            programs.irq = if HAVE_NUMBERS {
+                programs.load_numbered_irq(extent)
+            } else {
+                programs.load_optional(objects::IRQ, extent)
+            };
         }
         let wants_worker = services.contains(&Service::Worker);
         if wants_worker || services.contains(&Service::Softirq) {
@@ -108,6 +113,22 @@ impl Programs {
             }
         }
         Ok(programs)
+    }
+
+    /// Loads the program for stage `irq` on an architecture where the timer's interrupt has a
+    /// number.
+    fn load_numbered_irq(&mut self, extent: Extent) -> Option<LoadedObject> {
+        let timers = CpuInterrupts::of_machine().timer_input();
+        let loaded = self.load_shared(objects::IRQ_NUMBERED, extent, |open| {
+            objects::IRQ_NUMBERED.set_input(open, "timer_irqs", &timers)
+        });
+        match loaded {
+            Ok(loaded) => Some(loaded),
+            Err(refused) => {
+                self.refused.push((objects::IRQ.name, refused));
+                None
+            }
+        }
     }
 
     fn load_optional(&mut self, source: ObjectFile, extent: Extent) -> Option<LoadedObject> {

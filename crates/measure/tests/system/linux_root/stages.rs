@@ -7,6 +7,13 @@ use laggard_model::{Activation, Route, STAGES, Service, Stage};
 
 use super::{EVERY_SERVICE, measure, measure_request, request};
 
+/// Program that stamps stage `irq`.
+const IRQ_PROGRAM: &str = if cfg!(target_arch = "x86_64") {
+    "on_local_timer_entry"
+} else {
+    "on_irq_entry"
+};
+
 #[test]
 fn recording_has_only_the_requested_stages_and_their_programs() {
     for (requested, programs) in [
@@ -14,7 +21,7 @@ fn recording_has_only_the_requested_stages_and_their_programs() {
         (vec![Stage::Running], vec!["on_sched_switch"]),
         (
             vec![Stage::Irq],
-            vec!["on_hrtimer_expire_entry", "on_local_timer_entry"],
+            vec!["on_hrtimer_expire_entry", IRQ_PROGRAM],
         ),
     ] {
         let Some(measured) = measure_request(Request {
