@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand, ValueEnum};
 use laggard_model::Nanos;
 use laggard_testkit::host::{
-    HostOutcome, InstructionTime, Kernel, KernelName, Mode, Stall, TestHost,
+    Architecture, HostOutcome, InstructionTime, Kernel, KernelName, Mode, Stall, TestHost,
 };
 use laggard_workload::disturb::{Hit, write_hits};
 
@@ -25,9 +25,9 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Fetch kernels into the cache; all of them by default.
+    /// Fetch kernels into the cache; all amd64 kernels by default.
     Fetch {
-        /// Kernels such as 6.1 or 6.12-rt.
+        /// Kernels such as 6.1, 6.12-rt or arm64-6.12.
         kernels: Vec<String>,
     },
     /// Boot a kernel, run a command, print its output and exit with its status.
@@ -36,7 +36,7 @@ enum Verb {
 
 #[derive(Debug, clap::Args)]
 struct RunArguments {
-    /// Kernel such as 6.1 or 6.12-rt.
+    /// Kernel such as 6.1, 6.12-rt or arm64-6.12.
     #[arg(long)]
     kernel: String,
     /// Clock: virtual time on one CPU, or real time on two.
@@ -65,9 +65,9 @@ struct RunArguments {
     /// Additional text of the kernel's command line.
     #[arg(long, default_value = "")]
     append: String,
-    /// Memory in MiB.
-    #[arg(long, default_value_t = 512)]
-    memory: u64,
+    /// Memory in MiB; the default is 512, and 704 on arm64.
+    #[arg(long)]
+    memory: Option<u64>,
     /// Seed of the guest's random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -103,12 +103,10 @@ fn main() -> ExitCode {
 }
 
 fn fetch(kernels: &[String]) -> Result<()> {
-    let kernel_names = KernelName::ALL.map(|name| name.to_string());
-    for name in if kernels.is_empty() {
-        &kernel_names[..]
-    } else {
-        kernels
-    } {
+    let amd64: Vec<String> = KernelName::of(Architecture::Amd64)
+        .map(|name| name.to_string())
+        .collect();
+    for name in if kernels.is_empty() { &amd64 } else { kernels } {
         let kernel = Kernel::fetch(name).with_context(|| format!("fetch kernel {name}"))?;
         println!("{name}: {} in {}", kernel.release, kernel.image().display());
     }
@@ -129,11 +127,13 @@ fn boot(run: RunArguments) -> Result<ExitCode> {
             Time::Smp => Mode::Smp,
         })
         .instruction(instruction)
-        .memory_mib(run.memory)
         .seed(run.seed)
         .kernel_arguments(&run.append)
         .deadline(run.deadline.into())
         .command(&run.command.join(" "));
+    if let Some(memory) = run.memory {
+        host = host.memory_mib(memory);
+    }
     for program in run.program {
         host = host.program(program);
     }

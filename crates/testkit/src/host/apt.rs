@@ -8,6 +8,7 @@ use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use super::architecture::Architecture;
 use super::error::FetchError;
 
 /// Suites of the kernels and the guests' programs, the newest last.
@@ -18,15 +19,16 @@ const MIRROR: &str = "LAGGARD_DEBIAN_MIRROR";
 
 type SpawnFailed = Box<dyn FnOnce(std::io::Error) -> FetchError>;
 
-/// Separate instance of apt.
+/// Separate instance of apt for one architecture.
 #[derive(Debug)]
 pub(super) struct Apt {
     root: PathBuf,
+    architecture: Architecture,
 }
 
 impl Apt {
     /// Creates an instance with its state in `root` and updates its package lists.
-    pub(super) fn update(root: PathBuf) -> Result<Self, FetchError> {
+    pub(super) fn update(root: PathBuf, architecture: Architecture) -> Result<Self, FetchError> {
         let mirror = mirror()?;
         for directory in ["sources", "state/lists/partial", "cache/archives/partial"] {
             let path = root.join(directory);
@@ -35,7 +37,7 @@ impl Apt {
         let sources = root.join("sources/debian.sources");
         let text = format!("Types: deb\nURIs: {mirror}\nSuites: {SUITES}\nComponents: main\n");
         fs::write(&sources, text).map_err(FetchError::io(&sources))?;
-        let apt = Self { root };
+        let apt = Self { root, architecture };
         run(apt.command("apt-get").arg("update"))?;
         Ok(apt)
     }
@@ -86,6 +88,9 @@ impl Apt {
             format!("Dir::Etc::sourceparts={root}/sources"),
             format!("Dir::State={root}/state"),
             "Dir::State::status=/dev/null".into(),
+            format!("APT::Architecture={}", self.architecture),
+            // A list replaces that of this machine, which otherwise adds its architectures.
+            format!("APT::Architectures={}", self.architecture),
             format!("Dir::Cache={root}/cache"),
             "Acquire::Languages=none".into(),
             // Otherwise an unreachable archive gives only a warning.
@@ -152,6 +157,8 @@ pub(super) fn run(command: &mut Command) -> Result<Output, FetchError> {
         "xz" => not_installed("xz", "xz-utils"),
         "dpkg-deb" => not_installed("dpkg-deb", "dpkg"),
         "apt-cache" => not_installed("apt-cache", "apt"),
+        "gcc" => not_installed("gcc", "gcc"),
+        "aarch64-linux-gnu-gcc" => not_installed("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
         _ => not_installed("apt-get", "apt"),
     })?;
     if output.status.success() {

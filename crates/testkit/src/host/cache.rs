@@ -4,6 +4,7 @@ use std::env;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use super::architecture::Architecture;
 use super::error::FetchError;
 
 /// Directory of all fetched files. While it is open, no other process fetches.
@@ -33,9 +34,12 @@ impl Cache {
         Ok(Self { root, _lock: lock })
     }
 
-    /// Returns the directory of apt's state.
-    pub(super) fn apt(&self) -> PathBuf {
-        self.root.join("apt")
+    /// Returns the directory of apt's state for an architecture.
+    pub(super) fn apt(&self, architecture: Architecture) -> PathBuf {
+        match architecture {
+            Architecture::Amd64 => self.root.join("apt"),
+            Architecture::Arm64 => self.root.join("apt-arm64"),
+        }
     }
 
     /// Returns the directory with this name, filled by `fill` if it does not exist. It appears

@@ -11,7 +11,9 @@ use super::{Mode, death};
 #[non_exhaustive]
 pub enum FetchError {
     /// The name is not that of a test kernel.
-    #[error("`{0}` is not a test kernel; use 6.1, 6.12 or 7.2, or one of them followed by -rt")]
+    #[error(
+        "`{0}` is not a test kernel; use 6.1, 6.12 or 7.2, arm64-6.1 or arm64-6.12, or one of them followed by -rt"
+    )]
     UnknownKernel(String),
     /// A program is missing on this machine.
     #[error("`{program}` is not installed; install the Debian package {package}")]

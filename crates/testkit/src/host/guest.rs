@@ -16,8 +16,8 @@ use super::clock::GuestClock;
 use super::death;
 use super::error::{FetchError, GuestError};
 use super::qmp::Qmp;
-use super::results::{HEADER_BYTES, Header, LIMIT_BYTES, RESULTS_AT};
-use super::{PlannedStall, Stall};
+use super::results::{HEADER_BYTES, Header, LIMIT_BYTES};
+use super::{Architecture, PlannedStall, Stall};
 
 /// Message of init at the start of the command.
 const COMMAND_BEGINS: &str = "testhost: command begins";
@@ -66,20 +66,27 @@ pub(super) struct Guest {
     console: String,
     clock: GuestClock,
     scratch: PathBuf,
+    results_at: u64,
     booted_at: Instant,
     began_at: Option<Instant>,
 }
 
 impl Guest {
-    /// Starts QEMU with these arguments.
-    pub(super) fn boot(arguments: &[String], scratch: &Path) -> Result<Self, GuestError> {
+    /// Starts QEMU with these arguments. The guest leaves its results at the physical address
+    /// `results_at`.
+    pub(super) fn boot(
+        architecture: Architecture,
+        results_at: u64,
+        arguments: &[String],
+        scratch: &Path,
+    ) -> Result<Self, GuestError> {
         let booted_at = Instant::now();
         // QEMU ends when this thread ends in any way, and never runs under a real-time policy,
         // which would starve its main loop.
         let errors = scratch.join("qemu.err");
         let mut process = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "chrt", "--other", "0"])
-            .arg("qemu-system-x86_64")
+            .arg(architecture.emulator().0)
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -95,7 +102,7 @@ impl Guest {
             let sender = sender.clone();
             thread::spawn(move || watch_console(output, &sender));
         }
-        let stream = process.connect(scratch)?;
+        let stream = process.connect(architecture, scratch)?;
         let qmp = Qmp::start(stream, move |event| {
             // There is no receiver after the guest is dropped.
             let _ = sender.send(GuestEvent::Event(event));
@@ -108,6 +115,7 @@ impl Guest {
             console: String::new(),
             clock: GuestClock::default(),
             scratch: scratch.into(),
+            results_at,
             booted_at,
             began_at: None,
         })
@@ -203,7 +211,7 @@ impl Guest {
     fn collect(mut self, stalls: Vec<(Instant, Duration)>) -> Result<GuestResults, GuestError> {
         let total = self.booted_at.elapsed();
         let page = self.scratch.join("header");
-        self.qmp.save_memory(RESULTS_AT, HEADER_BYTES, &page)?;
+        self.qmp.save_memory(self.results_at, HEADER_BYTES, &page)?;
         let bytes = fs::read(&page).map_err(GuestError::io(&page))?;
         // The last lines of the console may arrive after the event.
         while let Ok(happening) = self.happenings.recv_timeout(Duration::from_millis(50)) {
@@ -237,7 +245,7 @@ impl Guest {
         }
         let archive = self.scratch.join("results.tar");
         self.qmp
-            .save_memory(RESULTS_AT + HEADER_BYTES, header.bytes, &archive)?;
+            .save_memory(self.results_at + HEADER_BYTES, header.bytes, &archive)?;
         Ok(GuestResults {
             header,
             archive,
@@ -259,7 +267,11 @@ impl Process {
     }
 
     /// Connects as soon as QEMU listens.
-    fn connect(&mut self, scratch: &Path) -> Result<UnixStream, GuestError> {
+    fn connect(
+        &mut self,
+        architecture: Architecture,
+        scratch: &Path,
+    ) -> Result<UnixStream, GuestError> {
         let give_up = Instant::now() + LISTENS_WITHIN;
         loop {
             if let Ok(stream) = UnixStream::connect(socket(scratch)) {
@@ -268,11 +280,8 @@ impl Process {
             let ended = self.0.try_wait().map_err(GuestError::io("qemu"))?.is_some();
             let errors = last_words(scratch)?;
             if ended && errors.contains("failed to execute") {
-                return Err(FetchError::NotInstalled {
-                    program: "qemu-system-x86_64",
-                    package: "qemu-system-x86",
-                }
-                .into());
+                let (program, package) = architecture.emulator();
+                return Err(FetchError::NotInstalled { program, package }.into());
             }
             if ended || Instant::now() > give_up {
                 return Err(GuestError::Qemu(errors));

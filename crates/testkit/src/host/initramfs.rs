@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::cpio::Archive;
 use super::error::{FetchError, GuestError};
 use super::kernel::Kernel;
-use super::results::{RESULTS_AT, RESULTS_BYTES};
+use super::results::RESULTS_BYTES;
 use super::tools::Tools;
 
 const INIT: &str = include_str!("init.sh");
@@ -28,6 +28,8 @@ pub(super) struct Contents<'a> {
     pub(super) files: &'a [(PathBuf, String)],
     /// Shell text to run.
     pub(super) command: &'a str,
+    /// Physical address of the memory for the results.
+    pub(super) results_at: u64,
     /// Whether the `edu` device is bound to `uio_pci_generic`.
     pub(super) edu: bool,
     /// Wait after boot until the kernel is quiet.
@@ -54,7 +56,8 @@ impl Contents<'_> {
             &[]
         };
         let settings = format!(
-            "RESULTS_AT={RESULTS_AT}\nRESULTS_BYTES={RESULTS_BYTES}\nMODULES='{}'\nEDU={}\nSETTLE={}\nCLOCKS={}\n",
+            "RESULTS_AT={}\nRESULTS_BYTES={RESULTS_BYTES}\nMODULES='{}'\nEDU={}\nSETTLE={}\nCLOCKS={}\n",
+            self.results_at,
             modules.join(" "),
             u8::from(self.edu),
             self.settle.as_secs(),

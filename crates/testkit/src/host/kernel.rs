@@ -8,32 +8,59 @@ use std::process::Command;
 use std::str::FromStr;
 
 use super::apt::{self, Apt};
+use super::architecture::Architecture;
 use super::cache::Cache;
 use super::error::FetchError;
 
 /// Modules that a guest can load, in load order.
 const MODULES: [&str; 2] = ["uio", "uio_pci_generic"];
 
-/// Series of a kernel, stock or `PREEMPT_RT`.
+/// Architecture and series of a kernel, stock or `PREEMPT_RT`.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct KernelName {
+    architecture: Architecture,
     series: &'static str,
     rt: bool,
 }
 
 impl KernelName {
     /// All kernels with test hosts.
-    pub const ALL: [Self; 6] = [
-        Self::new("6.1", false),
-        Self::new("6.1", true),
-        Self::new("6.12", false),
-        Self::new("6.12", true),
-        Self::new("7.2", false),
-        Self::new("7.2", true),
+    pub const ALL: [Self; 10] = [
+        Self::new(Architecture::Amd64, "6.1", false),
+        Self::new(Architecture::Amd64, "6.1", true),
+        Self::new(Architecture::Amd64, "6.12", false),
+        Self::new(Architecture::Amd64, "6.12", true),
+        Self::new(Architecture::Amd64, "7.2", false),
+        Self::new(Architecture::Amd64, "7.2", true),
+        Self::new(Architecture::Arm64, "6.1", false),
+        Self::new(Architecture::Arm64, "6.1", true),
+        Self::new(Architecture::Arm64, "6.12", false),
+        Self::new(Architecture::Arm64, "6.12", true),
     ];
 
-    const fn new(series: &'static str, rt: bool) -> Self {
-        Self { series, rt }
+    const fn new(architecture: Architecture, series: &'static str, rt: bool) -> Self {
+        Self {
+            architecture,
+            series,
+            rt,
+        }
+    }
+
+    /// Returns the names of all kernels of an architecture.
+    pub fn of(architecture: Architecture) -> impl Iterator<Item = Self> {
+        Self::ALL
+            .into_iter()
+            .filter(move |name| name.architecture == architecture)
+    }
+
+    /// Returns its architecture.
+    pub const fn architecture(self) -> Architecture {
+        self.architecture
+    }
+
+    /// Returns its version without the last number, such as `6.12`.
+    pub const fn series(self) -> &'static str {
+        self.series
     }
 
     /// Returns whether it is built with `PREEMPT_RT`.
@@ -44,13 +71,17 @@ impl KernelName {
     /// Returns the regular expression of its packages' names.
     fn expression(self) -> String {
         let series = self.series.replace('.', r"\.");
-        let flavour = if self.rt { "rt-amd64" } else { "amd64" };
-        format!(r"^linux-image-{series}\.[0-9][^-]*(-[0-9]+)?-{flavour}$")
+        let flavour = if self.rt { "rt-" } else { "" };
+        let architecture = self.architecture;
+        format!(r"^linux-image-{series}\.[0-9][^-]*(-[0-9]+)?-{flavour}{architecture}$")
     }
 }
 
 impl fmt::Display for KernelName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.architecture != Architecture::Amd64 {
+            write!(f, "{}-", self.architecture)?;
+        }
         write!(f, "{}{}", self.series, if self.rt { "-rt" } else { "" })
     }
 }
@@ -86,7 +117,7 @@ impl Kernel {
         let name: KernelName = name.parse()?;
         let cache = Cache::open()?;
         let directory = cache.entry(&format!("kernel-{name}"), |into| {
-            let apt = Apt::update(cache.apt())?;
+            let apt = Apt::update(cache.apt(name.architecture), name.architecture)?;
             let image = newest(apt.search(&name.expression())?)
                 .ok_or_else(|| FetchError::NoPackage(name.expression()))?;
             unpack(&apt, &image, &parts(&apt, &image)?, into)
@@ -121,7 +152,8 @@ impl Kernel {
         let names: Vec<&str> = places.iter().map(|place| name_of(place)).collect();
         let entry = format!("modules-{}-{}", self.release, names.join("-"));
         let directory = cache.entry(&entry, |into| {
-            let apt = Apt::update(cache.apt())?;
+            let architecture = self.name.architecture;
+            let apt = Apt::update(cache.apt(architecture), architecture)?;
             let image = format!("linux-image-{}", self.release);
             let tree = into.join("tree");
             fs::create_dir(&tree).map_err(FetchError::io(&tree))?;
@@ -233,6 +265,7 @@ fn newest(packages: Vec<String>) -> Option<String> {
 fn compare(a: &str, b: &str) -> Ordering {
     let numbers = |name: &str| -> Vec<u32> {
         name.trim_end_matches("amd64")
+            .trim_end_matches("arm64")
             .split(|c: char| !c.is_ascii_digit())
             .filter_map(|digits| digits.parse().ok())
             .collect()
@@ -251,7 +284,7 @@ mod tests {
         }
         assert_eq!(
             "5.10".parse::<KernelName>().unwrap_err().to_string(),
-            "`5.10` is not a test kernel; use 6.1, 6.12 or 7.2, or one of them followed by -rt"
+            "`5.10` is not a test kernel; use 6.1, 6.12 or 7.2, arm64-6.1 or arm64-6.12, or one of them followed by -rt"
         );
     }
 

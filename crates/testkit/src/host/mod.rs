@@ -16,6 +16,7 @@
 //! What was learnt about these kernels is in `docs/validation/test-hosts.md`.
 
 mod apt;
+mod architecture;
 mod cache;
 mod clock;
 mod cpio;
@@ -35,11 +36,11 @@ use laggard_model::{Cpu, Nanos};
 use laggard_workload::disturb::{FaultKind, Hit};
 use tempfile::TempDir;
 
+pub use architecture::Architecture;
 pub use error::{FetchError, GuestError};
 use guest::Guest;
 use initramfs::Contents;
 pub use kernel::{Kernel, KernelName};
-use results::{RESULTS_AT, RESULTS_BYTES};
 use tools::Tools;
 
 /// Maximum number of boots of a guest that dies because of the emulator.
@@ -154,13 +155,17 @@ pub struct TestHost {
 }
 
 impl TestHost {
-    /// Creates a host in virtual time with 512 MiB and without a command.
+    /// Creates a host in virtual time with 512 MiB (arm64: 704) and without a command.
     pub fn new(kernel: Kernel) -> Self {
+        let memory_mib = match kernel.name.architecture() {
+            Architecture::Amd64 => 512,
+            Architecture::Arm64 => 704,
+        };
         Self {
             kernel,
             mode: Mode::Icount,
             instruction: InstructionTime::default(),
-            memory_mib: 512,
+            memory_mib,
             seed: 1,
             edu: false,
             kernel_arguments: String::new(),
@@ -278,7 +283,9 @@ impl TestHost {
         {
             return Err(GuestError::ResultsExist(directory.clone()));
         }
-        let tools = Tools::fetch()?;
+        let architecture = self.kernel.name.architecture();
+        let results_at = architecture.results_at(self.memory_mib);
+        let tools = Tools::fetch(architecture)?;
         let scratch = TempDir::new().map_err(GuestError::io("a temporary directory"))?;
         let initramfs = scratch.path().join("initramfs");
         let bytes = Contents {
@@ -286,21 +293,20 @@ impl TestHost {
             tools: &tools,
             files: &self.all_files()?,
             command: &self.command,
+            results_at,
             edu: self.edu,
             settle: self.mode.settle(),
             tells_time: !self.stalls.is_empty(),
         }
         .write(&initramfs)?;
-        // QEMU puts it at the end of memory, and the kernel keeps it there while it unpacks it
-        // into as much memory again.
-        let limit = ((self.memory_mib << 20) - RESULTS_AT - RESULTS_BYTES) / 2;
+        let limit = architecture.initramfs_limit(self.memory_mib);
         if bytes > limit {
             return Err(GuestError::FilesTooBig { bytes, limit });
         }
 
         let arguments = self.qemu_arguments(&initramfs, scratch.path());
         let (finished, deaths) = until_it_lives(self.mode, || {
-            let guest = Guest::boot(&arguments, scratch.path())?;
+            let guest = Guest::boot(architecture, results_at, &arguments, scratch.path())?;
             guest.finish(&self.stalls, self.deadline)
         })?;
 
@@ -329,9 +335,16 @@ impl TestHost {
     }
 
     fn all_files(&self) -> Result<Vec<(PathBuf, String)>, GuestError> {
+        let architecture = self.kernel.name.architecture();
         let mut files = Vec::new();
         for program in &self.programs {
-            for library in initramfs::libraries(program)? {
+            // `ldd` runs the program's loader.
+            let libraries = if architecture.is_of_this_machine() {
+                initramfs::libraries(program)?
+            } else {
+                Vec::new()
+            };
+            for library in libraries {
                 let to = library.to_string_lossy().into_owned();
                 files.push((library, to));
             }
@@ -343,11 +356,12 @@ impl TestHost {
     }
 
     fn qemu_arguments(&self, initramfs: &Path, scratch: &Path) -> Vec<String> {
+        let architecture = self.kernel.name.architecture();
         let kernel_arguments = format!(
             // The crypto self-tests of newer kernels take the CPU for seconds after boot, up to
             // 1.2 ms at a time.
-            "console=ttyS0 quiet panic=-1 tsc=reliable cryptomgr.notests=1 \
-             memmap={RESULTS_BYTES}${RESULTS_AT}{}",
+            "quiet panic=-1 cryptomgr.notests=1 {}{}",
+            architecture.kernel_options(self.memory_mib),
             self.kernel_arguments
         );
         let image = self.kernel.image();
@@ -356,10 +370,6 @@ impl TestHost {
             "-no-user-config",
             "-display",
             "none",
-            "-machine",
-            "q35",
-            "-cpu",
-            "max",
             // QEMU stays when the guest switches off, so that its results can be saved.
             "-action",
             "reboot=shutdown,shutdown=pause",
@@ -370,6 +380,7 @@ impl TestHost {
         ]
         .map(String::from)
         .to_vec();
+        arguments.extend(architecture.machine().map(String::from));
         let mut option = |name: &str, value: String| arguments.extend([name.into(), value]);
         option("-m", self.memory_mib.to_string());
         option("-seed", self.seed.to_string());

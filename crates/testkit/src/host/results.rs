@@ -10,10 +10,7 @@ use std::path::Path;
 
 use super::error::GuestError;
 
-/// Start of that memory: above the part that any of the kernels needs to boot, below the initial
-/// file system.
-pub(super) const RESULTS_AT: u64 = 256 << 20;
-/// Size of that memory in bytes.
+/// Size of that memory in bytes. `Architecture::results_at` is its start.
 pub(super) const RESULTS_BYTES: u64 = 64 << 20;
 /// Size of the header, which has a separate page.
 pub(super) const HEADER_BYTES: u64 = 4096;

@@ -7,11 +7,11 @@ use std::fs;
 
 use crate::hosts::timers::{TIMERS, assert_timers};
 use crate::hosts::{
-    ATTACHED, DEADLINE, assert_attached, contexts, fetch, figure, is_available, laggard, manifest,
-    row, run, served, show,
+    ATTACHED, DEADLINE, assert_attached, contexts, fetch, figure, is_available, laggard,
+    laggard_for, manifest, row, run, served, show,
 };
 use laggard_model::{Nanos, Route, Service, State};
-use laggard_testkit::host::TestHost;
+use laggard_testkit::host::{Architecture, TestHost};
 
 const COMMAND: &str = "\
     laggard doctor --json > /result/doctor; \
@@ -22,6 +22,12 @@ const COMMAND: &str = "\
 #[test]
 fn a_stock_kernel_gives_every_service_and_the_median_that_cyclictest_sees() {
     measure("6.12", "BPF object deferred");
+}
+
+/// Skipped without a program for arm64, whose cross build takes minutes.
+#[test]
+fn arm64_kernel_gives_every_service_and_the_median_that_cyclictest_sees() {
+    measure("arm64-6.12", "BPF object irq");
 }
 
 #[test]
@@ -109,7 +115,7 @@ fn a_boosted_thread_has_its_work_after_any_context_and_before_one_that_waits_for
     assert!(outcome.output.contains(warned), "{}", outcome.output);
 
     for name in ["kernel.laggard", "turns.laggard"] {
-        let rows = contexts(&laggard, &outcome, name);
+        let rows = contexts(&outcome, name);
         let mean = |context: &str| row(&rows, context)["mean_ns"].as_f64().unwrap();
         let (global, boosted, plain) = (mean("any"), mean("boosted"), mean("plain"));
         println!("{name}: any context {global} ns, boosted {boosted} ns, plain {plain} ns");
@@ -121,7 +127,7 @@ fn a_boosted_thread_has_its_work_after_any_context_and_before_one_that_waits_for
             "{rows}"
         );
     }
-    let rows = contexts(&laggard, &outcome, "turns.laggard");
+    let rows = contexts(&outcome, "turns.laggard");
     let bumps = &row(&rows, "plain")["bumps"];
     let every = bumps["every_ns"].as_f64().unwrap();
     println!("bumps every {every} ns");
@@ -186,7 +192,13 @@ fn isr_latency_by_the_hpet_includes_time_with_interrupts_off() {
 /// Boots `kernel` in virtual time, in which latencies do not depend on the load of this machine.
 /// `softirq` is the ability that this service needs.
 fn measure(kernel: &str, softirq: &str) {
-    let Some(laggard) = laggard() else { return };
+    let architecture = match kernel.strip_prefix("arm64-") {
+        Some(_) => Architecture::Arm64,
+        None => Architecture::Amd64,
+    };
+    let Some(laggard) = laggard_for(architecture) else {
+        return;
+    };
     let Some(kernel) = fetch(kernel) else { return };
     let host = TestHost::new(kernel)
         .program(&laggard)
@@ -213,7 +225,7 @@ fn measure(kernel: &str, softirq: &str) {
     assert_eq!(services, BTreeSet::from(expected), "{doctor}");
     assert_eq!(manifest.state, State::Complete);
     assert!(
-        show(&laggard, &outcome)
+        show(&outcome)
             .lines()
             .any(|line| line.starts_with("timer IRQ "))
     );

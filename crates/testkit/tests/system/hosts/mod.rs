@@ -9,13 +9,13 @@ pub(crate) mod timers;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use laggard_model::{Activation, Manifest};
 use laggard_record::{Columns, Recording};
-use laggard_testkit::host::{GuestError, HostOutcome, Kernel, KernelName, TestHost};
+use laggard_testkit::host::{Architecture, GuestError, HostOutcome, Kernel, KernelName, TestHost};
 use serde_json::Value;
 
 /// Limit against hanging, not an expectation: generous on purpose.
@@ -31,7 +31,22 @@ pub(crate) fn skip(why: &str) {
     println!("skipped: {why}");
 }
 
+/// Returns the architecture of the requested kernels (`LAGGARD_KERNELS`).
+pub(crate) fn architecture() -> Architecture {
+    let requested = std::env::var("LAGGARD_KERNELS").unwrap_or_default();
+    if requested.starts_with(Architecture::Arm64.name()) {
+        Architecture::Arm64
+    } else {
+        Architecture::Amd64
+    }
+}
+
+/// Fetches a kernel. `6.12` without an architecture is the kernel of [`architecture`].
 pub(crate) fn fetch(name: &str) -> Option<Kernel> {
+    let name = match architecture() {
+        Architecture::Arm64 if !name.starts_with("arm64-") => &format!("arm64-{name}"),
+        _ => name,
+    };
     match Kernel::fetch(name) {
         Ok(kernel) => Some(kernel),
         Err(error) if error.is_missing() && !is_required() => {
@@ -62,14 +77,33 @@ pub(crate) fn figure(output: &str, label: &str) -> u64 {
         .unwrap_or_else(|| panic!("no `{label}` in\n{output}"))
 }
 
-/// Returns the laggard to test, if there is one.
+/// Returns the laggard to test on kernels of [`architecture`], if there is one.
 pub(crate) fn laggard() -> Option<PathBuf> {
-    let program = std::env::var_os("LAGGARD_PROGRAM");
+    laggard_for(architecture())
+}
+
+/// Returns the laggard to test on kernels of an architecture, if there is one.
+pub(crate) fn laggard_for(architecture: Architecture) -> Option<PathBuf> {
+    let variable = match architecture {
+        Architecture::Amd64 => READER,
+        Architecture::Arm64 => "LAGGARD_PROGRAM_ARM64",
+    };
+    let program = std::env::var_os(variable);
     if program.is_none() {
-        assert!(!is_required(), "LAGGARD_PROGRAM names no laggard to test");
-        skip("LAGGARD_PROGRAM names no laggard to test");
+        let reason =
+            format!("{variable} names no laggard to test (`make static ARCH={architecture}`)");
+        assert!(!is_required(), "{reason}");
+        skip(&reason);
     }
     program.map(PathBuf::from)
+}
+
+/// Variable with the laggard of this machine, which reads the recordings of all guests.
+const READER: &str = "LAGGARD_PROGRAM";
+
+/// Returns the laggard of this machine.
+fn reader() -> PathBuf {
+    std::env::var_os(READER).expect("the scripts set it").into()
 }
 
 /// Returns whether the ability whose name starts with `name` is available by the JSON of
@@ -96,9 +130,9 @@ pub(crate) fn manifest_of(outcome: &HostOutcome, name: &str) -> Manifest {
 ///
 /// In an emulator instructions take many times as long as on hardware, so the overhead of the
 /// measurement may be too high, and a warning says so. The recording must have no other warning.
-pub(crate) fn show(laggard: &Path, outcome: &HostOutcome) -> String {
+pub(crate) fn show(outcome: &HostOutcome) -> String {
     let recording = outcome.files.join("r.laggard");
-    let json = Command::new(laggard)
+    let json = Command::new(reader())
         .args(["show", "--json"])
         .arg(&recording)
         .output()
@@ -111,7 +145,7 @@ pub(crate) fn show(laggard: &Path, outcome: &HostOutcome) -> String {
     for reason in against.map(|reason| reason.as_str().unwrap()) {
         assert!(reason.starts_with("measuring took "), "{reason}");
     }
-    let shown = Command::new(laggard)
+    let shown = Command::new(reader())
         .args(["show", "--all"])
         .arg(&recording)
         .output();
@@ -119,8 +153,8 @@ pub(crate) fn show(laggard: &Path, outcome: &HostOutcome) -> String {
 }
 
 /// Returns the output of `laggard show` on the deferred work of the recording `name`.
-pub(crate) fn contexts(laggard: &Path, outcome: &HostOutcome, name: &str) -> Value {
-    let json = Command::new(laggard)
+pub(crate) fn contexts(outcome: &HostOutcome, name: &str) -> Value {
+    let json = Command::new(reader())
         .args(["show", "--json"])
         .arg(outcome.files.join(name))
         .output()
@@ -143,7 +177,7 @@ pub(crate) fn expected_services(name: KernelName) -> BTreeSet<String> {
     let mut lines = vec!["softirq direct"];
     lines.extend(["fifo:90 direct", "fifo:50 direct", "other direct"]);
     lines.extend(["fifo:90 deferred", "fifo:50 deferred", "other deferred"]);
-    if !name.to_string().starts_with("6.1-") && name.to_string() != "6.1" {
+    if name.series() != "6.1" {
         lines.push("worker deferred");
     }
     lines.into_iter().map(str::to_owned).collect()

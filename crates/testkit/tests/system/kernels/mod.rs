@@ -1,4 +1,4 @@
-//! The test hosts, on the kernels in `LAGGARD_KERNELS`, or on all of them. Ignored by default,
+//! The test hosts, on the kernels in `LAGGARD_KERNELS`, or on all of amd64. Ignored by default,
 //! because each test boots kernels.
 //!
 //! If QEMU or the packages are not available, a test prints this and passes, unless
@@ -15,18 +15,21 @@ use std::time::Duration;
 
 use crate::hosts::timers::{SLEEPS, TIMERS, assert_no_tick_of_a_sleep, assert_timers};
 use crate::hosts::{
-    ATTACHED, DEADLINE, assert_attached, expected_services, fetch, figure, is_available, laggard,
-    manifest, run, served, show,
+    ATTACHED, DEADLINE, architecture, assert_attached, expected_services, fetch, figure,
+    is_available, laggard, manifest, run, served, show,
 };
 use laggard_model::{Activation, Backend, Nanos, Stage, State};
 use laggard_testkit::host::{GuestError, Kernel, KernelName, Mode, TestHost};
 
-/// Returns the requested kernels that are available.
+/// Returns the requested kernels that are available: those in `LAGGARD_KERNELS`, or all of an
+/// architecture.
 fn kernels() -> Vec<Kernel> {
     let requested = std::env::var("LAGGARD_KERNELS").unwrap_or_default();
     let mut names: Vec<String> = requested.split_whitespace().map(str::to_owned).collect();
-    if names.is_empty() {
-        names = KernelName::ALL.map(|name| name.to_string()).to_vec();
+    if names.is_empty() || names == [architecture().name()] {
+        names = KernelName::of(architecture())
+            .map(|name| name.to_string())
+            .collect();
     }
     names.iter().filter_map(|name| fetch(name)).collect()
 }
@@ -232,7 +235,7 @@ fn every_kernel_gives_its_services_and_the_recording_is_shown_here() {
         }
         let losses = manifest.losses;
         assert_eq!(losses.activations(), 0, "{name}: {losses:?}");
-        let shown = show(&laggard, &outcome);
+        let shown = show(&outcome);
         for service in ["irq ", "softirq ", "fifo:90 ", "other "] {
             assert!(
                 shown.lines().any(|line| line.starts_with(service)),

@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use laggard_testkit::host::TestHost;
+use laggard_testkit::host::{Architecture, TestHost};
 use serde_json::Value;
 
 use super::kernels;
-use crate::hosts::{DEADLINE, laggard, run, skip};
+use crate::hosts::{DEADLINE, architecture, laggard, run, skip};
 
 /// Two processes on the only CPU, as in both other programs.
 const OURS: &str = "laggard bench switch --via pipe --processes --policy fifo:80 --threads 2 \
@@ -32,6 +32,9 @@ fn ours_us(files: &Path) -> f64 {
 /// Runs `theirs` and laggard on each kernel; `told_us` parses the time of one switch from the
 /// other program's output.
 fn compare(program: &Path, theirs: &str, told_us: impl Fn(&str) -> f64) {
+    if architecture() != Architecture::Amd64 {
+        return skip("the other program, of this machine, does not run on arm64");
+    }
     let Some(laggard) = laggard() else { return };
     for kernel in kernels() {
         let name = kernel.name;
