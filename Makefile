@@ -92,15 +92,50 @@ fuzz:
 	@scripts/packages build test
 	LAGGARD_MUTANTS=$(MUTANTS) $(CARGO) test -p laggard --test it mutated::
 
-# The program in one file, for test hosts: no library of theirs is needed.
-TRIPLE := $(shell uname -m)-unknown-linux-gnu
+# The program in one file, which needs no library: for test hosts and boards.
+# `make static ARCH=arm64` builds it for another architecture, with packages of Debian.
+# PROFILE=dev builds faster, for tests.
+MACHINE := $(shell uname -m)
+ARCH ?= $(if $(findstring arm64-,$(KERNEL)),arm64,$(MACHINE))
+PROFILE ?= dist
+TARGET := $(patsubst arm64,aarch64,$(patsubst amd64,x86_64,$(ARCH)))
+TRIPLE := $(TARGET)-unknown-linux-gnu
+BUILT := target/$(TRIPLE)/$(patsubst dev,debug,$(PROFILE))/laggard
+ifeq ($(TARGET),$(MACHINE))
 STATIC := target/static/laggard
+STRIP := strip
+else
+STATIC := target/static/$(TARGET)/laggard
+STRIP := $(TARGET)-linux-gnu-strip
+# The libraries of that architecture are unpacked here, not installed.
+CROSS := target/cross/$(TARGET)
+CROSS_LIBRARIES := $(CURDIR)/$(CROSS)/usr/lib/$(TARGET)-linux-gnu
+CROSS_FLAGS := -L $(CROSS_LIBRARIES) -L $(CURDIR)/$(CROSS)/usr/lib/rustlib/$(TRIPLE)/lib
+TRIPLE_NAME := $(subst -,_,$(TRIPLE))
+CROSS_BUILD := \
+	CARGO_TARGET_$(shell echo $(TRIPLE_NAME) | tr a-z A-Z)_LINKER=$(TARGET)-linux-gnu-gcc \
+	CC_$(TRIPLE_NAME)=$(TARGET)-linux-gnu-gcc \
+	PKG_CONFIG_ALLOW_CROSS=1 \
+	PKG_CONFIG_LIBDIR=$(CROSS_LIBRARIES)/pkgconfig \
+	PKG_CONFIG_SYSROOT_DIR=$(CURDIR)/$(CROSS)
+endif
 
-static:
-	@scripts/packages build hosts
-	RUSTFLAGS='-C target-feature=+crt-static'; $(UNROOTED) $(CARGO) build --profile dist -p laggard --target $(TRIPLE)
-	mkdir -p target/static
-	strip -o $(STATIC) target/$(TRIPLE)/dist/laggard
+static: $(CROSS)
+	@scripts/packages build $(if $(CROSS),cross-$(TARGET),hosts)
+	@[ -z '$(CROSS)' ] || [ -z $(RUSTUP) ] || $(RUSTUP) -q target add $(TRIPLE)
+	RUSTFLAGS='-C target-feature=+crt-static $(CROSS_FLAGS)'; $(UNROOTED) \
+		$(CROSS_BUILD) $(CARGO) build --profile $(PROFILE) -p laggard --target $(TRIPLE)
+	mkdir -p $(dir $(STATIC))
+	$(STRIP) -o $(STATIC) $(BUILT)
+
+# The standard library of another architecture is a target of rustup, or a package of
+# Debian's Rust.
+RUSTUP := "$$(command -v rustup || ls "$$HOME/.cargo/bin/rustup" 2>/dev/null)"
+
+target/cross/%:
+	@scripts/packages build cross-$*
+	scripts/packages unpack $* $@ libelf-dev libzstd-dev zlib1g-dev \
+		$$([ -n $(RUSTUP) ] || echo libstd-rust-web-dev)
 
 # A Debian package for this machine's architecture, with the unit of `laggard-serve`: in
 # target/deb.
@@ -134,9 +169,14 @@ test-driver:
 	@scripts/packages windows wine || true
 	@scripts/driver test
 
-# All six kernels, or `make test-kernels KERNEL=6.12-rt`.
+# All six kernels of amd64, or `make test-kernels KERNEL=6.12-rt`. Those of arm64, with
+# a cross-built program: `make test-kernels ARCH=arm64`, or `KERNEL=arm64-6.12`.
+test-kernels: KERNEL ?= $(if $(filter aarch64,$(TARGET)),arm64)
 test-kernels: static
-	LAGGARD_TEST_HOSTS=required LAGGARD_KERNELS='$(KERNEL)' LAGGARD_PROGRAM=$(CURDIR)/$(STATIC) \
+	@scripts/packages hosts $(if $(filter aarch64,$(TARGET)),hosts-arm64)
+	$(if $(CROSS),$(CARGO) build -p laggard)
+	LAGGARD_TEST_HOSTS=required LAGGARD_KERNELS='$(KERNEL)' LAGGARD_PROGRAM=$(CURDIR)/$(if $(CROSS),target/debug/laggard,$(STATIC)) \
+		$(if $(filter aarch64,$(TARGET)),LAGGARD_PROGRAM_ARM64=$(CURDIR)/$(STATIC)) \
 		$(CARGO) test -p laggard-testkit --test system kernels:: -- --ignored --nocapture --test-threads=1
 
 # Stock against real-time kernels under four loads: prints the comparisons that
