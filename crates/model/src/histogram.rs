@@ -38,6 +38,31 @@ const fn edges() -> [u64; PER_OCTAVE] {
     edges
 }
 
+/// Number of parts of an octave that are looked up; at most one edge lies in each.
+const CELLS: usize = 512;
+
+/// Bucket in the octave at the start of each cell.
+const CELL_BUCKETS: [u8; CELLS] = cell_buckets();
+
+const fn cell_buckets() -> [u8; CELLS] {
+    let mut buckets = [0; CELLS];
+    let (mut cell, mut within) = (0, 0_u8);
+    while cell < CELLS {
+        let start = (1 << 63) + ((cell as u64) << 54);
+        while (within as usize) < PER_OCTAVE && EDGES[within as usize] < start {
+            within += 1;
+        }
+        buckets[cell] = within;
+        cell += 1;
+    }
+    buckets
+}
+
+/// Number of times that [`Histogram::add_all`] sums before it checks for overflow.
+const CHUNK: usize = 4_096;
+/// Limit of these times: the sum of the squares of [`CHUNK`] of them fits.
+const MAX_CHUNK_TIME: u64 = 1 << 57;
+
 /// Histogram of times, with the exact count, sum, sum of squares, minimum and maximum.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Histogram {
@@ -61,12 +86,9 @@ impl Histogram {
         }
         let octave = 63 - ns.leading_zeros() as usize;
         let mantissa = ns << ns.leading_zeros();
-        // The linear estimate is never above the bucket and at most 6 below it.
-        let mut within = ((mantissa << 1) >> 58) as usize;
-        while within < PER_OCTAVE && EDGES[within] < mantissa {
-            within += 1;
-        }
-        octave * PER_OCTAVE + within
+        let within = CELL_BUCKETS[((mantissa << 1) >> 55) as usize] as usize;
+        let is_above_edge = within < PER_OCTAVE && EDGES[within] < mantissa;
+        octave * PER_OCTAVE + within + is_above_edge as usize
     }
 
     /// Returns the longest integer time in bucket `bucket`; quantiles are reported as
@@ -92,6 +114,35 @@ impl Histogram {
         self.sum_squares = self.sum_squares.saturating_add(ns * ns);
         self.min = Some(self.min.map_or(time, |min| min.min(time)));
         self.max = Some(self.max.map_or(time, |max| max.max(time)));
+    }
+
+    /// Counts each of `times`, ns, as [`Self::add`] does.
+    pub fn add_all(&mut self, times: &[u64]) {
+        for times in times.chunks(CHUNK) {
+            let (Some(&min), Some(&max)) = (times.iter().min(), times.iter().max()) else {
+                continue;
+            };
+            if max >= MAX_CHUNK_TIME {
+                times.iter().for_each(|&ns| self.add(Nanos::from_ns(ns)));
+                continue;
+            }
+            let (min, max) = (Nanos::from_ns(min), Nanos::from_ns(max));
+            let buckets = Self::bucket_of(max) + 1;
+            if buckets > self.counts.len() {
+                self.counts.resize(buckets, 0);
+            }
+            let (mut sum, mut squares) = (0_u128, 0_u128);
+            for &ns in times {
+                self.counts[Self::bucket_of(Nanos::from_ns(ns))] += 1;
+                sum += u128::from(ns);
+                squares += u128::from(ns) * u128::from(ns);
+            }
+            self.count += times.len() as u64;
+            self.sum_ns = self.sum_ns.saturating_add(sum);
+            self.sum_squares = self.sum_squares.saturating_add(squares);
+            self.min = Some(self.min.map_or(min, |other| other.min(min)));
+            self.max = Some(self.max.map_or(max, |other| other.max(max)));
+        }
     }
 
     /// Adds the counts of `other`.
@@ -272,6 +323,27 @@ mod tests {
             if bucket > 0 && ns > 1 {
                 assert!(Nanos::from_ns(ns) > Histogram::upper_edge(bucket - 1), "{ns} {bucket}");
             }
+        }
+
+        #[test]
+        fn adding_all_equals_adding_each(
+            times in prop::collection::vec(0..1_u64 << 60, 0..40),
+            shift in 0..60_u32, repeats in 1..300_usize,
+        ) {
+            let times: Vec<u64> = times.iter().map(|ns| ns >> shift).collect::<Vec<_>>().repeat(repeats);
+            let (mut all, mut each) = (Histogram::default(), Histogram::default());
+            all.add_all(&times);
+            times.iter().for_each(|&ns| each.add(Nanos::from_ns(ns)));
+            assert_eq!(all, each);
+        }
+
+        #[test]
+        fn edge_and_its_neighbours_are_in_their_buckets(bucket in 1..64 * 64_usize) {
+            let edge = Histogram::upper_edge(bucket);
+            let next = edge + Nanos::from_ns(1);
+            assert!(Histogram::upper_edge(Histogram::bucket_of(edge)) == edge);
+            assert!(Histogram::upper_edge(Histogram::bucket_of(next)) >= next);
+            assert!(Histogram::bucket_of(next) > Histogram::bucket_of(edge));
         }
 
         #[test]

@@ -208,43 +208,90 @@ impl Gather for Fold {
     }
 }
 
+/// Number of rows of one line from which their columns are counted one after the other.
+const MIN_RUN: usize = 16;
+
 fn add_rows(tallies: &mut [LineTally], batch: &Batch, rows: std::ops::Range<usize>) {
-    for row in rows {
-        let Some(tally) = tallies.get_mut(usize::from(batch.line[row].0)) else {
+    let mut from = rows.start;
+    while from < rows.end {
+        let line = batch.line[from];
+        let is_ordinary = |row: usize| !batch.missed[row] && !batch.censored[row];
+        let until = (from..rows.end).find(|&row| batch.line[row] != line || !is_ordinary(row));
+        let until = until.unwrap_or(rows.end);
+        let next = until.max(from + 1);
+        if let Some(tally) = tallies.get_mut(usize::from(line.0)) {
+            if until - from >= MIN_RUN {
+                add_run(tally, batch, from..until);
+            } else {
+                (from..next).for_each(|row| add_row(tally, batch, row));
+            }
+        }
+        from = next;
+    }
+}
+
+/// Counts rows of one line that were served, as [`add_row`] does.
+fn add_run(tally: &mut LineTally, batch: &Batch, rows: std::ops::Range<usize>) {
+    let expiries = &batch.expiry_ns[rows.clone()];
+    let mut latencies = vec![0_u64; rows.len()];
+    let mut threads = vec![Batch::ABSENT; rows.len()];
+    for stage in STAGES {
+        let Some(steps) = batch.step_ns[stage.index()].get(rows.clone()) else {
             continue;
         };
-        let expiry = Nanos::from_ns(batch.expiry_ns[row]);
-        let missed = batch.missed[row];
-        let mut latency = 0;
-        let mut since_waking = None;
-        for stage in STAGES {
-            let step = match batch.step_ns[stage.index()].get(row) {
-                None | Some(&Batch::ABSENT) => continue,
-                Some(&step) => step,
-            };
-            latency = step.saturating_add(latency);
-            if missed {
-                continue;
+        tally.steps[stage.index()].add_present(steps, expiries);
+        let present = |step: u64| if step == Batch::ABSENT { 0 } else { step };
+        for (latency, &step) in latencies.iter_mut().zip(steps) {
+            *latency = latency.saturating_add(present(step));
+        }
+        if stage == Stage::Waking {
+            for (thread, &step) in threads.iter_mut().zip(steps) {
+                *thread = if step == Batch::ABSENT { step } else { 0 };
             }
-            tally.steps[stage.index()].add(Nanos::from_ns(step), expiry);
-            if stage == Stage::Waking {
-                since_waking = Some(0);
-            } else if matches!(stage, Stage::Running | Stage::User) {
-                since_waking = since_waking.map(|before: u64| before.saturating_add(step));
+        } else if matches!(stage, Stage::Running | Stage::User) {
+            for (thread, &step) in threads.iter_mut().zip(steps) {
+                *thread = thread.saturating_add(present(step));
             }
         }
-        tally.latency.add(Nanos::from_ns(latency), expiry);
-        tally.missed += u64::from(missed);
-        if !missed {
-            let latency = Nanos::from_ns(latency);
-            tally.least = Some(tally.least.map_or(latency, |least| least.min(latency)));
+    }
+    tally.latency.add_all(&latencies, expiries);
+    let least = latencies.iter().min().map(|&ns| Nanos::from_ns(ns));
+    tally.least = [tally.least, least].into_iter().flatten().min();
+    tally.thread.add_present(&threads, expiries);
+}
+
+fn add_row(tally: &mut LineTally, batch: &Batch, row: usize) {
+    let expiry = Nanos::from_ns(batch.expiry_ns[row]);
+    let missed = batch.missed[row];
+    let mut latency = 0;
+    let mut since_waking = None;
+    for stage in STAGES {
+        let step = match batch.step_ns[stage.index()].get(row) {
+            None | Some(&Batch::ABSENT) => continue,
+            Some(&step) => step,
+        };
+        latency = step.saturating_add(latency);
+        if missed {
+            continue;
         }
-        if batch.censored[row] {
-            tally.censored.add(Nanos::from_ns(latency), expiry);
+        tally.steps[stage.index()].add(Nanos::from_ns(step), expiry);
+        if stage == Stage::Waking {
+            since_waking = Some(0);
+        } else if matches!(stage, Stage::Running | Stage::User) {
+            since_waking = since_waking.map(|before: u64| before.saturating_add(step));
         }
-        if let Some(thread) = since_waking {
-            tally.thread.add(Nanos::from_ns(thread), expiry);
-        }
+    }
+    tally.latency.add(Nanos::from_ns(latency), expiry);
+    tally.missed += u64::from(missed);
+    if !missed {
+        let latency = Nanos::from_ns(latency);
+        tally.least = Some(tally.least.map_or(latency, |least| least.min(latency)));
+    }
+    if batch.censored[row] {
+        tally.censored.add(Nanos::from_ns(latency), expiry);
+    }
+    if let Some(thread) = since_waking {
+        tally.thread.add(Nanos::from_ns(thread), expiry);
     }
 }
 
@@ -406,6 +453,36 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn runs_of_a_line_count_as_their_rows_do(
+            rows in prop::collection::vec((any::<bool>(), any::<[u16; 4]>(), 0..40_u8), 0..120),
+        ) {
+            let mut line = 0;
+            let mut all = Batch::default();
+            for ((is_other, [irq, waking, running, user], rare), seq) in rows.into_iter().zip(0..) {
+                line ^= u16::from(is_other && rare < 3);
+                let mut steps = vec![(Stage::Irq, u64::from(irq)), (Stage::User, user.into())];
+                if rare != 7 {
+                    steps.push((Stage::Waking, (waking % 4).into()));
+                }
+                if rare != 8 {
+                    steps.push((Stage::Running, (running % 4).into()));
+                }
+                let mut row = activation(line, seq, rare == 9, &steps);
+                row.censored = rare == 9 && is_other;
+                all.push(&row);
+            }
+            let mut by_row = vec![LineTally::default(); 2];
+            for row in 0..all.len() {
+                add_row(&mut by_row[usize::from(all.line[row].0)], &all, row);
+            }
+            let mut by_run = vec![LineTally::default(); 2];
+            let cut = all.len() / 2;
+            add_rows(&mut by_run, &all, 0..cut);
+            add_rows(&mut by_run, &all, cut..all.len());
+            assert_eq!(format!("{by_run:?}"), format!("{by_row:?}"));
+        }
+
         #[test]
         fn merged_folds_equal_the_fold_of_all(
             rows in prop::collection::vec((0..2_u16, any::<u32>(), any::<bool>()), 0..60),

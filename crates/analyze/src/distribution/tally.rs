@@ -1,6 +1,6 @@
 //! Histogram that stores the time of its largest value.
 
-use laggard_model::{Histogram, Nanos};
+use laggard_model::{Batch, Histogram, Nanos};
 
 /// Histogram of times, with the expiry of the largest.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -19,6 +19,32 @@ impl Tally {
             self.largest_at = Some(other.map_or(expiry, |other| other.min(expiry)));
         }
         self.histogram.add(time);
+    }
+
+    /// Counts each of `times` that is present, as [`Self::add`] does.
+    pub(super) fn add_present(&mut self, times: &[u64], expiries: &[u64]) {
+        if !times.contains(&Batch::ABSENT) {
+            return self.add_all(times, expiries);
+        }
+        let present = times.iter().zip(expiries);
+        let (times, expiries): (Vec<u64>, Vec<u64>) =
+            present.filter(|(time, _)| **time != Batch::ABSENT).unzip();
+        self.add_all(&times, &expiries);
+    }
+
+    /// Counts each of `times`, as [`Self::add`] does.
+    pub(super) fn add_all(&mut self, times: &[u64], expiries: &[u64]) {
+        let Some(&max) = times.iter().max() else {
+            return;
+        };
+        let before = self.histogram.max().map_or(0, Nanos::ns);
+        if self.histogram.max().is_none() || max >= before {
+            let largest = times.iter().zip(expiries).filter(|(time, _)| **time == max);
+            let earliest = largest.map(|(_, &expiry)| Nanos::from_ns(expiry)).min();
+            let other = self.largest_at.filter(|_| max == before);
+            self.largest_at = [earliest, other].into_iter().flatten().min();
+        }
+        self.histogram.add_all(times);
     }
 
     /// Adds the counts of `other`, in any order.
