@@ -19,10 +19,20 @@ pub fn blackout_envelope(blackouts: &[Blackout], windows: &[f64]) -> Result<Vec<
         let sum = before.last().copied().unwrap_or(0.0);
         before.push(sum + blackout.end - blackout.start);
     }
+    let total = before.last().copied().unwrap_or(0.0);
+    let all_fit_into = |window: f64| match blackouts {
+        [first, ..] => blackouts
+            .last()
+            .is_some_and(|last| last.end <= first.start + window),
+        [] => true,
+    };
     windows
         .iter()
         .map(|&window| {
             not_negative("window", window)?;
+            if all_fit_into(window) {
+                return Ok(total);
+            }
             Ok(longest(blackouts, &before, window))
         })
         .collect()
@@ -67,6 +77,24 @@ mod tests {
                 .sum();
             prop_assert!(within <= envelope + 1e-9);
             prop_assert!(envelope <= window + 1e-9);
+        }
+
+        #[test]
+        fn window_with_all_blackouts_has_bit_for_bit_their_sum(
+            gaps in proptest::collection::vec((0.0..10.0_f64, 0.0..5.0_f64), 1..20),
+            more in 0.0..9.0_f64,
+        ) {
+            let (blackouts, _) = in_a_row(gaps);
+            let mut before = vec![0.0];
+            for blackout in &blackouts {
+                before.push(before[before.len() - 1] + blackout.end - blackout.start);
+            }
+            let span = blackouts[blackouts.len() - 1].end - blackouts[0].start;
+            for window in [span.next_down(), span, span.next_up(), span + more] {
+                let window = window.max(0.0);
+                let envelope = blackout_envelope(&blackouts, &[window]).unwrap()[0];
+                prop_assert!(envelope == longest(&blackouts, &before, window));
+            }
         }
     }
 }
