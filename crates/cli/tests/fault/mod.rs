@@ -1,4 +1,4 @@
-//! A known fault on a CPU, for as long as a test runs.
+//! Injects a known fault on a CPU while a test runs.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -13,14 +13,14 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// A fault that is made again and again; ends with this value.
 pub(crate) struct Fault {
     process: Child,
-    /// Where.
+    /// CPU of the fault.
     pub(crate) cpu: String,
     _hits: TempDir,
 }
 
 impl Fault {
-    /// Interrupts that are off for so long every 50 ms, on the CPU that the test is on;
-    /// there has been one. `None` where that cannot be done, with a word why.
+    /// Disables interrupts for `length` every 50 ms on the CPU of the test, and returns after the
+    /// first time. Returns `None`, and prints the reason, if that is impossible.
     pub(crate) fn irqs_off(length: &str) -> Option<Self> {
         let length = format!("--length={length}");
         let command = || {

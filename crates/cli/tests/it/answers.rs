@@ -1,4 +1,4 @@
-//! From a scripted truth to answers: `qos`, `forecast` and `sched`.
+//! Scripted truth compared with the answers of `qos`, `forecast` and `sched`.
 
 use std::process::Output;
 
@@ -37,30 +37,33 @@ fn json(output: &Output) -> Value {
 
 fn service<'a>(of: &'a Value, name: &str) -> &'a Value {
     let services = of["loads"][0]["services"].as_array().unwrap();
-    services.iter().find(|one| one["service"] == name).unwrap()
+    services
+        .iter()
+        .find(|service| service["service"] == name)
+        .unwrap()
 }
 
 const BUFFERS: [&str; 4] = ["--buffers=3", "--buffer=6ms", "--compute=1.5ms", "--json"];
 
-/// Of a stall of 40 ms all that was due in it is lost; the backlog of buffers of
-/// 6 ms with 5 of work each goes by 1 ms a buffer.
+/// In a stall of 40 ms, all due buffers are lost. Buffers of 6 ms with 5 ms of work each reduce the
+/// backlog by 1 ms per buffer.
 #[test]
-fn what_becomes_of_a_miss_decides_how_many_buffers_a_stall_takes() {
+fn policy_after_a_miss_decides_the_number_of_lost_buffers() {
     let dir = TempDir::new().unwrap();
     let long = (0..8).map(|k| (1_000 + 7_123 * k, 40));
     recorded(&dir, 60, &long.collect::<Vec<_>>());
-    let asked = ["--buffers=3", "--buffer=6ms", "--compute=5ms"];
-    let of = |policy: &[&str]| {
-        let found = json(&ask(&dir, "qos", &[&asked, policy, &["--json"]].concat()));
-        let fifo = service(&found, "fifo:90")["outlook"].clone();
+    let buffers = ["--buffers=3", "--buffer=6ms", "--compute=5ms"];
+    let with_policy = |policy: &[&str]| {
+        let report = json(&ask(&dir, "qos", &[&buffers, policy, &["--json"]].concat()));
+        let fifo = service(&report, "fifo:90")["outlook"].clone();
         let late = fifo["late_per_hour"].as_f64().unwrap() / 60.0 / 8.0;
-        (found["application"]["policy"].clone(), fifo, late)
+        (report["application"]["policy"].clone(), fifo, late)
     };
 
-    let (named, plain, late) = of(&[]);
-    let (_, same, _) = of(&["--policy=late"]);
-    let (dropped, _, given_up) = of(&["--policy=drop"]);
-    let (reset, _, anew) = of(&["--policy=reset"]);
+    let (named, plain, late) = with_policy(&[]);
+    let (_, same, _) = with_policy(&["--policy=late"]);
+    let (dropped, _, given_up) = with_policy(&["--policy=drop"]);
+    let (reset, _, anew) = with_policy(&["--policy=reset"]);
 
     assert_eq!((&named, &plain), (&Value::Null, &same));
     assert_eq!((dropped, reset), ("drop".into(), "reset".into()));
@@ -70,19 +73,19 @@ fn what_becomes_of_a_miss_decides_how_many_buffers_a_stall_takes() {
     assert!((4.0..9.0).contains(&given_up), "{given_up}");
     assert!((4.0..10.0).contains(&anew), "{anew}");
 
-    let text = ask(&dir, "qos", &[&asked[..], &["--policy=drop"]].concat());
+    let text = ask(&dir, "qos", &[&buffers[..], &["--policy=drop"]].concat());
     let text = String::from_utf8(text.stdout).unwrap();
     let words: Vec<&str> = text.split_whitespace().collect();
-    let said = words.join(" ");
+    let message = words.join(" ");
     assert!(
-        said.contains("the buffer is dropped at its deadline"),
-        "{said}"
+        message.contains("the buffer is dropped at its deadline"),
+        "{message}"
     );
     let wrong = ask(&dir, "qos", &["--policy=later"]);
-    let said = String::from_utf8(wrong.stderr).unwrap();
+    let stderr = String::from_utf8(wrong.stderr).unwrap();
     assert!(
-        said.contains("possible values: late, drop, reset"),
-        "{said}"
+        stderr.contains("possible values: late, drop, reset"),
+        "{stderr}"
     );
 }
 
@@ -93,10 +96,10 @@ fn every_stall_beyond_the_slack_is_one_failure_and_the_others_are_none() {
     let short = (0..8).map(|k| (4_000 + 7_123 * k, 5));
     recorded(&dir, 60, &long.chain(short).collect::<Vec<_>>());
 
-    let found = json(&ask(&dir, "qos", &BUFFERS));
+    let report = json(&ask(&dir, "qos", &BUFFERS));
 
-    let fifo = &service(&found, "fifo:90")["outlook"];
-    assert_eq!(found["application"]["slack_ns"], 10_500_000);
+    let fifo = &service(&report, "fifo:90")["outlook"];
+    assert_eq!(report["application"]["slack_ns"], 10_500_000);
     assert_eq!(fifo["failures"], 8.0);
     let mttf = fifo["mttf_ns"].as_f64().unwrap();
     assert!((mttf / 7.5e9 - 1.0).abs() < 0.01, "{mttf}");
@@ -108,13 +111,13 @@ fn every_stall_beyond_the_slack_is_one_failure_and_the_others_are_none() {
 }
 
 #[test]
-fn what_never_failed_is_bounded_by_how_long_was_recorded() {
+fn rate_without_a_failure_is_bounded_by_the_recording_time() {
     let dir = TempDir::new().unwrap();
     recorded(&dir, 60, &[(30_000, 4)]);
 
-    let found = json(&ask(&dir, "qos", &BUFFERS));
+    let report = json(&ask(&dir, "qos", &BUFFERS));
 
-    let fifo = service(&found, "fifo:90");
+    let fifo = service(&report, "fifo:90");
     assert_eq!(fifo["outlook"]["mttf_ns"], Value::Null);
     let low = fifo["outlook"]["mttf_low_ns"].as_f64().unwrap();
     assert!((low / (60e9 / 2.9957) - 1.0).abs() < 0.01, "{low}");
@@ -130,9 +133,9 @@ fn very_many_buffers_end_and_very_short_ones_are_refused_with_the_limit() {
     recorded(&dir, 60, &[(10_000, 40), (30_000, 90)]);
 
     let many = ["--buffers=5000", "--buffer=6ms", "--compute=1ms", "--json"];
-    let found = json(&ask(&dir, "qos", &many));
+    let report = json(&ask(&dir, "qos", &many));
 
-    let curve = service(&found, "fifo:90")["curve"].as_array().unwrap();
+    let curve = service(&report, "fifo:90")["curve"].as_array().unwrap();
     assert_eq!((curve.len(), &curve[63]["buffers"]), (64, &5_000.into()));
     for short in ["--buffer=1ns", "--buffer=10us"] {
         let refused = ask(&dir, "qos", &["--buffers=2", short, "--compute=0ns"]);
@@ -172,10 +175,10 @@ fn forecast_of_a_short_recording_states_how_long_to_record() {
     recorded(&dir, 30, &[(10_000, 4), (20_000, 7)]);
 
     let output = ask(&dir, "forecast", &["--json", "--horizon=hour,week"]);
-    let found = json(&output);
+    let report = json(&output);
 
     assert_eq!(output.status.code(), Some(1), "no level is known");
-    let fifo = service(&found, "fifo:90");
+    let fifo = service(&report, "fifo:90");
     let largest = fifo["largest_ns"].as_u64().unwrap();
     assert_eq!(largest, 6_500_000 + 18_851);
     let cells = fifo["cells"].as_array().unwrap();
@@ -186,7 +189,7 @@ fn forecast_of_a_short_recording_states_how_long_to_record() {
     }
     let needed = cells[0]["record_without_model_ns"].as_f64().unwrap();
     assert!((needed / (3.6889 * 3.6e12) - 1.0).abs() < 1e-3, "{needed}");
-    // The chance and the bounds need no model: 3,600 s of 3,630 s and 168 h.
+    // The probability and the bounds do not need a model: 3,600 s of 3,630 s and 168 h.
     let ahead = &cells[0]["ahead"];
     let chance = ahead["new_largest"].as_f64().unwrap();
     assert!((chance - 3_600.0 / 3_630.0).abs() < 1e-4, "{chance}");
@@ -200,7 +203,7 @@ fn forecast_of_a_short_recording_states_how_long_to_record() {
         let record = share["record_ns"].as_f64().unwrap() / 3.6e12;
         assert!((record - needed).abs() < 1e-9, "{share}");
     }
-    let limits = found["loads"][0]["limits"].as_array().unwrap();
+    let limits = report["loads"][0]["limits"].as_array().unwrap();
     let length = limits.last().unwrap();
     assert_eq!(
         (&length["limit"], &length["horizon"]),
@@ -217,9 +220,9 @@ fn forecast_of_a_short_recording_states_how_long_to_record() {
 fn forecast_fits_a_screen_and_lists_the_reasons_in_all() {
     let dir = TempDir::new().unwrap();
     recorded(&dir, 30, &[(10_000, 4), (20_000, 7)]);
-    let said = |args: &[&str]| String::from_utf8(ask(&dir, "forecast", args).stdout).unwrap();
+    let stdout = |args: &[&str]| String::from_utf8(ask(&dir, "forecast", args).stdout).unwrap();
 
-    let (short, all) = (said(&[]), said(&["--all"]));
+    let (short, all) = (stdout(&[]), stdout(&["--all"]));
 
     assert!(short.lines().count() <= 24, "{short}");
     assert!(!short.contains("refused"), "{short}");
@@ -245,10 +248,10 @@ fn forecast_has_no_bound_of_spans_that_are_shorter_than_a_block() {
         let dir = TempDir::new().unwrap();
         recorded(&dir, seconds, &[(1_000, 4), (2_000, 7)]);
 
-        let said = String::from_utf8(ask(&dir, "forecast", &[]).stdout).unwrap();
+        let stdout = String::from_utf8(ask(&dir, "forecast", &[]).stdout).unwrap();
 
-        let words: Vec<&str> = said.split_whitespace().collect();
-        assert!(words.join(" ").contains(expected), "{said}");
+        let words: Vec<&str> = stdout.split_whitespace().collect();
+        assert!(words.join(" ").contains(expected), "{stdout}");
     }
 }
 
@@ -267,19 +270,19 @@ fn recording_several_horizons_takes_no_model_and_holds_the_true_level() {
         "forecast",
         &["--json", "--horizon=hour", "--usage=8,5,500"],
     );
-    let found = json(&output);
+    let report = json(&output);
     assert_eq!(output.status.code(), Some(0));
 
-    let cell = &service(&found, "fifo:90")["cells"][0];
+    let cell = &service(&report, "fifo:90")["cells"][0];
     assert_eq!(cell["method"], "order_statistics", "{cell}");
     let level = |key: &str| cell[key].as_f64().unwrap() / 1e6;
     // 8.3 horizons: nine of ten are not bounded yet, half are.
-    let asked = &cell["ahead"]["stays_below"];
-    assert_eq!(asked[1]["bound_ns"], Value::Null, "{asked}");
-    let half = asked[0]["bound_ns"].as_f64().unwrap() / 1e6;
+    let bound = &cell["ahead"]["stays_below"];
+    assert_eq!(bound[1]["bound_ns"], Value::Null, "{bound}");
+    let half = bound[0]["bound_ns"].as_f64().unwrap() / 1e6;
     assert!(
-        asked[0]["rank"].as_u64().unwrap() > 1 && (10.0..22.6).contains(&half),
-        "{asked}"
+        bound[0]["rank"].as_u64().unwrap() > 1 && (10.0..22.6).contains(&half),
+        "{bound}"
     );
     // Rank 8.3 of 22, 21, 20 ... ms.
     assert!((13.0..16.0).contains(&level("level_ns")), "{cell}");
@@ -303,10 +306,10 @@ fn a_task_set_meets_its_deadlines_until_a_stall_takes_its_slack() {
             "sched",
             &["--json", "--tasks", file.to_str().unwrap()],
         );
-        let found = json(&output);
+        let report = json(&output);
 
-        let task = &found["tasks"][0];
-        assert_eq!(output.status.code(), Some(code), "for {stall} ms: {found}");
+        let task = &report["tasks"][0];
+        assert_eq!(output.status.code(), Some(code), "for {stall} ms: {report}");
         assert_eq!(task["verdict"], verdict, "for {stall} ms");
         assert_eq!(task["ideal_ns"], 20e6);
         let most = task["most_ns"].as_f64().unwrap();
@@ -326,7 +329,7 @@ fn commands_that_begin_with_the_same_word_are_loads_of_their_own_in_every_answer
             .assert()
             .success();
     }
-    let told = |command: &str, args: &[&str]| {
+    let text_of = |command: &str, args: &[&str]| {
         let output = laggard()
             .arg(command)
             .args([&one, &other])
@@ -337,10 +340,10 @@ fn commands_that_begin_with_the_same_word_are_loads_of_their_own_in_every_answer
         String::from_utf8(output.stdout).unwrap()
     };
 
-    let by_load = told("show", &["--by=load"]);
-    let beside = told("show", &[]);
-    let markdown = told("report", &["--markdown"]);
-    let qos = told("qos", &BUFFERS);
+    let by_load = text_of("show", &["--by=load"]);
+    let beside = text_of("show", &[]);
+    let markdown = text_of("report", &["--markdown"]);
+    let qos = text_of("qos", &BUFFERS);
 
     for load in ["sleep 50", "sleep 60"] {
         assert!(by_load.contains(&format!("Load: {load}\n")), "{by_load}");

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// Made for tests alone: any crate may have it to test with.
 const FOR_TESTS: &str = "made";
-/// The crates, lowest first; those of a level do not know each other.
+/// Crates, lowest level first. Crates of the same level do not depend on each other.
 const LEVELS: [&[&str]; 10] = [
     &["model", "marks"],
     &["bpf", "etl", "files"],
@@ -21,7 +21,7 @@ const LEVELS: [&[&str]; 10] = [
 /// The dependencies of `manifest` that are crates of this workspace, of every
 /// kind and for every target.
 fn own_dependencies(manifest: &toml::Table) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut names = Vec::new();
     for (key, value) in manifest {
         let Some(table) = value.as_table() else {
             continue;
@@ -31,12 +31,12 @@ fn own_dependencies(manifest: &toml::Table) -> Vec<String> {
                 .keys()
                 .filter_map(|name| name.strip_prefix("laggard-"))
                 .filter(|name| key != "dev-dependencies" || *name != FOR_TESTS);
-            found.extend(own.map(str::to_owned));
+            names.extend(own.map(str::to_owned));
         } else {
-            found.extend(own_dependencies(table));
+            names.extend(own_dependencies(table));
         }
     }
-    found
+    names
 }
 
 fn level(name: &str) -> usize {
@@ -57,19 +57,19 @@ fn upward(name: &str, manifest: &str) -> Vec<String> {
 #[test]
 fn every_arrow_between_crates_points_down() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut seen = 0;
+    let mut crate_count = 0;
     let mut wrong = Vec::new();
     for entry in std::fs::read_dir(crates).unwrap() {
         let entry = entry.unwrap();
         let Ok(manifest) = std::fs::read_to_string(entry.path().join("Cargo.toml")) else {
             continue;
         };
-        seen += 1;
+        crate_count += 1;
         wrong.extend(upward(entry.file_name().to_str().unwrap(), &manifest));
     }
 
     assert_eq!(wrong, Vec::<String>::new(), "arrows that run up");
-    assert!(seen >= 9, "only {seen} crates were found");
+    assert!(crate_count >= 9, "only {crate_count} crates were found");
 }
 
 /// A new stage or class of causes must make the compiler point at every place
@@ -114,8 +114,8 @@ fn an_arrow_that_runs_up_or_across_is_found_in_every_table() {
     );
 }
 
-/// Every file and folder of the repository, but for what was built.
-fn all_paths(dir: &Path, found: &mut Vec<PathBuf>) {
+/// Collects all files and directories of the repository, without build output.
+fn all_paths(dir: &Path, paths: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -123,13 +123,13 @@ fn all_paths(dir: &Path, found: &mut Vec<PathBuf>) {
             && !["target", "node_modules", "dist"].contains(&&*name)
             && !name.starts_with('.')
         {
-            all_paths(&path, found);
+            all_paths(&path, paths);
         }
-        found.push(path);
+        paths.push(path);
     }
 }
 
-/// What looks like a path among the words between backticks.
+/// Returns the words between backticks that look like paths.
 fn paths_named(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split('`').skip(1).step_by(2);
     words.filter(|word| {
@@ -143,16 +143,16 @@ fn every_path_of_the_recipes_is_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let text = std::fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
     let (_, recipes) = text.split_once("## To add a ...").unwrap();
-    let mut all = Vec::new();
-    all_paths(&root, &mut all);
-    let mut seen = 0;
+    let mut paths = Vec::new();
+    all_paths(&root, &mut paths);
+    let mut path_count = 0;
     for named in paths_named(recipes) {
-        seen += 1;
+        path_count += 1;
         assert!(
-            all.iter().any(|path| path.ends_with(named)),
+            paths.iter().any(|path| path.ends_with(named)),
             "ARCHITECTURE's recipes name `{named}`, which is not there"
         );
     }
 
-    assert!(seen > 25, "only {seen} paths were found");
+    assert!(path_count > 25, "only {path_count} paths were found");
 }

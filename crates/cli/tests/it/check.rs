@@ -47,7 +47,7 @@ fn verdicts(output: &Output) -> (i32, Vec<String>) {
     (output.status.code().unwrap(), rows.collect())
 }
 
-/// For stalls in which about one wakeup is late.
+/// Returns a requirement for recordings with stalls, in which about one wakeup is late.
 fn share(of: &str, share: &str) -> String {
     let longest = if of == "1ms" { "2ms" } else { "20ms" };
     format!("{}longest = \"{longest}\"\n", any_share(of, share))
@@ -72,11 +72,11 @@ fn share_passes_fails_or_is_unknown_with_an_exit_code_for_each() {
         assert_eq!(verdicts(&output), (code, vec![said.into()]), "{share_of}");
     }
     // A failure outweighs an unknown verdict.
-    let all = share("3500us", "9.5e-4") + &share("3500us", "1e-4") + &share("5ms", "0.1");
-    let output = ask(&dir, &["a"], &all, &["--json"]);
+    let requirements = share("3500us", "9.5e-4") + &share("3500us", "1e-4") + &share("5ms", "0.1");
+    let output = ask(&dir, &["a"], &requirements, &["--json"]);
     let rows = ["unknown too_short", "fail", "pass"].map(String::from);
     assert_eq!(verdicts(&output), (1, rows.into()));
-    let text = ask(&dir, &["a"], &all, &[]);
+    let text = ask(&dir, &["a"], &requirements, &[]);
     let text = String::from_utf8(text.stdout).unwrap();
     assert!(
         text.starts_with("FAIL  `r.toml`: 3 checks: 1 FAIL, 1 UNKNOWN, 1 PASS\n"),
@@ -130,8 +130,8 @@ fn share_passes_only_for_stalls_that_the_recording_excludes() {
     let row = |longest: &str| {
         let text = format!("{requirement}{longest}");
         let output = ask(&dir, &["a"], &text, &["--json"]);
-        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-        (verdicts(&output), found["rows"][0].clone())
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (verdicts(&output), report["rows"][0].clone())
     };
 
     let (by_default, default_row) = row("");
@@ -169,8 +169,8 @@ fn mean_time_that_passes_without_an_event_names_its_largest_burst() {
     let output = ask(&dir, &["a"], level, &["--json"]);
 
     assert_eq!(verdicts(&output), (0, vec!["pass".into()]));
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let burst = found["rows"][0]["holds_to_burst"].as_f64().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let burst = report["rows"][0]["holds_to_burst"].as_f64().unwrap();
     assert!((burst - 12.0 / 2.995_732).abs() < 1e-3, "{burst}");
     let text = String::from_utf8(ask(&dir, &["a"], level, &[]).stdout).unwrap();
     assert!(
@@ -237,19 +237,19 @@ fn wakeups_too_far_apart_neither_pass_nor_show_the_absence_of_xruns() {
     let text = "when_unclear = \"warn\"\n[[require]]\napp = \"jack-128\"\nmttf = \"1h\"\n";
 
     let json = ask(&dir, &["a"], text, &["--json"]);
-    let said = ask(&dir, &["a"], text, &[]);
+    let text_output = ask(&dir, &["a"], text, &[]);
 
     assert_eq!(verdicts(&json), (3, vec!["unknown too_coarse".into()]));
-    let said = String::from_utf8(said.stdout).unwrap();
-    assert!(!said.contains("no xrun"), "{said}");
-    assert!(said.contains("too far apart"), "{said}");
+    let stdout = String::from_utf8(text_output.stdout).unwrap();
+    assert!(!stdout.contains("no xrun"), "{stdout}");
+    assert!(stdout.contains("too far apart"), "{stdout}");
 }
 
 #[test]
 fn levels_applications_and_baselines_are_checked() {
     let dir = TempDir::new().unwrap();
     let stalls: String = (0..100_u64)
-        .map(|at| stall((100 + 1_003 * at) * 1_000_000 + 500_000, 40_000_000))
+        .map(|index| stall((100 + 1_003 * index) * 1_000_000 + 500_000, 40_000_000))
         .collect();
     recorded(
         &dir,
@@ -280,25 +280,25 @@ fn levels_applications_and_baselines_are_checked() {
     }
     let text = "[[require]]\nservice = \"fifo:90\"\nnot_worse_than = 1.25\n";
     let (a, b) = (["a1", "a2", "a3", "a4"], ["b1", "b2", "b3", "b4"]);
-    let of = |first: &[&str], second: &[&str]| {
+    let result_of = |first: &[&str], second: &[&str]| {
         let mut options = vec!["--json", "--baseline"];
         options.extend(first);
         let output = ask(&dir, second, text, &options);
         verdicts(&output)
     };
-    assert_eq!(of(&a, &b), (1, vec!["fail".into()]));
-    assert_eq!(of(&b, &a), (0, vec!["pass".into()]));
+    assert_eq!(result_of(&a, &b), (1, vec!["fail".into()]));
+    assert_eq!(result_of(&b, &a), (0, vec!["pass".into()]));
     assert_eq!(
-        of(&a[..1], &b[..1]),
+        result_of(&a[..1], &b[..1]),
         (3, vec!["unknown few_recordings".into()])
     );
     let none = ask(&dir, &["a1"], text, &[]);
-    let said = String::from_utf8(none.stderr).unwrap();
+    let stderr = String::from_utf8(none.stderr).unwrap();
     assert!(
-        said.contains(
+        stderr.contains(
             "r.toml:3:18: `not_worse_than` needs a baseline; give its recordings with --baseline"
         ),
-        "{said}"
+        "{stderr}"
     );
     assert_eq!(none.status.code(), Some(2));
 }
@@ -328,9 +328,9 @@ fn errors_in_the_file_and_missing_data_are_refused_with_their_place() {
     ] {
         let output = ask(&dir, &["a"], text, &[]);
 
-        let told = String::from_utf8(output.stderr).unwrap();
-        assert!(told.contains(said), "{told}");
-        assert_eq!(output.status.code(), Some(2), "{told}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(stderr.contains(said), "{stderr}");
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
     }
     let missing = laggard()
         .args(["check", "a", "--require", "none.toml"])
@@ -406,9 +406,12 @@ fn recording_with_a_failed_load_is_not_compared_with_a_baseline() {
     let screen = String::from_utf8(screen.stdout).unwrap();
     assert!(screen.contains("not compared with the"), "{screen}");
     assert!(screen.contains("UNKNOWN 1: the load ended"), "{screen}");
-    let said = String::from_utf8(baseline.stderr).unwrap();
-    assert_eq!(baseline.status.code(), Some(3), "{said}");
-    assert!(said.contains("load: `b3`: the load `idle` ended"), "{said}");
+    let stderr = String::from_utf8(baseline.stderr).unwrap();
+    assert_eq!(baseline.status.code(), Some(3), "{stderr}");
+    assert!(
+        stderr.contains("load: `b3`: the load `idle` ended"),
+        "{stderr}"
+    );
 }
 
 /// A probe every millisecond does not see a stall between two wakeups, and the slack of
@@ -447,14 +450,14 @@ fn build_servers_get_junit_xml_annotations_and_markdown() {
     let options = ["--junit", "j.xml", "--github"];
     let output = ask(&dir, &["a"], &text, &options);
 
-    let said = String::from_utf8(output.stdout).unwrap();
-    let mut lines = said.lines();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let mut lines = stdout.lines();
     let first = lines.next().unwrap();
     assert!(
         first.starts_with(
             "::error file=r.toml,line=8,col=11,title=FAIL%3A at most 1e-4 of wakeups later than 3500us::"
         ),
-        "{said}"
+        "{stdout}"
     );
     assert!(
         lines

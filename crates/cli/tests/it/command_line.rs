@@ -59,7 +59,7 @@ fn commands_of_bench_work_under_their_hidden_names() {
 }
 
 #[test]
-fn laggard_alone_says_what_to_type() {
+fn laggard_without_arguments_prints_help() {
     let wide = |text: &str| text.lines().any(|line| line.chars().count() > 80);
 
     laggard(&[])
@@ -334,7 +334,7 @@ fn the_published_schema_of_show_is_the_program_s() {
 }
 
 #[test]
-fn who_misspells_a_name_is_asked_whether_another_was_meant() {
+fn misspelt_name_gets_a_suggestion() {
     for (args, meant) in [
         (&["record", "-s", "softirk"][..], "softirq"),
         (&["record", "-s", "fifo90"], "fifo:90"),

@@ -22,14 +22,14 @@ fn recorded(dir: &TempDir, names: &[&str], of: usize, options: &[&str]) {
 }
 
 fn ask(dir: &TempDir, first: &[&str], second: &[&str], options: &[&str]) -> Output {
-    let at = |names: &[&str]| -> Vec<PathBuf> {
+    let paths = |names: &[&str]| -> Vec<PathBuf> {
         names.iter().map(|name| dir.path().join(name)).collect()
     };
     laggard()
         .arg("compare")
-        .args(at(first))
+        .args(paths(first))
         .arg("--with")
-        .args(at(second))
+        .args(paths(second))
         .args(options)
         .output()
         .unwrap()
@@ -42,7 +42,9 @@ fn json(output: &Output) -> Value {
 /// The only level of `fifo:90`.
 fn level(report: &Value) -> &Value {
     let services = report["services"].as_array().unwrap();
-    let fifo = services.iter().find(|one| one["service"] == "fifo:90");
+    let fifo = services
+        .iter()
+        .find(|service| service["service"] == "fifo:90");
     &fifo.unwrap()["levels"][0]
 }
 
@@ -55,10 +57,10 @@ fn higher_rate_is_worse_and_lower_rate_is_better() {
     recorded(&dir, &A, 2_000, &[]);
     recorded(&dir, &B, 250, &[]);
 
-    let found = json(&ask(&dir, &A, &B, &["--json"]));
+    let report = json(&ask(&dir, &A, &B, &["--json"]));
     let back = json(&ask(&dir, &B, &A, &["--json"]));
 
-    let (there, back) = (level(&found), level(&back));
+    let (there, back) = (level(&report), level(&back));
     assert_eq!(there["change"]["verdict"], "worse", "{there}");
     assert_eq!(back["change"]["verdict"], "better", "{back}");
     let ratio = there["ratio"].as_f64().unwrap();
@@ -91,11 +93,11 @@ fn repeating_order_gives_no_verdict() {
         recorded(&dir, &[b], 250, &[]);
     }
 
-    let found = json(&ask(&dir, &A, &B, &["--json"]));
+    let report = json(&ask(&dir, &A, &B, &["--json"]));
 
     let order = serde_json::json!({"sides": "ABABABAB", "repeats_after": 2, "seed": null});
-    assert_eq!(found["order"], order);
-    let level = level(&found);
+    assert_eq!(report["order"], order);
+    let level = level(&report);
     assert_eq!(level["change"]["why"], "fixed_order", "{level}");
     assert_eq!(level["ratio_high"], Value::Null, "{level}");
     let text = ask(&dir, &A, &B, &["--at=1ms"]);
@@ -119,10 +121,10 @@ fn recordings_with_the_same_rate_do_not_differ() {
     recorded(&dir, &A, 500, &[]);
     recorded(&dir, &B, 500, &[]);
 
-    let found = json(&ask(&dir, &A, &B, &["--json"]));
+    let report = json(&ask(&dir, &A, &B, &["--json"]));
     let markdown = ask(&dir, &A, &B, &["--markdown"]);
 
-    let verdict = &level(&found)["change"]["verdict"];
+    let verdict = &level(&report)["change"]["verdict"];
     assert!(verdict == "equivalent" || verdict == "unclear", "{verdict}");
     let markdown = String::from_utf8(markdown.stdout).unwrap();
     assert!(
@@ -141,16 +143,16 @@ fn one_recording_per_side_gives_a_ratio_without_a_verdict() {
     let text = "name = \"a\"\nbuffers = 2\nbuffer = \"2ms\"\ncompute = \"500us\"\n";
     std::fs::write(&app, text).unwrap();
 
-    let found = json(&ask(&dir, &A[..1], &B[..1], &["--json", "--app", &app]));
+    let report = json(&ask(&dir, &A[..1], &B[..1], &["--json", "--app", &app]));
 
-    let level = level(&found);
+    let level = level(&report);
     assert_eq!(level["change"]["why"], "few_recordings", "{level}");
     assert!(level["ratio"].as_f64().unwrap() > 10.0, "{level}");
     let screen = ask(&dir, &A[..1], &B[..1], &["--app", &app]);
     let screen = String::from_utf8(screen.stdout).unwrap();
     assert!(screen.contains("Record 4 of each, in turn"), "{screen}");
-    let misses = &found["services"][1]["misses"];
-    assert!(misses["first"]["exposure_ns"].is_number(), "{found}");
+    let misses = &report["services"][1]["misses"];
+    assert!(misses["first"]["exposure_ns"].is_number(), "{report}");
 }
 
 #[test]
@@ -186,9 +188,9 @@ fn recordings_that_were_not_measured_alike_are_refused() {
     ] {
         let output = ask(&dir, &["a"], &[other], options);
 
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(told.contains(said), "{other}: {told}");
-        assert_eq!(output.status.code(), Some(code), "{other}: {told}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(stderr.contains(said), "{other}: {stderr}");
+        assert_eq!(output.status.code(), Some(code), "{other}: {stderr}");
     }
 }
 
@@ -204,9 +206,9 @@ fn unfinished_wait_counts_with_its_length_and_may_have_been_longer() {
             .code(vec![0, 3]);
     }
 
-    let found = ask(&dir, &A, &B, &["--json", "--at=10ms,100s"]);
+    let output = ask(&dir, &A, &B, &["--json", "--at=10ms,100s"]);
 
-    let levels = json(&found)["services"][1]["levels"].clone();
+    let levels = json(&output)["services"][1]["levels"].clone();
     assert_eq!(levels[0]["second"]["clusters"], 4.0, "{levels}");
     assert_eq!(levels[0]["second"]["unknown"], 0, "{levels}");
     assert_eq!(levels[1]["second"]["clusters"], 0.0, "{levels}");
@@ -235,14 +237,14 @@ fn load_that_ended_before_its_recording_is_refused() {
         .unwrap();
 
     for output in sides.into_iter().chain([series]) {
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(3), "{told}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(3), "{stderr}");
         assert_eq!(String::from_utf8_lossy(&output.stdout), "");
         assert!(
-            told.contains(
+            stderr.contains(
                 "b3`: the load `idle` ended before the recording: exit status 3, so part of"
             ),
-            "{told}"
+            "{stderr}"
         );
     }
 }
@@ -255,10 +257,10 @@ fn permanent_lateness_is_worse_than_occasional_lateness() {
     recorded(&dir, &A, 2_000, &[]);
     recorded(&dir, &B, 10, &[]);
 
-    let found = json(&ask(&dir, &A, &B, &["--at=1ms", "--json"]));
+    let report = json(&ask(&dir, &A, &B, &["--at=1ms", "--json"]));
     let back = json(&ask(&dir, &B, &A, &["--at=1ms", "--json"]));
 
-    let (there, back) = (level(&found), level(&back));
+    let (there, back) = (level(&report), level(&back));
     assert_eq!(there["change"]["verdict"], "worse", "{there}");
     assert_eq!(there["is_ten_times"], true, "{there}");
     assert_eq!(back["change"]["verdict"], "better", "{back}");
@@ -282,9 +284,9 @@ fn longer_stalls_at_the_same_rate_are_not_the_same() {
         }
     }
 
-    let found = json(&ask(&dir, &A, &B, &["--at=1ms", "--json"]));
+    let report = json(&ask(&dir, &A, &B, &["--at=1ms", "--json"]));
 
-    let level = level(&found);
+    let level = level(&report);
     let ratio = level["ratio"].as_f64().unwrap();
     assert!((0.9..1.1).contains(&ratio), "{level}");
     assert_eq!(level["change"]["why"], "too_often", "{level}");

@@ -1,5 +1,5 @@
-//! `laggard compare` that makes its recordings itself: from scripts, and what is
-//! refused before anything is measured.
+//! `laggard compare` that makes its own recordings: from scripts. Also options that it refuses
+//! before it measures.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::scripted::{backend, laggard, often};
 
-/// The answer, and what was said besides.
+/// Returns the answer and the messages.
 fn made(dir: &TempDir, options: &[&str], of: usize) -> Output {
     laggard()
         .current_dir(dir.path())
@@ -37,24 +37,24 @@ fn change_without_effect_has_no_verdict_and_the_recordings_are_kept() {
 
     let output = made(&dir, &["--run=", "--run=", "--json"], 500);
 
-    let found: Value =
+    let report: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"));
-    let services = found["services"].as_array().unwrap().iter();
+    let services = report["services"].as_array().unwrap().iter();
     let levels: Vec<&Value> = services
-        .flat_map(|one| one["levels"].as_array().unwrap())
+        .flat_map(|service| service["levels"].as_array().unwrap())
         .collect();
-    assert!(!levels.is_empty(), "{found}");
+    assert!(!levels.is_empty(), "{report}");
     for level in levels {
         let verdict = &level["change"]["verdict"];
         assert!(verdict == "equivalent" || verdict == "unclear", "{level}");
     }
-    assert_eq!(found["changed"]["what"], "run during");
-    assert_eq!(found["changed"]["second"], serde_json::json!(["nothing"]));
+    assert_eq!(report["changed"]["what"], "run during");
+    assert_eq!(report["changed"]["second"], serde_json::json!(["nothing"]));
     let order = serde_json::json!({"sides": "ABABBABA", "repeats_after": null, "seed": 0});
-    assert_eq!(found["order"], order);
+    assert_eq!(report["order"], order);
     let kept: Value =
         serde_json::from_slice(&fs::read(dir.path().join("made/compare.json")).unwrap()).unwrap();
-    assert_eq!(kept, found);
+    assert_eq!(kept, report);
     let mut names: Vec<String> = fs::read_dir(dir.path().join("made"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -65,13 +65,13 @@ fn change_without_effect_has_no_verdict_and_the_recordings_are_kept() {
         names,
         ["a01", "b02", "a03", "b04", "b05", "a06", "b07", "a08"]
     );
-    let said = said(&output);
+    let message = said(&output);
     for part in [
         "recording 8 times for 30 s into `made`, in random order (A B A B B A B A, seed 0), 4",
         "8 of 8: A",
         "laggard compare made/a* --with made/b* --factor load\n",
     ] {
-        assert!(said.contains(part), "{part} in\n{said}");
+        assert!(message.contains(part), "{part} in\n{message}");
     }
 }
 
@@ -95,10 +95,10 @@ fn seed_repeats_the_order() {
             .args(["--", &script])
             .output()
             .unwrap();
-        let found: Value = serde_json::from_slice(&output.stdout)
+        let report: Value = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|err| panic!("{err}: {output:?}"));
-        let seed = found["order"]["seed"].as_u64().unwrap();
-        (found["order"]["sides"].clone(), seed)
+        let seed = report["order"]["seed"].as_u64().unwrap();
+        (report["order"]["sides"].clone(), seed)
     };
 
     let (sides, seed) = order(&[]);
@@ -139,7 +139,7 @@ fn command_before_a_recording_is_printed_and_that_of_a_also_runs_at_the_end() {
 
 /// As when it is asked in a pipe to `head`, or the terminal is closed.
 #[test]
-fn what_was_changed_is_put_back_when_nobody_hears_what_is_said_any_more() {
+fn setting_is_restored_even_if_the_output_is_closed() {
     let dir = TempDir::new().unwrap();
     let script = backend(dir.path(), &format!("period_ns = 1000000\n{}", often(500)));
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_laggard"))
@@ -158,9 +158,9 @@ fn what_was_changed_is_put_back_when_nobody_hears_what_is_said_any_more() {
         .spawn()
         .unwrap();
 
-    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
-    let second = said.find(|line| line.as_ref().unwrap().contains("2 of 2: B"));
-    drop(said);
+    let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+    let second = stderr.find(|line| line.as_ref().unwrap().contains("2 of 2: B"));
+    drop(stderr);
     let status = child.wait().unwrap();
 
     assert!(second.is_some());
@@ -172,7 +172,7 @@ fn what_was_changed_is_put_back_when_nobody_hears_what_is_said_any_more() {
 }
 
 #[test]
-fn all_that_is_changed_is_told_not_the_first_alone() {
+fn all_changes_are_reported() {
     let dir = TempDir::new().unwrap();
 
     let output = made(
@@ -186,13 +186,13 @@ fn all_that_is_changed_is_told_not_the_first_alone() {
         500,
     );
 
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    let words = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    let words = stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         words.contains(
             "Changed: run before and run during: `true and nothing` in A, `: and sleep 60` in B in all 2"
         ),
-        "{told}{}",
+        "{stdout}{}",
         said(&output)
     );
 }
@@ -209,11 +209,11 @@ fn scripts(dir: &TempDir, of: [usize; 2]) {
 }
 
 /// Returns the reason for the end, and the number of recordings.
-fn ended(dir: &TempDir, found: &Value) -> (String, usize) {
+fn ended(dir: &TempDir, report: &Value) -> (String, usize) {
     let names = fs::read_dir(dir.path().join("made")).unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let made = names.filter(|name| name.ends_with(".laggard")).count();
-    let why = found["looks"]["ended"].as_str().unwrap_or_default();
+    let why = report["looks"]["ended"].as_str().unwrap_or_default();
     (why.to_owned(), made)
 }
 
@@ -224,18 +224,18 @@ fn decided_trial_ends_early_and_restores_the_machine() {
 
     let output = made(&dir, &[SCRIPTS, "--rounds=8", "--json"], 2_000);
 
-    let said = said(&output);
-    let found: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {said}"));
-    assert_eq!(ended(&dir, &found), ("decided".into(), 8), "{said}");
-    let looks = &found["looks"];
+    let message = said(&output);
+    let report: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {message}"));
+    assert_eq!(ended(&dir, &report), ("decided".into(), 8), "{message}");
+    let looks = &report["looks"];
     assert_eq!((&looks["rounds"], &looks["look"]), (&8.into(), &1.into()));
     assert_eq!(looks["after"], serde_json::json!([4, 6, 8]));
     // The first evaluation uses 0.31 % of the permitted 5 %.
-    let confidence = found["confidence"].as_f64().unwrap();
+    let confidence = report["confidence"].as_f64().unwrap();
     assert!((confidence - 0.996_949).abs() < 1e-6, "{confidence}");
-    assert_eq!(looks["confidence_of_each"][0], found["confidence"]);
-    let level = &found["services"][0]["levels"][0];
+    assert_eq!(looks["confidence_of_each"][0], report["confidence"]);
+    let level = &report["services"][0]["levels"][0];
     assert_eq!(level["change"]["verdict"], "worse", "{level}");
     let log = fs::read_to_string(dir.path().join("log")).unwrap();
     assert_eq!(log, "a\n".repeat(4 + 1), "A's four, and at the end");
@@ -244,7 +244,7 @@ fn decided_trial_ends_early_and_restores_the_machine() {
         "after 4 of 8 rounds, every series is decided; recording ends\n",
         "that command evaluates once, with 95 % confidence\n",
     ] {
-        assert!(said.contains(part), "{part} in\n{said}");
+        assert!(message.contains(part), "{part} in\n{message}");
     }
 }
 
@@ -261,22 +261,22 @@ fn undecided_trial_makes_all_rounds() {
     let to_the_end = ended(&dir, &kept);
     fs::remove_dir_all(dir.path().join("made")).unwrap();
     scripts(&dir, [2_000, 250]);
-    let all = made(
+    let decided = made(
         &dir,
         &[SCRIPTS, "--rounds=6", "--all-rounds", "--json"],
         500,
     );
 
     assert_eq!(to_the_end, ("all_rounds".into(), 12));
-    let told = String::from_utf8_lossy(&undecided.stdout).into_owned();
-    let words = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    let stdout = String::from_utf8_lossy(&undecided.stdout).into_owned();
+    let words = stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in [
         "All 6 rounds were made, because not every series was decided after 4.",
         "so that all 2 evaluations together err in at most 5 of 100 comparisons.",
     ] {
-        assert!(words.contains(part), "{part} in\n{told}");
+        assert!(words.contains(part), "{part} in\n{stdout}");
     }
-    assert!(told.contains("B / A (96.2 %)"), "{told}");
+    assert!(stdout.contains("B / A (96.2 %)"), "{stdout}");
     let text = said(&undecided);
     assert!(
         text.contains(
@@ -284,10 +284,14 @@ fn undecided_trial_makes_all_rounds() {
         ),
         "{text}"
     );
-    let found: Value = serde_json::from_slice(&all.stdout).unwrap();
-    assert_eq!(ended(&dir, &found), ("all_rounds".into(), 12));
-    assert_eq!(found["confidence"], 0.95);
-    assert!(!said(&all).contains("evaluates after"), "{}", said(&all));
+    let report: Value = serde_json::from_slice(&decided.stdout).unwrap();
+    assert_eq!(ended(&dir, &report), ("all_rounds".into(), 12));
+    assert_eq!(report["confidence"], 0.95);
+    assert!(
+        !said(&decided).contains("evaluates after"),
+        "{}",
+        said(&decided)
+    );
 }
 
 /// The sides change places after four rounds. The other service stays undecided, so that
@@ -308,19 +312,19 @@ fn earlier_verdict_that_is_not_confirmed_is_listed() {
     let options = [before, "--rounds=6", "--equal=1.0001", "--json"];
     let output = made(&dir, &options, 500);
 
-    let said = said(&output);
-    let found: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {said}"));
-    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let message = said(&output);
+    let report: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {message}"));
+    let words = message.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         words.contains("after 4 of 6 rounds: timer IRQ worse (later than ")
             && words.contains(" ms), SCHED_FIFO 90 worse (later than 4.02 ms); undecided: "),
-        "{said}"
+        "{message}"
     );
-    let lost = found["looks"]["not_borne_out"].as_array().unwrap();
+    let lost = report["looks"]["not_borne_out"].as_array().unwrap();
     let of_fifo: Vec<_> = lost
         .iter()
-        .filter(|one| one["service"] == "fifo:90")
+        .filter(|service| service["service"] == "fifo:90")
         .collect();
     assert_eq!(of_fifo.len(), 1, "{lost:?}");
     assert_eq!(
@@ -348,11 +352,11 @@ fn a_command_that_fails_ends_it_and_what_was_changed_is_put_back() {
             "`exit 3`, which runs during B, failed: exit status 3",
         ),
     ] {
-        let said = said(&output);
-        assert_eq!(output.status.code(), Some(2), "{said}");
+        let message = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{message}");
         assert!(
-            said.contains(part) && said.contains("are in `made`"),
-            "{said}"
+            message.contains(part) && message.contains("are in `made`"),
+            "{message}"
         );
     }
 }
@@ -373,16 +377,16 @@ fn a_load_that_ends_before_its_recording_ends_the_comparison() {
         .output()
         .unwrap();
 
-    let said = said(&output);
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    let message = said(&output);
+    assert_eq!(output.status.code(), Some(2), "{message}");
     assert!(
-        said.contains("the load `short` ended before the recording: ")
-            && said.contains("nothing was compared"),
-        "{said}"
+        message.contains("the load `short` ended before the recording: ")
+            && message.contains("nothing was compared"),
+        "{message}"
     );
     assert!(
-        said.contains("1 of 4: ") && !said.contains("2 of 4"),
-        "{said}"
+        message.contains("1 of 4: ") && !message.contains("2 of 4"),
+        "{message}"
     );
 }
 
@@ -418,12 +422,12 @@ fn missing_settings_and_wrong_options_are_refused_before_measuring() {
     ] {
         let output = made(&dir, options, 500);
 
-        let said = said(&output);
-        assert_eq!(output.status.code(), Some(2), "{options:?}: {said}");
-        assert!(said.contains(part), "{options:?}: {said}");
+        let message = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{options:?}: {message}");
+        assert!(message.contains(part), "{options:?}: {message}");
         let left = fs::read_dir(dir.path())
             .unwrap()
-            .map(|one| one.unwrap().file_name());
+            .map(|entry| entry.unwrap().file_name());
         let left: Vec<_> = left.filter(|name| name != "script.toml").collect();
         assert!(left.is_empty(), "{options:?} leaves {left:?}");
     }
@@ -472,11 +476,11 @@ fn a_setting_takes_root() {
         }
     };
 
-    let said = said(&output);
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    let message = said(&output);
+    assert_eq!(output.status.code(), Some(2), "{message}");
     assert!(
-        said.contains("changing the setting `kernel.printk` needs root"),
-        "{said}"
+        message.contains("changing the setting `kernel.printk` needs root"),
+        "{message}"
     );
     assert!(!dir.path().join("made").exists());
 }

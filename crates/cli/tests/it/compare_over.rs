@@ -34,10 +34,12 @@ fn names(count: usize) -> Vec<String> {
 }
 
 fn changes(output: &Output) -> Vec<Value> {
-    let found: Value =
+    let report: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"));
-    let services = found["services"].as_array().unwrap();
-    let fifo = services.iter().find(|one| one["service"] == "fifo:90");
+    let services = report["services"].as_array().unwrap();
+    let fifo = services
+        .iter()
+        .find(|service| service["service"] == "fifo:90");
     fifo.unwrap()["changes"].as_array().unwrap().clone()
 }
 
@@ -49,7 +51,7 @@ fn first_worse_recording_is_named() {
     let mut names = names(12);
 
     let worse = changes(&ask(&dir, &names, &["--json"]));
-    let said = ask(&dir, &names, &[]);
+    let output = ask(&dir, &names, &[]);
     // By time, whatever the order they are given in.
     names.reverse();
     let again = changes(&ask(&dir, &names, &["--json"]));
@@ -68,16 +70,16 @@ fn first_worse_recording_is_named() {
         (&better[0]["at"], &better[0]["is_worse"]),
         (&5.into(), &false.into())
     );
-    let said = String::from_utf8(said.stdout).unwrap();
-    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("worse SCHED_FIFO 90 from `r07`"), "{said}");
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let words = stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("worse SCHED_FIFO 90 from `r07`"), "{stdout}");
     assert!(
         words.contains("later than 1.00 ms every 240 ms, before every"),
-        "{said}"
+        "{stdout}"
     );
-    assert!(said.contains('|'), "{said}");
-    let wide = said.lines().find(|line| line.chars().count() > 80);
-    assert_eq!(wide, None, "{said}");
+    assert!(stdout.contains('|'), "{stdout}");
+    let wide = stdout.lines().find(|line| line.chars().count() > 80);
+    assert_eq!(wide, None, "{stdout}");
 }
 
 #[test]
@@ -114,11 +116,11 @@ fn start_of_permanent_lateness_is_a_change() {
     let before = [900, 1_000, 1_100, 1_000, 900, 1_100];
     recorded(&dir, before.into_iter().chain([10; 6]));
 
-    let found = changes(&ask(&dir, &names(12), &["--json"]));
+    let changes_found = changes(&ask(&dir, &names(12), &["--json"]));
 
-    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(changes_found.len(), 1, "{changes_found:?}");
     assert_eq!(
-        (&found[0]["at"], &found[0]["is_worse"]),
+        (&changes_found[0]["at"], &changes_found[0]["is_worse"]),
         (&6.into(), &true.into())
     );
 }
@@ -142,13 +144,13 @@ fn series_without_the_wakeups_of_the_level_are_left_out() {
         .output()
         .unwrap();
 
-    let said = String::from_utf8(output.stdout).unwrap();
-    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let words = stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         words.contains(
             "Left out, because a recording did not keep every wakeup above the level: timer IRQ, SCHED_FIFO 90."
         ),
-        "{said}"
+        "{stdout}"
     );
-    assert!(!said.contains("Too few wakeups"), "{said}");
+    assert!(!stdout.contains("Too few wakeups"), "{stdout}");
 }

@@ -1,4 +1,4 @@
-//! What a shell is told that asks what could come next.
+//! Proposals for the completion of a command line in a shell.
 
 use assert_cmd::Command;
 use tempfile::TempDir;

@@ -1,4 +1,4 @@
-//! What a recording tells to answers over many is what its own answers say.
+//! The digest of a recording contains the figures of its other answers.
 
 use std::fs;
 use std::io::Write as _;
@@ -39,11 +39,11 @@ fn tail(dir: &TempDir, name: &str) {
 
 fn sum(buckets: &Value) -> u64 {
     let buckets = buckets.as_array().unwrap().iter();
-    buckets.map(|one| one[1].as_u64().unwrap()).sum()
+    buckets.map(|bucket| bucket[1].as_u64().unwrap()).sum()
 }
 
 #[test]
-fn samples_that_were_left_elsewhere_are_missed_unless_that_is_said() {
+fn missing_samples_are_a_shortfall_unless_an_option_excludes_them() {
     let dir = TempDir::new().unwrap();
     tail(&dir, "r.laggard");
     let whole = &digests(dir.path(), &["r.laggard"])[0];
@@ -54,7 +54,7 @@ fn samples_that_were_left_elsewhere_are_missed_unless_that_is_said() {
 
     assert_ne!(missed["read"]["shortfalls"], whole["shortfalls"]);
     assert_eq!(left, whole);
-    // What else is gone is told.
+    // Other missing files are reported.
     fs::remove_file(dir.path().join("r.laggard/histograms-000000.parquet")).unwrap();
     let less = &digests(dir.path(), &["--without-samples", "r.laggard"])[0];
     assert_ne!(less["read"]["shortfalls"], whole["shortfalls"]);
@@ -97,21 +97,24 @@ fn a_digest_has_the_counts_buckets_and_trust_of_show() {
         assert_eq!(hour["buckets"], show["histograms"][number]["buckets"]);
         assert_eq!(hour["max_ns"], row["latency"]["largest_ns"]);
         assert_eq!(hour["min_ns"], row["latency"]["min_ns"]);
-        if let Some(minutes) = line["minutes"].as_array().filter(|all| !all.is_empty()) {
+        if let Some(minutes) = line["minutes"]
+            .as_array()
+            .filter(|minutes| !minutes.is_empty())
+        {
             assert_eq!(minutes[0]["max_ns"], hour["max_ns"], "of its only minute");
         }
     }
 }
 
 #[test]
-fn what_cannot_be_read_is_a_line_that_says_why_and_the_rest_follows() {
+fn unreadable_recording_is_a_line_with_its_reason() {
     let dir = TempDir::new().unwrap();
     for name in ["good", "later", "damaged", "short"] {
         tail(&dir, name);
     }
-    let all = format!("period_ns = 500000\n{}", often(1_000));
-    let all = record(&dir.path().join("all"), &all, &["--duration=2s"]);
-    { all }.assert().success();
+    let script_all = format!("period_ns = 500000\n{}", often(1_000));
+    let script_all = record(&dir.path().join("all"), &script_all, &["--duration=2s"]);
+    { script_all }.assert().success();
     let manifest = dir.path().join("later/manifest.json");
     let text = fs::read_to_string(&manifest).unwrap();
     fs::write(
@@ -128,21 +131,27 @@ fn what_cannot_be_read_is_a_line_that_says_why_and_the_rest_follows() {
     bytes[middle] ^= 1;
     fs::write(&histograms, bytes).unwrap();
 
-    let told = digests(
+    let digests_read = digests(
         dir.path(),
         &["later", "damaged", "all", "absent", "short", "good"],
     );
 
-    let because: Vec<&Value> = told.iter().map(|one| &one["refused"]["because"]).collect();
+    let because: Vec<&Value> = digests_read
+        .iter()
+        .map(|digest| &digest["refused"]["because"])
+        .collect();
     assert_eq!(
         because[..4],
         ["newer", "unreadable", "no_histograms", "unreadable"]
     );
-    let advice = told[2]["refused"]["reason"].as_str().unwrap();
+    let advice = digests_read[2]["refused"]["reason"].as_str().unwrap();
     assert!(advice.contains("record with `--keep tail`"), "{advice}");
-    let missing = told[4]["read"]["shortfalls"].to_string();
+    let missing = digests_read[4]["read"]["shortfalls"].to_string();
     assert!(missing.contains("checksum is wrong"), "{missing}");
-    assert_eq!(told[5]["read"]["shortfalls"], Value::Array(Vec::new()));
+    assert_eq!(
+        digests_read[5]["read"]["shortfalls"],
+        Value::Array(Vec::new())
+    );
 }
 
 #[test]
@@ -156,7 +165,7 @@ fn paths_come_from_standard_input_too_with_any_byte_but_nul() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // The last needs no NUL.
+    // The last path does not need a NUL.
     child
         .stdin
         .take()
@@ -167,13 +176,13 @@ fn paths_come_from_standard_input_too_with_any_byte_but_nul() {
     let output = child.wait_with_output().unwrap();
 
     let text = String::from_utf8(output.stdout).unwrap();
-    let told: Vec<Value> = text
+    let lines_read: Vec<Value> = text
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    assert_eq!(told.len(), 2, "{text}");
+    assert_eq!(lines_read.len(), 2, "{text}");
     assert!(
-        told[0]["read"].is_object() && told[1]["refused"].is_object(),
+        lines_read[0]["read"].is_object() && lines_read[1]["refused"].is_object(),
         "{text}"
     );
 }

@@ -1,4 +1,4 @@
-//! What can be measured here, and what a recording says of it.
+//! Abilities of this machine, and advice based on a recording.
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -12,14 +12,14 @@ fn text_has_the_abilities_and_prerequisites_of_the_json() {
     let text = laggard().args(["doctor", "--all"]).output().unwrap();
     let json = laggard().args(["doctor", "--json"]).output().unwrap();
 
-    let said = String::from_utf8(text.stdout).unwrap();
+    let stdout = String::from_utf8(text.stdout).unwrap();
     let report: Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(text.status.code(), json.status.code());
     let missing = report["missing"].as_u64().unwrap();
     assert_eq!(json.status.code(), Some(i32::from(missing > 0)));
     // Lines are broken at the width of a terminal.
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    let told = |text: &Value| {
+    let stdout = stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let joined = |text: &Value| {
         text.as_str()
             .unwrap()
             .split_whitespace()
@@ -27,10 +27,10 @@ fn text_has_the_abilities_and_prerequisites_of_the_json() {
             .join(" ")
     };
     for ability in report["abilities"].as_array().unwrap() {
-        assert!(said.contains(&told(&ability["name"])), "{ability}");
+        assert!(stdout.contains(&joined(&ability["name"])), "{ability}");
     }
     for row in report["audio"].as_array().unwrap() {
-        assert!(said.contains(&told(&row["what"])), "{row}\n{said}");
+        assert!(stdout.contains(&joined(&row["what"])), "{row}\n{stdout}");
         assert_eq!(row["effect"], Value::Null, "{row}");
         assert_eq!(row["is_met"] == false, row["advice"].is_string(), "{row}");
     }
@@ -52,7 +52,7 @@ fn a_recording_that_cannot_tell_of_an_effect_says_why() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["recording"], "r.laggard");
     for row in report["audio"].as_array().unwrap() {
-        // A script has no trace data.
+        // A script does not have trace data.
         assert_eq!(row["effect"]["seen"], "unknown", "{row}");
         assert!(row["effect"]["reason"]["kind"].is_string(), "{row}");
     }
@@ -70,11 +70,11 @@ fn a_recording_that_is_not_there_is_an_error() {
 
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(output.stdout.is_empty(), "{output:?}");
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("none.laggard"), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("none.laggard"), "{stderr}");
 }
 
-/// With a script, so that nothing is measured; only the setting is real.
+/// Uses a script, so that nothing is measured. Only the setting is real.
 #[test]
 fn a_remedy_is_tried_beside_its_advice_and_undone() {
     const SETTING: &str = "/proc/sys/kernel/sched_autogroup_enabled";
@@ -94,26 +94,27 @@ fn a_remedy_is_tried_beside_its_advice_and_undone() {
     let unknown = prove("preemption");
     let tried = prove("autogroup");
 
-    let said = |output: &std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let stderr =
+        |output: &std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(unknown.status.code(), Some(2));
     assert!(
-        said(&unknown).contains("`preemption` is no remedy that can be tried"),
+        stderr(&unknown).contains("`preemption` is no remedy that can be tried"),
         "{}",
-        said(&unknown)
+        stderr(&unknown)
     );
     match (before.trim(), nix::unistd::geteuid().is_root()) {
-        ("1", true) if !said(&tried).contains("is read-only here") => {}
+        ("1", true) if !stderr(&tried).contains("is read-only here") => {}
         ("1", false) => {
-            assert!(said(&tried).contains("needs root"), "{}", said(&tried));
+            assert!(stderr(&tried).contains("needs root"), "{}", stderr(&tried));
             return println!("skipped: to change a setting takes root");
         }
         _ => return println!("skipped: autogroup is off here, or cannot be changed"),
     }
-    assert_eq!(tried.status.code(), Some(0), "{}", said(&tried));
-    let told = String::from_utf8_lossy(&tried.stdout).into_owned();
-    let wide = told.lines().find(|line| line.chars().count() > 80);
-    assert_eq!(wide, None, "{told}");
-    let words = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(tried.status.code(), Some(0), "{}", stderr(&tried));
+    let stdout = String::from_utf8_lossy(&tried.stdout).into_owned();
+    let wide = stdout.lines().find(|line| line.chars().count() > 80);
+    assert_eq!(wide, None, "{stdout}");
+    let words = stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     let [advice, changed] = [
         "Remedy: `sysctl -w kernel.sched_autogroup_enabled=0`",
         "Changed: kernel.sched_autogroup_enabled: `1` in A, `0` in B",
@@ -121,24 +122,24 @@ fn a_remedy_is_tried_beside_its_advice_and_undone() {
     .map(|part| {
         words
             .find(part)
-            .unwrap_or_else(|| panic!("{part} in {told}"))
+            .unwrap_or_else(|| panic!("{part} in {stdout}"))
     });
-    assert!(advice < changed, "{told}");
+    assert!(advice < changed, "{stdout}");
     assert!(
-        said(&tried).contains("restored `kernel.sched_autogroup_enabled` to `1`"),
+        stderr(&tried).contains("restored `kernel.sched_autogroup_enabled` to `1`"),
         "{}",
-        said(&tried)
+        stderr(&tried)
     );
     assert!(
-        said(&tried).contains("not kept for `laggard doctor`: it is from a script"),
+        stderr(&tried).contains("not kept for `laggard doctor`: it is from a script"),
         "{}",
-        said(&tried)
+        stderr(&tried)
     );
     assert!(!dir.path().join("state").exists());
     assert_eq!(std::fs::read_to_string(SETTING).unwrap(), before);
 }
 
-/// What they did would pass for the remedy's effect.
+/// The effect of other changes would look like the remedy's effect.
 #[test]
 fn a_remedy_is_tried_without_other_changes() {
     let dir = TempDir::new().unwrap();
@@ -151,23 +152,23 @@ fn a_remedy_is_tried_without_other_changes() {
         .output()
         .unwrap();
 
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    if said.contains("nothing of it spoils latency here") {
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    if stderr.contains("nothing of it spoils latency here") {
         return println!("skipped: timer_migration is off here");
     }
     assert!(
-        said.contains("--before would change more than the remedy"),
-        "{said}"
+        stderr.contains("--before would change more than the remedy"),
+        "{stderr}"
     );
 }
 
-/// Measured, but nothing is asserted of what came of it.
+/// Measures, but asserts nothing about the latencies.
 #[test]
-fn what_a_remedy_did_is_kept_and_shown_beside_its_advice_while_the_setting_is_so() {
+fn effect_of_a_remedy_is_shown_with_its_advice_while_the_setting_holds() {
     const SETTING: &str = "/proc/sys/kernel/timer_migration";
     let dir = TempDir::new().unwrap();
-    let asked = |words: &[&str]| {
+    let ask = |words: &[&str]| {
         laggard()
             .current_dir(dir.path())
             .env("STATE_DIRECTORY", dir.path().join("state"))
@@ -183,7 +184,7 @@ fn what_a_remedy_did_is_kept_and_shown_beside_its_advice_while_the_setting_is_so
         return println!("skipped: timer_migration is off here, or cannot be changed");
     }
 
-    let tried = asked(&[
+    let tried = ask(&[
         "--prove=timer_migration",
         "--",
         "--each=500ms",
@@ -194,16 +195,17 @@ fn what_a_remedy_did_is_kept_and_shown_beside_its_advice_while_the_setting_is_so
         "--cpus=0",
     ]);
 
-    let said = String::from_utf8_lossy(&tried.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&tried.stderr).into_owned();
     if tried.status.code() == Some(3) {
-        return println!("skipped: this machine cannot be trusted now: {said}");
+        return println!("skipped: this machine cannot be trusted now: {stderr}");
     }
-    assert_eq!(tried.status.code(), Some(0), "{said}");
+    assert_eq!(tried.status.code(), Some(0), "{stderr}");
     assert!(
-        said.contains("the effect is kept in `") && said.contains("delete the file to forget it"),
-        "{said}"
+        stderr.contains("the effect is kept in `")
+            && stderr.contains("delete the file to forget it"),
+        "{stderr}"
     );
-    let text = asked(&["--all"]);
+    let text = ask(&["--all"]);
     let text = String::from_utf8(text.stdout).unwrap();
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let [advice, effect] = [
@@ -225,7 +227,7 @@ fn what_a_remedy_did_is_kept_and_shown_beside_its_advice_while_the_setting_is_so
         number.unwrap().parse::<f64>().unwrap()
     });
     assert!(before >= 2.0 && after >= 2.0, "{text}");
-    let json = asked(&["--json"]);
+    let json = ask(&["--json"]);
     let report: Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(report["proven"][0]["setting"], "kernel.timer_migration");
     assert_eq!(report["proven"][0]["without"], "1");

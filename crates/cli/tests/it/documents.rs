@@ -24,21 +24,20 @@ fn documents() -> Vec<PathBuf> {
     paths
 }
 
-/// Lines that are too wide, by number. A table's row and a link are as wide as
-/// they are, and what a program printed is as it was.
+/// Returns the numbers of lines that are too wide. Tables, links and printed output are exempt.
 fn too_wide(text: &str) -> Vec<usize> {
     let mut is_printed = false;
-    let mut found = Vec::new();
+    let mut numbers = Vec::new();
     for (number, line) in text.lines().enumerate() {
         if line.trim_start().starts_with("```") {
             is_printed = !is_printed;
         }
         let is_words = !is_printed && !line.starts_with('|') && !line.contains("](http");
         if is_words && !line.starts_with("    ") && line.chars().count() > MAX_WIDTH {
-            found.push(number + 1);
+            numbers.push(number + 1);
         }
     }
-    found
+    numbers
 }
 
 #[test]
@@ -79,7 +78,7 @@ fn anchors(text: &str) -> Vec<String> {
 fn links_lead_to_existing_files_and_headings() {
     let mut checked = 0;
     for path in documents() {
-        // Links of the changelog are those of the version that it describes.
+        // Links in the changelog belong to the version that it describes.
         if path.ends_with("CHANGELOG.md") {
             continue;
         }
@@ -122,7 +121,7 @@ fn links_and_anchors_are_parsed() {
 }
 
 #[test]
-fn what_is_no_line_of_words_may_be_wider() {
+fn tables_and_links_may_be_wider() {
     let wide = "w".repeat(121);
 
     assert_eq!(

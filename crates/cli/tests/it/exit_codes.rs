@@ -1,5 +1,5 @@
-//! Exit codes as `laggard --help` has them: 0 done, 1 not met or not to be had,
-//! 2 an error, 3 not trustworthy. A table: each command on each recording.
+//! Exit codes according to `laggard --help`: 0 done, 1 requirement not met or unavailable, 2 an
+//! error, 3 untrustworthy. A table of commands and recordings.
 
 use std::fs;
 
@@ -9,8 +9,8 @@ use crate::scripted;
 
 use crate::scripted::{backend, laggard, often, script};
 
-/// Recordings `good` and `also` of 30 s, `lossy`, of which too much was lost,
-/// and a folder `none` that is no recording; `script.toml` plays.
+/// Creates recordings `good` and `also` of 30 s, `lossy` with too many lost wakeups, and a
+/// directory `none` that is not a recording. `script.toml` plays.
 fn recordings() -> TempDir {
     let dir = TempDir::new().unwrap();
     let good = format!("period_ns = 1000000\n{}", often(500));
@@ -41,9 +41,9 @@ fn a_quiet_recording_says_only_why_it_is_not_trustworthy() {
             .output()
             .unwrap();
 
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(said.is_empty(), expected.is_empty(), "{said}");
-        assert!(said.contains(expected), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(stderr.is_empty(), expected.is_empty(), "{stderr}");
+        assert!(stderr.contains(expected), "{stderr}");
         assert!(output.stdout.is_empty(), "{output:?}");
     }
 }
@@ -54,8 +54,8 @@ fn code(dir: &TempDir, words: &str) -> (Option<i32>, String) {
         .current_dir(dir.path())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    (output.status.code(), said)
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), stderr)
 }
 
 #[test]
@@ -87,15 +87,14 @@ fn each_command_says_by_its_exit_code_whether_its_answer_can_be_used() {
         ("export good --format arrow -o no/folder/good.arrow", 2),
         ("export good --format xls", 2),
         ("export none --format csv", 2),
-        // What was recorded is passed on; whether it can be trusted is for
-        // the answers.
+        // Export passes the data on. Trustworthiness concerns only the answers.
         ("export lossy --format csv", 0),
         ("compare good --with also", 0),
         ("compare good --with good", 2),
         ("compare good --with lossy", 2),
         ("compare good --with none", 2),
         ("compare good --with also --app fax", 2),
-        // Of 30 s, nothing can be told of an hour.
+        // 30 s contain no information about an hour.
         ("forecast good", 1),
         ("forecast lossy", 3),
     ] {
@@ -111,7 +110,7 @@ fn each_command_says_by_its_exit_code_whether_its_answer_can_be_used() {
 }
 
 #[test]
-fn record_says_whether_what_was_asked_could_be_had_and_can_be_trusted() {
+fn exit_code_of_record_shows_availability_and_trust() {
     let dir = recordings();
     let play = backend(dir.path(), &script(1_000_000, ""));
     for (words, expected) in [
@@ -121,7 +120,7 @@ fn record_says_whether_what_was_asked_could_be_had_and_can_be_trusted() {
         (format!("record -q {play} -d 2s --load nothing -o x"), 2),
         (format!("record -q {play} -d 2s -o no/folder/x"), 2),
         ("record -q --backend=fake:missing.toml -d 2s -o x".into(), 2),
-        // A service that cannot be had is no error.
+        // An unavailable service is not an error.
         (
             "record -q --backend=user --services=softirq -d 1s -o x".into(),
             1,

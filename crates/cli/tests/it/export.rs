@@ -1,4 +1,4 @@
-//! What other programs read of a recording.
+//! Exported data that other programs read.
 
 use std::io::Cursor;
 use std::process::Output;
@@ -39,7 +39,7 @@ fn csv_has_a_row_for_each_activation_and_says_which_were_missed() {
     let header: Vec<&str> = lines.next().unwrap().split(',').collect();
     let rows: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
     assert_eq!(rows.len(), 1_999);
-    let place = |name: &str| header.iter().position(|one| *one == name).unwrap();
+    let place = |name: &str| header.iter().position(|column| *column == name).unwrap();
     let stages = place("irq_ns")..=place("kthread_ns");
     let ns = |text: &str| text.parse::<u64>().unwrap_or_default();
     for row in &rows {
@@ -56,7 +56,7 @@ fn csv_has_a_row_for_each_activation_and_says_which_were_missed() {
     assert!(rows.iter().all(|row| row[place("censored")] == "false"));
 }
 
-/// What is in an Arrow table, written as CSV is.
+/// Formats an Arrow table as CSV.
 fn as_csv(batches: impl Iterator<Item = RecordBatch>) -> Vec<Vec<String>> {
     let cell = |column: &ArrayRef, row: usize| {
         if column.is_null(row) {
@@ -72,7 +72,13 @@ fn as_csv(batches: impl Iterator<Item = RecordBatch>) -> Vec<Vec<String>> {
     };
     batches
         .flat_map(|batch| {
-            let row = |row| batch.columns().iter().map(|one| cell(one, row)).collect();
+            let row = |row| {
+                batch
+                    .columns()
+                    .iter()
+                    .map(|column| cell(column, row))
+                    .collect()
+            };
             (0..batch.num_rows()).map(row).collect::<Vec<_>>()
         })
         .collect()
@@ -92,16 +98,16 @@ fn an_arrow_table_has_the_rows_and_columns_of_the_csv() {
     let file = FileReader::try_new(Cursor::new(file), None).unwrap();
     let stream = StreamReader::try_new(Cursor::new(stream), None).unwrap();
     for schema in [file.schema(), stream.schema()] {
-        let names: Vec<&String> = schema.fields().iter().map(|one| one.name()).collect();
+        let names: Vec<&String> = schema.fields().iter().map(|field| field.name()).collect();
         assert_eq!(names, header.iter().collect::<Vec<_>>());
     }
     assert_eq!(rows.len(), 1_999);
     assert!(as_csv(file.map(Result::unwrap)) == rows);
     assert!(as_csv(stream.map(Result::unwrap)) == rows);
     let no_file = export(&dir, &["--format=arrow"]);
-    let said = String::from_utf8_lossy(&no_file.stderr).into_owned();
-    assert_eq!(no_file.status.code(), Some(2), "{said}");
-    assert!(said.contains("Arrow is no text"), "{said}");
+    let stderr = String::from_utf8_lossy(&no_file.stderr).into_owned();
+    assert_eq!(no_file.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("Arrow is no text"), "{stderr}");
 }
 
 /// 65,536 rows are written together: those before and after are of other batches.
@@ -142,11 +148,11 @@ fn a_file_is_replaced_only_when_that_is_asked_for() {
     let words = ["--format=parquet", "--output=out.parquet"];
 
     let refused = export(&dir, &words);
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert_eq!(refused.status.code(), Some(2), "{said}");
+    let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2), "{stderr}");
     assert!(
-        said.contains("`out.parquet` exists; give another name"),
-        "{said}"
+        stderr.contains("`out.parquet` exists; give another name"),
+        "{stderr}"
     );
     assert_eq!(std::fs::read(&file).unwrap(), b"precious");
 
@@ -155,13 +161,13 @@ fn a_file_is_replaced_only_when_that_is_asked_for() {
     assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
     assert!(!dir.path().join("out.parquet.part").exists());
     let no_file = export(&dir, &["--format=parquet"]);
-    let said = String::from_utf8_lossy(&no_file.stderr).into_owned();
-    assert_eq!(no_file.status.code(), Some(2), "{said}");
-    assert!(said.contains("name a file with `--output`"), "{said}");
+    let stderr = String::from_utf8_lossy(&no_file.stderr).into_owned();
+    assert_eq!(no_file.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("name a file with `--output`"), "{stderr}");
 }
 
 #[test]
-fn openmetrics_tells_what_each_family_is_and_ends() {
+fn openmetrics_describes_each_family_and_has_an_end() {
     let dir = stalled();
 
     let metrics = text(&export(&dir, &["--format=openmetrics"]));
@@ -216,7 +222,11 @@ fn decoded(text: &str) -> Vec<u8> {
         b'+' => 62,
         _ => 63,
     };
-    let digits: Vec<u8> = text.bytes().filter(|one| *one != b'=').map(digit).collect();
+    let digits: Vec<u8> = text
+        .bytes()
+        .filter(|byte| *byte != b'=')
+        .map(digit)
+        .collect();
     let mut bytes = Vec::new();
     for four in digits.chunks(4) {
         let whole = four

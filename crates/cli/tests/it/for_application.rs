@@ -1,5 +1,4 @@
-//! `record --for`: what an application needs is measured, and answered for
-//! first.
+//! `record --for`: measures the services of an application, and shows its answer first.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,11 +13,10 @@ use crate::scripted::{backend, laggard, script, stall};
 /// An application whose buffers tolerate 10.5 ms.
 const MIXER: &str = "name = \"my mixer\"\nbuffers = 3\nbuffer = \"6ms\"\ncompute = \"1.5ms\"\n";
 
-/// Records a script, of which a stall of 40 ms comes each 7 s or never, for an
-/// application.
+/// Records a script for an application. A stall of 40 ms occurs every 7 s, or never.
 fn recorded(dir: &TempDir, application: &str, stalls: u64) -> Output {
     let stalls: String = (0..stalls)
-        .map(|at| stall((1_000 + 7_123 * at) * 1_000_000 + 500_000, 40_000_000))
+        .map(|index| stall((1_000 + 7_123 * index) * 1_000_000 + 500_000, 40_000_000))
         .collect();
     laggard()
         .args(["record", "--for", application, "--duration=60s"])
@@ -155,7 +153,7 @@ fn run(dir: &Path, priority: Option<u32>, words: &str) -> Option<Output> {
 fn measured(dir: &Path, priority: Option<u32>, application: &str) -> Option<Value> {
     let record = format!("record -q --for {application} -d 1s -o r.laggard");
     let output = run(dir, priority, &record)?;
-    // 1: no thread of that policy can be had here, whoever asks; 3: too much was lost.
+    // 1: this machine does not allow a thread with that policy, for any user. 3: too many losses.
     let code = output.status.code();
     assert!(matches!(code, Some(0 | 1 | 3)), "{}", said(&output));
     if code == Some(1) {
@@ -185,7 +183,7 @@ fn root_measures_the_application_s_service_and_interrupts_as_finely_as_it_needs(
 }
 
 #[test]
-fn who_may_not_have_the_application_s_service_is_told_so_and_what_would_help() {
+fn missing_right_for_the_applications_service_is_reported_with_a_remedy() {
     let dir = open_folder();
 
     let record = "record --for jack-128 -d 1s -o r.laggard";
@@ -211,8 +209,8 @@ fn an_application_is_answered_for_where_interrupts_cannot_be_seen() {
 
     let caveats = manifest["caveats"].as_array().unwrap().iter();
     let absent: Vec<&str> = caveats
-        .filter(|one| one["kind"] == "service_absent")
-        .filter_map(|one| one["what"].as_str())
+        .filter(|caveat| caveat["kind"] == "service_absent")
+        .filter_map(|caveat| caveat["what"].as_str())
         .collect();
     assert_eq!(absent, ["`irq` is not measured: it needs BPF"]);
 }

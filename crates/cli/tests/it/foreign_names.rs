@@ -1,6 +1,6 @@
-//! Names from elsewhere (a load, a folder, a host, a task, a command) reach a
-//! terminal as text, whatever they hold: no command passes on what a terminal
-//! would obey, nor lets a name begin a line of its own.
+//! Names from outside (a load, a directory, a host, a task, a command) reach a terminal as text,
+//! whatever they contain. No command prints control characters of a name or lets a name start a
+//! line.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,8 +14,8 @@ use crate::scripted;
 
 use crate::scripted::{laggard, script, stall};
 
-/// Clears the screen, has a line of its own and turns what follows around, in
-/// seven bits and in eight.
+/// Clears the screen, contains a line break, and reverses the following text, with codes of seven
+/// and of eight bits.
 const NAME: &str = "n\u{1b}[2J\nINJECTED\u{202e}\u{9b}31m\u{7f}";
 
 /// [`NAME`], 4 KB long.
@@ -25,32 +25,32 @@ fn long() -> String {
 
 /// As TOML has it.
 fn toml(name: &str) -> String {
-    let escaped = name.chars().map(|one| match one {
-        one if one.is_ascii_graphic() => one.to_string(),
-        one => format!("\\u{:04x}", u32::from(one)),
+    let escaped = name.chars().map(|char| match char {
+        char if char.is_ascii_graphic() => char.to_string(),
+        char => format!("\\u{:04x}", u32::from(char)),
     });
     format!("\"{}\"", escaped.collect::<String>())
 }
 
-/// What a terminal would obey, and lines that a name begins.
+/// Returns control characters, and lines that start with a name.
 fn faults(output: &Output) -> Vec<String> {
     let texts = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
-    let is_obeyed = |one: &char| {
-        let is_mark = matches!(one, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        *one != '\n' && (one.is_control() || is_mark)
+    let is_obeyed = |letter: &char| {
+        let is_mark = matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        *letter != '\n' && (letter.is_control() || is_mark)
     };
-    let mut found = Vec::new();
+    let mut faults = Vec::new();
     for text in &texts {
         let obeyed: Vec<char> = text.chars().filter(is_obeyed).collect();
         if !obeyed.is_empty() {
-            found.push(format!("obeyed: {obeyed:?}"));
+            faults.push(format!("obeyed: {obeyed:?}"));
         }
         let begun = text
             .lines()
             .filter(|line| line.trim_start().starts_with("INJECTED"));
-        found.extend(begun.map(|line| format!("begun: {line:.100}")));
+        faults.extend(begun.map(|line| format!("begun: {line:.100}")));
     }
-    found
+    faults
 }
 
 fn assert_clean(what: &str, output: &Output) {
@@ -107,66 +107,66 @@ fn no_answer_passes_a_name_on_as_it_is() {
         .assert()
         .success();
     let tasks = dir.path().join(format!("{NAME}.tasks.toml"));
-    let one = format!(
+    let requirement = format!(
         "[[task]]\nname = {}\nperiod = \"100ms\"\ncompute = \"20ms\"\n",
         toml(&long())
     );
-    fs::write(&tasks, one).unwrap();
+    fs::write(&tasks, requirement).unwrap();
     let drawn = dir.path().join(format!("{NAME}.svg"));
     let page = dir.path().join(format!("{NAME}.html"));
     let (recording, other) = (recording.as_os_str(), other.as_os_str());
     let buffers = ["--buffers=3", "--buffer=6ms", "--compute=1.5ms"];
-    let asked = |words: &[&str]| {
+    let laggard = |words: &[&str]| {
         let mut command = laggard();
         command.args(words);
         command
     };
     let mut commands = vec![
-        asked(&["show"]),
-        asked(&["show", "--all"]),
-        asked(&["show", "--by=cpu"]),
-        asked(&["show", "--json"]),
-        asked(&["qos"]),
-        asked(&["qos", buffers[0], buffers[1], buffers[2]]),
-        asked(&["qos", "--curve", buffers[0], buffers[1], buffers[2]]),
-        asked(&["qos", "--json", buffers[0], buffers[1], buffers[2]]),
-        asked(&["forecast"]),
-        asked(&["forecast", "--json"]),
-        asked(&["why"]),
-        asked(&["why", "--all"]),
-        asked(&["why", "--json"]),
-        asked(&["report", "--markdown"]),
+        laggard(&["show"]),
+        laggard(&["show", "--all"]),
+        laggard(&["show", "--by=cpu"]),
+        laggard(&["show", "--json"]),
+        laggard(&["qos"]),
+        laggard(&["qos", buffers[0], buffers[1], buffers[2]]),
+        laggard(&["qos", "--curve", buffers[0], buffers[1], buffers[2]]),
+        laggard(&["qos", "--json", buffers[0], buffers[1], buffers[2]]),
+        laggard(&["forecast"]),
+        laggard(&["forecast", "--json"]),
+        laggard(&["why"]),
+        laggard(&["why", "--all"]),
+        laggard(&["why", "--json"]),
+        laggard(&["report", "--markdown"]),
     ];
     for words in [
         &["sched", "--tasks"][..],
         &["sched", "--all", "--tasks"],
         &["sched", "--json", "--tasks"],
     ] {
-        commands.push(asked(words));
+        commands.push(laggard(words));
         commands.last_mut().unwrap().arg(&tasks);
     }
-    commands.push(asked(&["report", "--output"]));
+    commands.push(laggard(&["report", "--output"]));
     commands.last_mut().unwrap().arg(&page);
-    let mut found = Vec::new();
-    let mut plot = asked(&["plot"]);
+    let mut faults_found = Vec::new();
+    let mut plot = laggard(&["plot"]);
     plot.arg(recording).args(["distribution", "--output"]);
-    found.extend(faults(&plot.arg(&drawn).output().unwrap()));
+    faults_found.extend(faults(&plot.arg(&drawn).output().unwrap()));
     assert!(drawn.exists());
     for mut command in commands {
         let what = format!("{command:?}");
         let output = command.arg(recording).output().unwrap();
-        found.extend(
+        faults_found.extend(
             faults(&output)
                 .into_iter()
-                .map(|one| format!("{what}: {one}")),
+                .map(|requirement| format!("{what}: {requirement}")),
         );
-        // A script has no episodes, and `why` says that.
+        // A script has no episodes, and `why` reports that.
         let is_why = what.contains("\"why\"");
         assert!(is_why || !output.stdout.is_empty(), "{what}: {output:?}");
         if what.contains("--json") && !is_why {
-            let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let stdout: Value = serde_json::from_slice(&output.stdout).unwrap();
             // The value is what it was.
-            let name = told
+            let name = stdout
                 .to_string()
                 .contains(&serde_json::json!(NAME).to_string()[1..20]);
             assert!(name, "{what}");
@@ -178,15 +178,15 @@ fn no_answer_passes_a_name_on_as_it_is() {
         &["show", "--by=load"],
         &["qos", buffers[0], buffers[1], buffers[2]],
     ] {
-        let output = asked(words).arg(recording).arg(other).output().unwrap();
-        found.extend(
+        let output = laggard(words).arg(recording).arg(other).output().unwrap();
+        faults_found.extend(
             faults(&output)
                 .into_iter()
-                .map(|one| format!("{words:?}: {one}")),
+                .map(|requirement| format!("{words:?}: {requirement}")),
         );
         assert!(!output.stdout.is_empty(), "{words:?}: {output:?}");
     }
-    assert_eq!(found, [""; 0]);
+    assert_eq!(faults_found, [""; 0]);
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn no_error_passes_a_name_on_as_it_is() {
         let words = command.split_whitespace();
         let output = laggard().args(words).arg(&missing).output().unwrap();
 
-        // A digest says in its line why there is none.
+        // A digest contains the reason of a refusal.
         let is_refused = output.status.code() != Some(0) || command == "digest";
         assert!(is_refused, "{command}: {output:?}");
         assert_clean(command, &output);
@@ -236,7 +236,7 @@ fn no_error_passes_a_name_on_as_it_is() {
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         assert_clean(words[0], &output);
     }
-    // What a file says is quoted, and no key of it begins a line.
+    // Text of a file is quoted, and its keys do not start a line.
     let tasks = dir.path().join("tasks.toml");
     fs::write(&tasks, format!("{} = 1\n", toml(NAME))).unwrap();
     let output = laggard()

@@ -40,11 +40,11 @@ fn made(events_lost: u32, name: &[u8], driver: &str) -> MadeTrace {
         MadeEvent::thread(3, 10, 4, 8),
         MadeEvent::thread(3, 10, 4, 12),
     ];
-    for at in [10_000, 20_000, 30_000] {
+    for ticks in [10_000, 20_000, 30_000] {
         first.extend([
-            MadeEvent::isr(at + 100, at, DRIVER + 0xf310),
-            MadeEvent::ready(at + 200, 8),
-            MadeEvent::dpc(68, at + 1_200, at + 110, DRIVER + 0x10),
+            MadeEvent::isr(ticks + 100, ticks, DRIVER + 0xf310),
+            MadeEvent::ready(ticks + 200, 8),
+            MadeEvent::dpc(68, ticks + 1_200, ticks + 110, DRIVER + 0x10),
         ]);
     }
     let second = [
@@ -180,7 +180,9 @@ fn json_has_the_figures_and_the_losses() {
         assert_eq!(report.pointer(at), Some(&expected), "{at}");
     }
     let warnings = report["warnings"].as_array().unwrap().iter();
-    let kinds: Vec<&str> = warnings.map(|it| it["kind"].as_str().unwrap()).collect();
+    let kinds: Vec<&str> = warnings
+        .map(|warning| warning["kind"].as_str().unwrap())
+        .collect();
     let expected = ["switches_lost", "unfinished_waits", "handlers_interrupted"];
     assert_eq!(kinds, expected);
     assert_eq!(report["missing"], Value::Array(Vec::new()));
@@ -329,14 +331,14 @@ fn a_damaged_buffer_is_a_warning_about_waits() {
 /// System time in 2022: 100 ns since 1601.
 const SYSTEM_TIME: i64 = 133_000_000_000_000_000;
 
-/// 29 DPCs that end in the step of the clock in which they start, and one that ends a step
+/// Returns a trace with 29 DPCs that end in the clock step of their start, and one that ends a step
 /// later.
 fn in_steps() -> MadeTrace {
-    let at = |number: i64| SYSTEM_TIME + number * 156_250;
+    let time_at = |number: i64| SYSTEM_TIME + number * 156_250;
     let events: Vec<MadeEvent> = (1..=30)
         .map(|number| {
-            let begun = at(if number == 30 { 29 } else { number });
-            MadeEvent::dpc(68, at(number), begun, DRIVER)
+            let begun = time_at(if number == 30 { 29 } else { number });
+            MadeEvent::dpc(68, time_at(number), begun, DRIVER)
         })
         .collect();
     MadeTrace::new(HZ, 0, 0).by_system_time().buffer(0, &events)

@@ -1,14 +1,13 @@
-//! What a question is answered with unless more is asked for: the sentence
-//! first, then what carries it, in 80 columns.
+//! Short answers: the main sentence comes first, followed by its reasons, in 80 columns.
 
 use tempfile::TempDir;
 
 use crate::scripted::{laggard, record, script, stall};
 
-/// A minute in which `stalls` of 40 ms come.
+/// Records a minute with `stalls` stalls of 40 ms.
 fn recorded(dir: &TempDir, stalls: u64) {
     let stalls: String = (0..stalls)
-        .map(|at| stall((1_000 + 7_123 * at) * 1_000_000 + 500_000, 40_000_000))
+        .map(|index| stall((1_000 + 7_123 * index) * 1_000_000 + 500_000, 40_000_000))
         .collect();
     let script = script(1_000_000, &stalls);
     record(&dir.path().join("r.laggard"), &script, &["--duration=60s"])
@@ -48,14 +47,14 @@ fn qos_of_an_application_fits_in_fourteen_lines() {
 
         assert!(lines[0].starts_with(sentence), "{lines:#?}");
         assert!(lines.len() <= 14, "{lines:#?}");
-        let all = lines.join(" ");
+        let text = lines.join(" ");
         for part in [
             "NOT a measurement",
             "may start up to 10.5 ms late",
             "--curve",
             "had no xrun in the recording",
         ] {
-            assert!(all.contains(part), "{part} in {all}");
+            assert!(text.contains(part), "{part} in {text}");
         }
     }
 }
@@ -67,14 +66,14 @@ fn qos_without_an_application_has_a_line_for_each_of_a_few() {
 
     let lines = said(&dir, "qos r.laggard");
 
-    let of = |name: &str| lines.iter().find(|line| line.starts_with(name)).unwrap();
-    assert!(of("jack-128 ").contains("NOT FIT"), "{lines:#?}");
+    let line_of = |name: &str| lines.iter().find(|line| line.starts_with(name)).unwrap();
+    assert!(line_of("jack-128 ").contains("NOT FIT"), "{lines:#?}");
     // Its slack is longer than any stall.
-    assert!(of("sdr ").contains("UNKNOWN"), "{lines:#?}");
+    assert!(line_of("sdr ").contains("UNKNOWN"), "{lines:#?}");
     assert!(lines.len() <= 16, "{lines:#?}");
 }
 
-/// A thread of this service whose activations are late by 1 ms more every so often.
+/// Returns the script of a thread with this service. One wakeup in `of` is late by 1 ms more.
 fn thread(service: &str, of: usize) -> String {
     let early = r#"[["irq", 14000], ["waking", 640], ["user", 4211]], "#.repeat(of - 1);
     format!(
@@ -83,7 +82,7 @@ fn thread(service: &str, of: usize) -> String {
     )
 }
 
-/// What `laggard` answers in JSON.
+/// Returns laggard's answer as JSON.
 fn asked(dir: &TempDir, words: &[&str]) -> serde_json::Value {
     let output = laggard()
         .args(words)
@@ -98,21 +97,24 @@ fn asked(dir: &TempDir, words: &[&str]) -> serde_json::Value {
 /// that was recorded.
 #[test]
 fn qos_and_the_first_screen_never_disagree() {
-    let of = |services: &[(&str, usize)], rest: &str| {
-        let lines: String = services.iter().map(|one| thread(one.0, one.1)).collect();
+    let answers_of = |services: &[(&str, usize)], rest: &str| {
+        let lines: String = services
+            .iter()
+            .map(|service| thread(service.0, service.1))
+            .collect();
         format!("period_ns = 1000000\n{lines}{rest}")
     };
     let stalls: String = (0..6)
-        .map(|at| stall((1_000 + 3_123 * at) * 1_000_000 + 500_000, 40_000_000))
+        .map(|index| stall((1_000 + 3_123 * index) * 1_000_000 + 500_000, 40_000_000))
         .collect();
     let softirq = "[[line]]\nservice = \"softirq\"\nroute = \"direct\"\n\
                    steps = [[[\"irq\", 2100], [\"raise\", 300], [\"softirq\", 900]]]\n";
     let mut seen_unfailing = 0;
     for script in [
-        of(&[("fifo:90", 5_000), ("fifo:50", 50), ("other", 3)], ""),
-        of(&[("fifo:90", 5_000), ("other", 3)], &stalls),
-        of(&[("other", 9)], ""),
-        of(&[("fifo:50", 4_000)], ""),
+        answers_of(&[("fifo:90", 5_000), ("fifo:50", 50), ("other", 3)], ""),
+        answers_of(&[("fifo:90", 5_000), ("other", 3)], &stalls),
+        answers_of(&[("other", 9)], ""),
+        answers_of(&[("fifo:50", 4_000)], ""),
         format!("period_ns = 1000000\n{softirq}"),
     ] {
         let dir = TempDir::new().unwrap();
@@ -131,7 +133,7 @@ fn qos_and_the_first_screen_never_disagree() {
             let services = answer["loads"][0]["services"].as_array().unwrap();
             let own: Vec<_> = services
                 .iter()
-                .filter(|one| one["is_own"] == true)
+                .filter(|service| service["is_own"] == true)
                 .collect();
             assert_eq!(own.len(), 1, "{name}: {services:#?}");
             for field in ["service", "route", "verdict"] {
@@ -152,8 +154,8 @@ fn qos_and_the_first_screen_never_disagree() {
                 "{name}: {fit}\n{sentence}"
             );
             if let Some(buffers) = unfailing {
-                let of = format!("{buffers} buffers (");
-                assert!(sentence.contains(&of), "{name}: {sentence}");
+                let answers_of = format!("{buffers} buffers (");
+                assert!(sentence.contains(&answers_of), "{name}: {sentence}");
                 seen_unfailing += 1;
             }
             let row = lines
@@ -174,9 +176,9 @@ fn qos_and_the_first_screen_never_disagree() {
         let why = &shown["overviews"][0]["missing_fits"];
         assert_eq!(why.is_null(), has_thread, "{why}");
         if !has_thread {
-            let said = said(&dir, "qos r.laggard --app jack-128");
+            let message = said(&dir, "qos r.laggard --app jack-128");
             let sentence = "UNKNOWN  `jack-128`: no recorded thread could run it";
-            assert_eq!(said[0], sentence);
+            assert_eq!(message[0], sentence);
         }
     }
     assert!(seen_unfailing > 0);

@@ -37,37 +37,37 @@ fn intervals_are_the_period_and_the_stalls() {
         &["--duration=2s", "--no-dither"],
     );
 
-    let found = json(&dir, &[]);
+    let report = json(&dir, &[]);
 
-    let one = &found["recordings"][0];
-    assert_eq!(one["counted"], "interval");
-    let line = &one["lines"][0];
+    let recording = &report["recordings"][0];
+    assert_eq!(recording["counted"], "interval");
+    let line = &recording["lines"][0];
     assert_eq!(line["unknown"], 0);
     let runs = line["intervals"].as_u64().unwrap() + 1;
     let activations = runs + line["missed"].as_u64().unwrap();
     assert!((1_990..=2_000).contains(&activations), "{line}");
     assert_eq!(line["max_ns"], 5_000_000);
     let bins = line["bins"].as_array().unwrap();
-    let of = |from: u64| {
-        let found = bins.iter().find(|bin| bin["from_ns"] == from);
-        found.map_or(0, |bin| bin["count"].as_u64().unwrap())
+    let count_from = |from: u64| {
+        let report = bins.iter().find(|bin| bin["from_ns"] == from);
+        report.map_or(0, |bin| bin["count"].as_u64().unwrap())
     };
-    assert!(of(1_000_000) > 1_800, "{bins:?}");
-    assert!(of(5_000_000) >= 19, "{bins:?}");
+    assert!(count_from(1_000_000) > 1_800, "{bins:?}");
+    assert!(count_from(5_000_000) >= 19, "{bins:?}");
     let sum: u64 = bins.iter().map(|bin| bin["count"].as_u64().unwrap()).sum();
     assert_eq!(sum + 1, runs);
 }
 
-/// A script has no dither.
+/// A script is not dithered.
 #[test]
 fn intervals_with_a_constant_latency_are_the_period() {
     let dir = recorded(&script(1_000_000, ""), &["--duration=2s"]);
 
-    let found = json(&dir, &[]);
+    let report = json(&dir, &[]);
 
-    let one = &found["recordings"][0];
-    assert_eq!(one["counted"], "interval");
-    let line = &one["lines"][0];
+    let recording = &report["recordings"][0];
+    assert_eq!(recording["counted"], "interval");
+    let line = &recording["lines"][0];
     for figure in ["min_ns", "max_ns"] {
         assert_eq!(line[figure], 1_000_000, "{line}");
     }

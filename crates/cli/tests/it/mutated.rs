@@ -23,14 +23,14 @@ use crate::whole;
 const USUAL: u64 = 500;
 /// The same of a user's texts.
 const TEXTS_USUAL: u64 = 150;
-/// What a command may use: many times what it needs of such a small recording,
-/// also without optimisation.
+/// Memory limit of a command: many times the need of such a small recording, also without
+/// optimisation.
 const MEMORY_KIB: u64 = 4 << 20;
 const CPU_SECONDS: u64 = 20;
 /// And a limit against waiting for ever, also on a machine that is busy.
 const REAL_SECONDS: u64 = 120;
 
-/// Noise of no quality, the same in every run.
+/// Low-quality random numbers, equal in every run.
 struct Noise(u64);
 
 impl Noise {
@@ -54,8 +54,8 @@ impl Noise {
         usize::try_from(self.next() % limit.max(1) as u64).unwrap_or_default()
     }
 
-    fn one_of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
-        &all[self.below(all.len())]
+    fn one_of<'a, T>(&mut self, values: &'a [T]) -> &'a T {
+        &values[self.below(values.len())]
     }
 }
 
@@ -73,7 +73,7 @@ fn good(dir: &Path) -> Vec<PathBuf> {
             if is_killed {
                 std::mem::forget(recorder);
             } else {
-                recorder.update(|one| one.clock.end_ns = Some(Nanos::from_ms(100_200)));
+                recorder.update(|manifest| manifest.clock.end_ns = Some(Nanos::from_ms(100_200)));
                 recorder.finish(State::Complete).unwrap();
             }
             let mut writer = EpisodeWriter::new(&held);
@@ -90,17 +90,17 @@ fn good(dir: &Path) -> Vec<PathBuf> {
 
 /// Every file below a folder, in the order of their names.
 fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
+    let mut paths = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            found.extend(files(&path))
+            paths.extend(files(&path))
         } else {
-            found.push(path)
+            paths.push(path)
         }
     }
-    found.sort();
-    found
+    paths.sort();
+    paths
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -116,11 +116,11 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Changes one file of a recording; what was done, in words.
+/// Changes one file of a recording. Returns a description of the change.
 fn mutate(recording: &Path, noise: &mut Noise) -> String {
-    let mut all = files(recording);
-    all.retain(|file| !file.ends_with("reserve"));
-    let file = noise.one_of(&all).clone();
+    let mut paths = files(recording);
+    paths.retain(|file| !file.ends_with("reserve"));
+    let file = noise.one_of(&paths).clone();
     let name = file.strip_prefix(recording).unwrap().display().to_string();
     let mut bytes = fs::read(&file).unwrap();
     let kind = file.extension().and_then(|kind| kind.to_str());
@@ -130,21 +130,22 @@ fn mutate(recording: &Path, noise: &mut Noise) -> String {
             "cut".to_owned()
         }
         (1, _) => {
-            let other = noise.one_of(&all).clone();
+            let other = noise.one_of(&paths).clone();
             bytes = fs::read(&other).unwrap();
             format!("replaced by {}", other.display())
         }
         (_, Some("json")) => change_json(&mut bytes, noise),
         (2, Some("zst")) => {
             let text = zstd::decode_all(bytes.as_slice()).unwrap();
-            let first = text.split(|one| *one == b'\n').next().unwrap_or_default();
+            let first = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
             let times = noise.below(5_000);
             bytes = zstd::encode_all(swollen(first, times).as_slice(), 19).unwrap();
             format!("{times} times its first episode, in {} bytes", bytes.len())
         }
         (_, Some("zst")) => {
             let text = zstd::decode_all(bytes.as_slice()).unwrap();
-            let mut lines: Vec<Vec<u8>> = text.split(|one| *one == b'\n').map(Into::into).collect();
+            let mut lines: Vec<Vec<u8>> =
+                text.split(|byte| *byte == b'\n').map(Into::into).collect();
             let line = noise.below(lines.len());
             let how = change_json(&mut lines[line], noise);
             bytes = zstd::encode_all(lines.join(&b'\n').as_slice(), 1).unwrap();
@@ -180,7 +181,8 @@ fn mutate(recording: &Path, noise: &mut Noise) -> String {
     format!("{name}: {how}")
 }
 
-/// So many copies of an episode with numbers that rise and many spaces, which pack well.
+/// Returns this number of copies of an episode with increasing numbers and many spaces, which
+/// compress well.
 fn swollen(line: &[u8], times: usize) -> Vec<u8> {
     let Ok(mut episode) = serde_json::from_slice::<Value>(line) else {
         return line.repeat(times);
@@ -237,11 +239,11 @@ fn rows_of_nobody(noise: &mut Noise) -> Vec<u8> {
 fn flip(bytes: &mut [u8], noise: &mut Noise) -> String {
     let mut how = Vec::new();
     for _ in 0..=noise.below(4) {
-        let at = noise.below(bytes.len());
+        let position = noise.below(bytes.len());
         let to = *noise.one_of(&[0, 1, 0x7f, 0x80, 0xff, 0x55]);
-        if let Some(byte) = bytes.get_mut(at) {
+        if let Some(byte) = bytes.get_mut(position) {
             *byte = to;
-            how.push(format!("byte {at} is {to:#x}"));
+            how.push(format!("byte {position} is {to:#x}"));
         }
     }
     how.join(", ")
@@ -260,8 +262,8 @@ fn change_json(bytes: &mut Vec<u8>, noise: &mut Noise) -> String {
     };
     let how = match (noise.below(4), &mut *value) {
         (0, Value::Array(all)) if !all.is_empty() => {
-            let one = all[0].clone();
-            all.extend(std::iter::repeat_n(one, 5_000));
+            let element = all[0].clone();
+            all.extend(std::iter::repeat_n(element, 5_000));
             "5000 times more".to_owned()
         }
         (1, Value::Array(all)) => {
@@ -284,26 +286,30 @@ fn change_json(bytes: &mut Vec<u8>, noise: &mut Noise) -> String {
     format!("{place}: {how}")
 }
 
-fn pointers(value: &Value, place: String, found: &mut Vec<String>) {
+fn pointers(value: &Value, place: String, pointers_found: &mut Vec<String>) {
     match value {
         Value::Array(all) => {
             for (number, one) in all.iter().enumerate().take(50) {
-                pointers(one, format!("{place}/{number}"), found);
+                pointers(one, format!("{place}/{number}"), pointers_found);
             }
         }
         Value::Object(all) => {
             for (key, one) in all {
-                pointers(one, format!("{place}/{}", key.replace('/', "~1")), found);
+                pointers(
+                    one,
+                    format!("{place}/{}", key.replace('/', "~1")),
+                    pointers_found,
+                );
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
-    found.push(place);
+    pointers_found.push(place);
 }
 
-/// Values at which arithmetic, tables or terminals go wrong.
+/// Returns a value that challenges arithmetic, tables or terminals.
 fn hostile(noise: &mut Noise) -> Value {
-    let all = [
+    let values = [
         json!(0),
         json!(1),
         json!(-1),
@@ -328,7 +334,7 @@ fn hostile(noise: &mut Noise) -> Value {
         json!([]),
         json!({}),
     ];
-    noise.one_of(&all).clone()
+    noise.one_of(&values).clone()
 }
 
 /// As the reader computes it: of the file with eight zeros in its place.
@@ -346,8 +352,7 @@ fn make_checksum_right(content: &mut [u8]) {
     content[digits].copy_from_slice(crc.as_bytes());
 }
 
-/// What is asked of a mutant: `R` is the recording, `G` a good one, `O` a place
-/// for an output.
+/// Commands for a mutant: `R` is the recording, `G` a good recording, `O` the place of an output.
 const COMMANDS: [&str; 23] = [
     "show R",
     "show --all R",
@@ -404,7 +409,7 @@ const SCRIPT: &str = "period_ns = 1000000\n[[line]]\nservice = \"fifo:90\"\nrout
     steps = [[[\"irq\", 14000], [\"user\", 1203]]]\n\
     [[stall]]\nat_ns = 500500000\nlength_ns = 20000000\n";
 
-/// Changes one word of a text; what was done, in words.
+/// Changes one word of a text. Returns a description of the change.
 fn change_text(text: &str, noise: &mut Noise) -> (String, String) {
     const INSTEAD: [&str; 22] = [
         "",
@@ -431,14 +436,14 @@ fn change_text(text: &str, noise: &mut Noise) -> (String, String) {
         "[[",
     ];
     let mut words: Vec<&str> = text.split_inclusive([' ', '\n', ',']).collect();
-    let at = noise.below(words.len());
-    let end = words[at]
+    let index = noise.below(words.len());
+    let end = words[index]
         .chars()
         .next_back()
-        .filter(|one| " \n,".contains(*one));
+        .filter(|char| " \n,".contains(*char));
     let new = format!("{}{}", noise.one_of(&INSTEAD), end.unwrap_or(' '));
-    let how = format!("word {at} `{}` is {new:?}", words[at].trim_end());
-    words[at] = &new;
+    let how = format!("word {index} `{}` is {new:?}", words[index].trim_end());
+    words[index] = &new;
     (words.concat(), how)
 }
 
@@ -465,20 +470,20 @@ fn run(command: &str, recording: &Path, good: &Path, output: &Path) -> Output {
         .unwrap()
 }
 
-/// Where a text of a user's is.
+/// Returns the path of a text file of the user.
 fn file_beside(output: &Path) -> PathBuf {
     output.with_file_name("text")
 }
 
-/// What is wrong with how a command ended, if anything is.
+/// Returns the fault in the end of a command, if there is one.
 fn fault(output: &Output) -> Option<String> {
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     let is_plain = matches!(output.status.code(), Some(0..=4)) && output.status.signal().is_none();
-    let is_silent = output.status.code() == Some(2) && said.trim().is_empty();
-    if is_plain && !is_silent && !said.contains("panicked") {
+    let is_silent = output.status.code() == Some(2) && stderr.trim().is_empty();
+    if is_plain && !is_silent && !stderr.contains("panicked") {
         None
     } else {
-        Some(format!("{}: {said:.600}", output.status))
+        Some(format!("{}: {stderr:.600}", output.status))
     }
 }
 
@@ -486,7 +491,7 @@ fn number_in(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// Which mutants are made.
+/// Returns the numbers of the mutants to make.
 fn numbers(usual: u64) -> std::ops::Range<u64> {
     match number_in("LAGGARD_MUTANT") {
         Some(number) => number..number + 1,
@@ -498,7 +503,7 @@ fn numbers(usual: u64) -> std::ops::Range<u64> {
 fn no_mutant_makes_a_command_panic_hang_or_grow() {
     let dir = TempDir::new().unwrap();
     let good = good(dir.path());
-    let mut found = Vec::new();
+    let mut faults = Vec::new();
     for number in numbers(USUAL) {
         let mut noise = Noise::of(number);
         let mutant = dir.path().join("m.laggard");
@@ -511,18 +516,18 @@ fn no_mutant_makes_a_command_panic_hang_or_grow() {
         let output = run(command, &mutant, &good[0], &place.path().join("o"));
 
         if let Some(fault) = fault(&output) {
-            found.push(format!("LAGGARD_MUTANT={number} {command}: {how}: {fault}"));
+            faults.push(format!("LAGGARD_MUTANT={number} {command}: {how}: {fault}"));
         }
         fs::remove_dir_all(&mutant).unwrap();
     }
-    assert!(found.is_empty(), "{}", found.join("\n"));
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 #[test]
 fn no_text_of_a_user_makes_a_command_panic_hang_or_grow() {
     let dir = TempDir::new().unwrap();
     let good = good(dir.path());
-    let mut found = Vec::new();
+    let mut faults = Vec::new();
     for number in numbers(TEXTS_USUAL) {
         let mut noise = Noise::of(number ^ 1 << 40);
         let (command, text) = *noise.one_of(&TEXTS);
@@ -534,10 +539,10 @@ fn no_text_of_a_user_makes_a_command_panic_hang_or_grow() {
         let output = run(command, &good[0], &good[1], &output);
 
         if let Some(fault) = fault(&output) {
-            found.push(format!("LAGGARD_MUTANT={number} {command}: {how}: {fault}"));
+            faults.push(format!("LAGGARD_MUTANT={number} {command}: {how}: {fault}"));
         }
     }
-    assert!(found.is_empty(), "{}", found.join("\n"));
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 #[test]
@@ -550,8 +555,8 @@ fn every_command_that_is_asked_answers_of_a_good_recording() {
         let output = run(command, &good[0], &good[1], &place.path().join("o"));
 
         // Else mutants are refused before they are read.
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(!said.contains("Usage:"), "{command}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!stderr.contains("Usage:"), "{command}: {stderr}");
         assert_eq!(fault(&output), None, "{command}");
     }
     for (command, text) in TEXTS {
@@ -561,8 +566,8 @@ fn every_command_that_is_asked_answers_of_a_good_recording() {
 
         let output = run(command, &good[0], &good[1], &output);
 
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(!said.contains("Usage:"), "{command}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!stderr.contains("Usage:"), "{command}: {stderr}");
         assert_eq!(fault(&output), None, "{command}");
     }
 }

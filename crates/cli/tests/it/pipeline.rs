@@ -22,7 +22,7 @@ fn record(dir: &TempDir, script: &str, seconds: u32) -> Output {
         .unwrap()
 }
 
-/// What `show --json` says of the recording.
+/// Returns `show --json` of the recording.
 fn shown(dir: &TempDir) -> Value {
     answered(dir)["recordings"][0].take()
 }
@@ -66,7 +66,7 @@ fn the_plan_of_a_scripted_recording_is_the_scripts() {
         (&plan["period_ns"], &plan["dither"], &plan["seed"]),
         (&json!(5_000_000), &json!(true), &json!(77))
     );
-    // With dither about as many as the period says.
+    // With dither, the number is close to the duration divided by the period.
     let planned = manifest["counts"][0]["planned"].as_u64().unwrap();
     assert!((150..250).contains(&planned), "{planned}");
 }
@@ -119,15 +119,18 @@ fn a_stall_shows_at_its_length_and_all_it_delayed_are_missed() {
     assert_eq!(fifo["missed"], 99);
     assert_eq!(fifo["latency"]["largest_ns"], 99_500_000 + LATENCY);
     assert_eq!(fifo["latency"]["largest_at_ns"], 2_001_000_000_u64);
-    // Open loop: the delayed ones weigh with what each waited, 0.5 to 99.5 ms.
+    // Open loop: each delayed wakeup counts with its waiting time, 0.5 to 99.5 ms.
     let delayed: u64 = (0..100).map(|ms| ms * 1_000_000 + 500_000 + LATENCY).sum();
     let mean = (delayed + 9_899 * LATENCY) as f64 / 9_999.0;
-    let found = fifo["latency"]["mean_ns"].as_f64().unwrap();
-    assert!((found - mean).abs() < 1e-6 * mean, "{found} {mean}");
+    let mean_reported = fifo["latency"]["mean_ns"].as_f64().unwrap();
+    assert!(
+        (mean_reported - mean).abs() < 1e-6 * mean,
+        "{mean_reported} {mean}"
+    );
 }
 
 #[test]
-fn what_the_ring_could_not_hold_is_counted_and_the_result_refused() {
+fn lost_switches_are_counted_and_the_result_is_refused() {
     let dir = TempDir::new().unwrap();
 
     // 2000 expiries between two looks of the collector, 1024 slots.
@@ -169,7 +172,7 @@ fn a_line_that_is_never_served_again_has_waited_at_least_until_it_was_given_up()
     record(&dir, &starved, 10);
     let report = shown(&dir);
 
-    // What is due at 5 s and later, to the end at 10 s; given up 3 s after that.
+    // Expiries from 5 s to the end at 10 s. The run gives up 3 s after that.
     let latency = &row(&report, "fifo:90")["latency"];
     assert_eq!(latency["samples"], 9_999);
     assert_eq!(latency["largest_ns"], 8_000_000_000_u64);
@@ -208,7 +211,7 @@ fn a_wrong_script_is_an_error_that_says_what() {
     let output = record(&dir, "period_ns = 1_000_000\nline = []\n", 1);
 
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("a script needs a period_ns"), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("a script needs a period_ns"), "{stderr}");
     assert!(!Path::new(&dir.path().join("r.laggard")).exists());
 }

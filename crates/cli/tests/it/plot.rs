@@ -114,9 +114,11 @@ fn unless_asked_otherwise_a_picture_shows_what_the_page_shows_at_first() {
     assert_eq!(has(&usual, &names), [true, false, true, false, false, true]);
     assert!(usual.contains(later));
     assert_eq!(usual, drawn(&["distribution", "--exceedance"]));
-    let all = drawn(&["distribution", "--all", "--counts"]);
-    assert_eq!(has(&all, &names), [true; 6]);
-    assert!(all.contains("how often each latency was seen") && !all.contains(later));
+    let all_services = drawn(&["distribution", "--all", "--counts"]);
+    assert_eq!(has(&all_services, &names), [true; 6]);
+    assert!(
+        all_services.contains("how often each latency was seen") && !all_services.contains(later)
+    );
     let mttf = [
         "SCHED_FIFO 90, ",
         "SCHED_FIFO 90 via softirq, ",
@@ -157,7 +159,7 @@ fn a_png_is_written_for_its_extension() {
 }
 
 #[test]
-fn what_cannot_be_drawn_is_an_error_that_says_what_to_do() {
+fn undrawable_figure_is_an_error_with_a_remedy() {
     let dir = TempDir::new().unwrap();
     for (words, file, says) in [
         (
@@ -196,7 +198,7 @@ fn what_cannot_be_drawn_is_an_error_that_says_what_to_do() {
     }
 }
 
-/// Whether the program reads `file` with these arguments.
+/// Returns true if the program reads `file` with these arguments.
 fn is_read(file: &Path, words: &[&str]) -> bool {
     let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
     let opened = File::options().write(true).open(file).unwrap();

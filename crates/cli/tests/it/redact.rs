@@ -1,5 +1,4 @@
-//! A recording that is given away has no name that somebody chose, and gives
-//! the same answers.
+//! A redacted recording does not contain private names, and gives the same answers.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -21,11 +20,11 @@ use crate::scripted;
 use crate::scripted::laggard;
 use crate::whole::{episode, manifest, notes, rows};
 
-/// What every secret begins with.
+/// Prefix of every secret.
 const SECRET: &str = "sEcReT";
 
-/// Texts that say what the hardware and the kernel are like, or are laggard's
-/// own advice: nobody chose them. `*` is any place of a list.
+/// Texts that describe the hardware and the kernel, or are laggard's advice. Users do not choose
+/// them. `*` is any position of a list.
 const STAYS: [&str; 22] = [
     "host.architecture",
     "host.preemption",
@@ -49,47 +48,47 @@ const STAYS: [&str; 22] = [
     "symbols.kernel.0x11.name",
     // A secret is in it already.
     "symbols.kernel.0x12.name",
-    // The name of a file, by which it is found.
+    // Name of a file, which must stay valid.
     "segments.*.file",
 ];
 
 fn stays(path: &str) -> bool {
     let parts = |path: &str| path.split('.').map(str::to_owned).collect::<Vec<_>>();
-    STAYS.iter().any(|known| {
-        let (known, path) = (parts(known), parts(path));
+    STAYS.iter().any(|pattern| {
+        let (pattern, path) = (parts(pattern), parts(path));
         let same = |(one, other): (&String, &String)| one == "*" || one == other;
-        known.len() == path.len() && known.iter().zip(&path).all(same)
+        pattern.len() == path.len() && pattern.iter().zip(&path).all(same)
     })
 }
 
 /// Puts a secret into every text that a reader takes whatever it is.
 fn plant<T: DeserializeOwned>(whole: &Value) -> (Value, Vec<String>) {
-    fn paths(value: &Value, pointer: &str, path: &str, found: &mut Vec<(String, String)>) {
+    fn paths(value: &Value, pointer: &str, path: &str, texts: &mut Vec<(String, String)>) {
         let below = |path: &str, key: &str| match path {
             "" => key.to_owned(),
             path => format!("{path}.{key}"),
         };
         match value {
-            Value::String(_) => found.push((pointer.into(), path.into())),
+            Value::String(_) => texts.push((pointer.into(), path.into())),
             Value::Array(all) => {
                 for (number, one) in all.iter().enumerate() {
                     let key = number.to_string();
-                    paths(one, &format!("{pointer}/{key}"), &below(path, &key), found);
+                    paths(one, &format!("{pointer}/{key}"), &below(path, &key), texts);
                 }
             }
             Value::Object(all) => {
                 for (key, one) in all {
-                    paths(one, &format!("{pointer}/{key}"), &below(path, key), found);
+                    paths(one, &format!("{pointer}/{key}"), &below(path, key), texts);
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
-    let mut found = Vec::new();
-    paths(whole, "", "", &mut found);
+    let mut secrets = Vec::new();
+    paths(whole, "", "", &mut secrets);
     let mut planted = whole.clone();
     let mut where_it_is = Vec::new();
-    for (number, (pointer, path)) in found.into_iter().enumerate() {
+    for (number, (pointer, path)) in secrets.into_iter().enumerate() {
         if stays(&path) {
             continue;
         }
@@ -145,7 +144,7 @@ fn planted(keep: Keep, is_killed: bool) -> Planted {
     for stranger in ["rehearsal.json", "notes", ".hidden", "samples/notes"] {
         fs::write(from.join(stranger), SECRET).unwrap();
     }
-    // Where a reader does not look: a frame that is passed over, a torn one.
+    // Places that a reader skips: a skippable frame and a torn one.
     let mut skipped = vec![0x50, 0x2a, 0x4d, 0x18];
     skipped.extend(u32::try_from(SECRET.len()).unwrap().to_le_bytes());
     skipped.extend(SECRET.as_bytes());
@@ -163,16 +162,16 @@ fn append(file: &Path, bytes: &[u8]) {
 
 /// Every file below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
+    let mut paths_found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            found.extend(files(&path))
+            paths_found.extend(files(&path))
         } else {
-            found.push(path)
+            paths_found.push(path)
         }
     }
-    found
+    paths_found
 }
 
 fn holds(bytes: &[u8], text: &str) -> bool {
@@ -181,7 +180,7 @@ fn holds(bytes: &[u8], text: &str) -> bool {
         .any(|some| some == text.as_bytes())
 }
 
-/// What a file holds, unpacked too.
+/// Returns the content of a file, decompressed if necessary.
 fn content(file: &Path) -> Vec<u8> {
     let mut bytes = fs::read(file).unwrap();
     if file.extension().is_some_and(|kind| kind == "zst") {
@@ -223,9 +222,12 @@ fn no_secret_is_in_what_is_given_away_however_a_recording_ended() {
             assert!(!is_in_it, "{keep:?} {is_killed} {}", file.display());
             assert!(!file.to_string_lossy()[to.as_os_str().len()..].contains(SECRET));
         }
-        let said = String::from_utf8(output.stderr).unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
         for stranger in ["rehearsal.json", "notes", ".hidden"] {
-            assert!(said.contains(&format!("left out: {stranger}:")), "{said}");
+            assert!(
+                stderr.contains(&format!("left out: {stranger}:")),
+                "{stderr}"
+            );
         }
         let table = laggard()
             .args(["export", "--format=csv"])
@@ -243,27 +245,32 @@ fn answer(command: &[&str], recording: &Path) -> Value {
     value.unwrap_or_else(|error| panic!("{command:?}: {error}: {output:?}"))
 }
 
-/// Where two answers differ in more than a name that was a secret.
-fn differences(one: &Value, other: &Value, path: &str, found: &mut Vec<String>) {
+/// Collects the paths at which two answers differ in more than a redacted name.
+fn differences(one: &Value, other: &Value, path: &str, differences_found: &mut Vec<String>) {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {
             let keys: Vec<_> = one.keys().collect();
             if keys != other.keys().collect::<Vec<_>>() {
-                found.push(format!("{path}: {keys:?}"));
+                differences_found.push(format!("{path}: {keys:?}"));
                 return;
             }
             for (key, value) in one {
-                differences(value, &other[key], &format!("{path}.{key}"), found);
+                differences(
+                    value,
+                    &other[key],
+                    &format!("{path}.{key}"),
+                    differences_found,
+                );
             }
         }
         (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
             for (number, (one, other)) in one.iter().zip(other).enumerate() {
-                differences(one, other, &format!("{path}.{number}"), found);
+                differences(one, other, &format!("{path}.{number}"), differences_found);
             }
         }
         (Value::String(one), Value::String(_)) if one.contains(SECRET) => {}
         (one, other) if one == other => {}
-        (one, other) => found.push(format!("{path}: {one} {other}")),
+        (one, other) => differences_found.push(format!("{path}: {one} {other}")),
     }
 }
 
@@ -282,9 +289,9 @@ fn answers_are_the_same_but_for_names() {
         ] {
             let (before, after) = (answer(command, &planted.from), answer(command, &to));
 
-            let mut found = Vec::new();
-            differences(&before, &after, "", &mut found);
-            assert_eq!(found, [""; 0], "{command:?} {keep:?} {is_killed}");
+            let mut faults = Vec::new();
+            differences(&before, &after, "", &mut faults);
+            assert_eq!(faults, [""; 0], "{command:?} {keep:?} {is_killed}");
         }
     }
 }
@@ -349,9 +356,13 @@ fn a_cause_for_its_author_has_no_secret_where_none_is_wanted() {
 
     assert!(holds(&bug(&[]), SECRET));
     for options in [&["--redact"][..], &["--redact", "--json"]] {
-        let told = bug(options);
-        assert!(holds(&told, "recording-1.laggard"));
-        assert!(!holds(&told, SECRET), "{}", String::from_utf8_lossy(&told));
+        let report = bug(options);
+        assert!(holds(&report, "recording-1.laggard"));
+        assert!(
+            !holds(&report, SECRET),
+            "{}",
+            String::from_utf8_lossy(&report)
+        );
     }
 }
 
@@ -382,8 +393,8 @@ fn waiting(planted: &Planted, temporary: &Path) -> (Waiting, PathBuf) {
         let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
         assert!(made.success());
     }
-    let known: Vec<PathBuf> = folders(temporary);
-    // Who runs the tests by `nohup` has some ignored, and what is ignored ends nothing.
+    let before: Vec<PathBuf> = folders(temporary);
+    // Under `nohup` some signals are ignored, and an ignored signal does not end a program.
     let mut report = Command::new("env")
         .arg("--default-signal=HUP,TERM,INT")
         .arg(env!("CARGO_BIN_EXE_laggard"))
@@ -397,7 +408,7 @@ fn waiting(planted: &Planted, temporary: &Path) -> (Waiting, PathBuf) {
     loop {
         assert_eq!(report.0.try_wait().unwrap(), None, "it has ended");
         let mut new = folders(temporary);
-        new.retain(|folder| !known.contains(folder));
+        new.retain(|folder| !before.contains(folder));
         match new.pop() {
             Some(folder) if folder.join("recording-1.laggard").exists() => return (report, folder),
             _ => std::thread::sleep(Duration::from_millis(1)),
@@ -458,7 +469,7 @@ fn copies_of_a_killed_report_go_with_the_next_and_those_of_another_stay() {
 }
 
 #[test]
-fn what_is_there_already_is_not_written_to() {
+fn existing_directory_is_not_written_to() {
     let planted = planted(Keep::All, false);
 
     let output = laggard()
@@ -470,13 +481,13 @@ fn what_is_there_already_is_not_written_to() {
         .output()
         .unwrap();
 
-    let said = String::from_utf8(output.stderr).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(said.contains("exists and is not empty"), "{said}");
+    assert!(stderr.contains("exists and is not empty"), "{stderr}");
     assert!(planted.from.join("manifest.json").exists());
 }
 
-/// `export --redact` to a folder, of which no file may be larger than so many blocks.
+/// Runs `export --redact` into a directory with a limit on the size of files, in blocks.
 fn export_within(blocks: &str, planted: &Planted, to: &Path) -> (Option<i32>, String) {
     let script = format!("ulimit -f {blocks}; exec \"$0\" export \"$1\" --redact --output \"$2\"");
     let output = Command::new("sh")
@@ -490,7 +501,7 @@ fn export_within(blocks: &str, planted: &Planted, to: &Path) -> (Option<i32>, St
     )
 }
 
-/// A limit on files stands for a full disk: it takes no root.
+/// A limit on the size of files simulates a full disk without root.
 #[test]
 fn a_copy_that_does_not_fit_leaves_nothing_in_the_way_of_another_try() {
     let planted = planted(Keep::All, false);
@@ -536,7 +547,7 @@ fn a_recording_and_its_copy_without_names_are_the_same_recording() {
         .output()
         .unwrap();
 
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("are the same recording"), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("are the same recording"), "{stderr}");
 }

@@ -14,8 +14,8 @@ use crate::scripted;
 fn open_folder() -> TempDir {
     use std::os::unix::fs::PermissionsExt as _;
     let dir = TempDir::new().unwrap();
-    // By another process: what this one has open for writing, a child that
-    // another test starts meanwhile has too, and then it cannot be run.
+    // Copied by another process: a child of another test inherits files that this process has open
+    // for writing, and such a file cannot be executed.
     let copied = Command::new("cp")
         .arg(assert_cmd::cargo::cargo_bin("laggard"))
         .arg(dir.path())
@@ -25,7 +25,7 @@ fn open_folder() -> TempDir {
     dir
 }
 
-/// Whether this user is root; says so when a test has to be skipped.
+/// Returns true if this user is root. Otherwise prints that the test is skipped.
 fn is_root() -> bool {
     let id = Command::new("id").arg("-u").output().unwrap();
     let is_root = id.stdout == b"0\n";
@@ -98,7 +98,7 @@ fn without_root_normal_threads_are_measured() {
 /// All but measuring is done without rights, also on what was measured with
 /// them.
 #[test]
-fn what_sudo_recorded_is_the_caller_s_and_nobody_else_s() {
+fn recording_under_sudo_belongs_to_the_caller() {
     if !is_root() {
         return;
     }
@@ -113,8 +113,8 @@ fn what_sudo_recorded_is_the_caller_s_and_nobody_else_s() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(caller.status.code(), Some(0), "{caller:?}");
     assert_eq!(other.status.code(), Some(2), "{other:?}");
-    let said = String::from_utf8_lossy(&other.stderr).into_owned();
-    assert!(said.contains("ermission denied"), "{said}");
+    let stderr = String::from_utf8_lossy(&other.stderr).into_owned();
+    assert!(stderr.contains("ermission denied"), "{stderr}");
 }
 
 #[test]
@@ -140,16 +140,16 @@ fn under_sudo_a_load_is_the_caller_s_and_a_command_is_root_s_unless_asked() {
         let output = shell(dir.path(), &script);
 
         assert_eq!(output.status.code(), Some(0), "{words}: {output:?}");
-        let told = std::fs::read_to_string(dir.path().join("who")).unwrap();
-        assert_eq!(told, who, "{words}");
+        let user = std::fs::read_to_string(dir.path().join("who")).unwrap();
+        assert_eq!(user, who, "{words}");
         std::fs::remove_dir_all(dir.path().join("r.laggard")).unwrap();
         std::fs::remove_file(dir.path().join("who")).unwrap();
     }
 }
 
-/// On file systems without owners, and in user namespaces without that user.
+/// Concerns file systems without owners, and user namespaces without that user.
 #[test]
-fn what_cannot_be_given_to_the_caller_is_shown_all_the_same() {
+fn recording_is_shown_even_if_its_owner_cannot_be_changed() {
     if !is_root() {
         return;
     }
@@ -165,15 +165,15 @@ fn what_cannot_be_given_to_the_caller_is_shown_all_the_same() {
         return println!("skipped: no user namespaces here");
     }
     assert_eq!(output.status.code(), Some(2), "{output:?}");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("give `r.laggard` to user 1000"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(stderr.contains("give `r.laggard` to user 1000"), "{stderr}");
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(shown.contains("SCHED_OTHER"), "{shown}");
 }
 
 /// The same of what makes several recordings.
 #[test]
-fn what_was_recorded_in_turn_or_until_decided_is_answered_before_the_folder_cannot_be_given() {
+fn answer_precedes_the_error_about_the_owner_of_the_directory() {
     if !is_root() {
         return;
     }
@@ -198,11 +198,11 @@ fn what_was_recorded_in_turn_or_until_decided_is_answered_before_the_folder_cann
             return println!("skipped: no user namespaces here");
         }
         assert_eq!(output.status.code(), Some(2), "{output:?}");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        let last = said.lines().last().unwrap_or_default();
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        let last = stderr.lines().last().unwrap_or_default();
         assert!(
             last.contains(&format!("give `{folder}` to user 1000")),
-            "{said}"
+            "{stderr}"
         );
         let shown = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(shown.starts_with(answer), "{shown}");
@@ -216,7 +216,8 @@ fn under_sudo_nothing_of_the_caller_s_path_runs_as_root() {
         return;
     }
     let dir = open_folder();
-    // A script loses nothing, so that the exit code is of who ran, on any machine.
+    // A script does not lose wakeups, so that the exit code is the command's exit code on any
+    // machine.
     let backend = scripted::backend(dir.path(), &scripted::script(1_000_000, ""));
     let make = "mkdir bin; for name in setpriv sleep tr grep; do \
         printf '#!/bin/sh\\nid -u >>FOLDER/ran; PATH=/usr/bin:/bin exec %s \"$@\"\\n' $name >bin/$name; \
@@ -234,7 +235,7 @@ fn under_sudo_nothing_of_the_caller_s_path_runs_as_root() {
 }
 
 #[test]
-fn a_load_as_another_user_takes_root_and_that_is_said_before_measuring() {
+fn load_as_another_user_requires_root_before_measuring() {
     if !is_root() {
         return;
     }
@@ -247,13 +248,16 @@ fn a_load_as_another_user_takes_root_and_that_is_said_before_measuring() {
     );
 
     assert_eq!(output.status.code(), Some(2), "{output:?}");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("needs root; leave out --load-user"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        stderr.contains("needs root; leave out --load-user"),
+        "{stderr}"
+    );
     assert!(!dir.path().join("r.laggard").exists());
 }
 
 #[test]
-fn without_root_doctor_says_no_and_what_to_do() {
+fn doctor_without_root_fails_with_a_remedy() {
     if !is_root() {
         return;
     }

@@ -28,7 +28,7 @@ fn tasks(dir: &TempDir) -> PathBuf {
     file
 }
 
-/// A recording in which `other` on CPU 0 stalls 8 times in 60 s for 40 ms.
+/// Makes a recording in which `other` on CPU 0 stalls 8 times in 60 s for 40 ms.
 fn recorded(dir: &TempDir, load: &[&str]) -> PathBuf {
     let mut script = String::from(
         "period_ns = 1_000_000\n[[line]]\nservice = \"other\"\nroute = \"direct\"\n\
@@ -77,7 +77,7 @@ fn counting_alone_tells_what_every_job_came_to() {
 }
 
 #[test]
-fn a_prediction_of_known_stalls_is_set_against_the_count() {
+fn prediction_of_known_stalls_is_compared_with_the_count() {
     let dir = TempDir::new().unwrap();
     let before = recorded(&dir, &[]);
     let out = dir.path().join("now.laggard");

@@ -8,8 +8,8 @@ use tempfile::TempDir;
 
 use crate::scripted::{laggard, record};
 
-/// 150 s of two lines of which every fourth activation is late: five segments,
-/// each of which begins in the middle of both lines.
+/// Records 150 s of two lines in which every fourth wakeup is late: five segments, each of which
+/// starts in the middle of both lines.
 fn recorded(dir: &Path) {
     let mut random = 1_u64;
     let mut next = || {
@@ -61,21 +61,20 @@ fn the_same_bytes_in_give_the_same_bytes_out_with_any_number_of_threads() {
                 .unwrap();
             (output, fs::read(dir.path().join("out.svg")).ok())
         };
-        let one = say(1);
+        let first = say(1);
         assert!(
-            matches!(one.0.status.code(), Some(0 | 1)) && one.0.stderr.is_empty(),
+            matches!(first.0.status.code(), Some(0 | 1)) && first.0.stderr.is_empty(),
             "{command}: {:?}",
-            one.0
+            first.0
         );
         for threads in [2, 8] {
-            assert!(say(threads) == one, "{command}, {threads} threads");
+            assert!(say(threads) == first, "{command}, {threads} threads");
         }
     }
     where_no_thread_can_be_had(dir.path());
 }
 
-/// A limit on threads cannot be set by who is root; that no stack has room for one
-/// can.
+/// The number of threads cannot be limited for root. Therefore the memory for stacks is limited.
 fn where_no_thread_can_be_had(dir: &Path) {
     let show = |stack: Option<&str>| {
         let mut command = laggard();

@@ -94,7 +94,7 @@ fn many_stalls_before_a_deadline_add_up_however_short_each_is() {
     let dir = TempDir::new().unwrap();
     // A fifth of the time, in stalls of a fortieth of the slack.
     let stalls: String = (0..380)
-        .map(|at| stall(50_000_000 * at + 500_000, 10_000_000))
+        .map(|index| stall(50_000_000 * index + 500_000, 10_000_000))
         .collect();
     recorded(&dir, "r", &script(1_000_000, &stalls), &["--duration=20s"]);
 
@@ -135,10 +135,10 @@ fn less_than_a_period_between_misses_is_neither_advised_nor_accepted() {
 }
 
 #[test]
-fn what_a_short_recording_cannot_tell_is_not_said_to_be_met() {
+fn requirement_that_a_short_recording_cannot_decide_is_unknown() {
     let dir = TempDir::new().unwrap();
     let stalls: String = (1..20)
-        .map(|at| stall(1_000_500_000 * at, 2_000_000))
+        .map(|index| stall(1_000_500_000 * index, 2_000_000))
         .collect();
     recorded(&dir, "r", &script(1_000_000, &stalls), &["--duration=20s"]);
     let tasks = LONG.replace("600ms", "60ms");
@@ -223,7 +223,7 @@ fn rt_app(dir: &TempDir, tasks: &str) -> std::process::Output {
     command.arg(dir.path().join("r")).output().unwrap()
 }
 
-/// Of `fifo:90` and `fifo:40`: 18.9 us late, always.
+/// Records `fifo:90` and `fifo:40` with a constant latency of 18.9 us.
 fn two_priorities(dir: &TempDir) {
     let lower = LINE.replace("fifo:90", "fifo:40");
     let text = script(250_000, &lower);
@@ -257,7 +257,7 @@ fn rt_app_tasks_are_analysed_as_the_service_of_their_priority_or_the_nearest_bel
 
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let tasks = report["tasks"].as_array().unwrap();
-    let told: Vec<_> = tasks
+    let verdicts: Vec<_> = tasks
         .iter()
         .map(|task| {
             (
@@ -267,7 +267,7 @@ fn rt_app_tasks_are_analysed_as_the_service_of_their_priority_or_the_nearest_bel
         })
         .collect();
     assert_eq!(
-        told,
+        verdicts,
         [
             ("high", "fifo:90"),
             ("between", "fifo:40"),
@@ -305,12 +305,12 @@ fn rt_app_tasks_are_analysed_as_the_service_of_their_priority_or_the_nearest_bel
     );
 }
 
-/// The order in which tasks of one priority run is not known.
+/// The order of tasks with the same priority is unknown.
 #[test]
 fn tasks_of_one_priority_delay_each_other_at_most_and_need_not() {
     let dir = TempDir::new().unwrap();
     two_priorities(&dir);
-    let of = |deadline: &str| {
+    let latency_of = |deadline: &str| {
         let task = |name: &str| {
             format!(
                 "[[task]]\nname = \"{name}\"\nperiod = \"20ms\"\ncompute = \"2ms\"\n\
@@ -321,7 +321,7 @@ fn tasks_of_one_priority_delay_each_other_at_most_and_need_not() {
         sched(&dir, "r", &tasks).0
     };
 
-    let (ample, short) = (of("15ms"), of("3ms"));
+    let (ample, short) = (latency_of("15ms"), latency_of("3ms"));
 
     for name in [0, 1] {
         let (ample, short) = (&ample["tasks"][name], &short["tasks"][name]);

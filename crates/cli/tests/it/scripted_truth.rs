@@ -1,5 +1,4 @@
-//! The first screen of recordings whose truth is known: each of its figures is
-//! that truth, and that of its JSON.
+//! First screen of recordings with a known truth: all figures, also in its JSON, match the truth.
 
 use std::path::{Path, PathBuf};
 
@@ -15,18 +14,17 @@ use crate::scripted::laggard;
 
 const START: Nanos = Nanos::from_secs(1_000);
 
-/// How late an activation is: by CPU, service and its number. `None`: it is
-/// nowhere.
+/// Latency of a wakeup by CPU, service and number. `None`: it is missing.
 type ScriptedLateness = fn(u32, Service, u64) -> Option<Nanos>;
 
-/// What a recording is to hold.
+/// Content of a recording.
 struct Truth {
     cpus: u32,
     services: &'static [Service],
     period: Nanos,
     length: Nanos,
     late: ScriptedLateness,
-    /// From which number on a line is not served any more.
+    /// Number of the first wakeup that is not served.
     unserved: fn(u32, Service) -> u64,
 }
 
@@ -103,7 +101,7 @@ fn recorded(dir: &Path, truth: &Truth) -> PathBuf {
     path
 }
 
-/// What a command prints on the recording, in one line.
+/// Returns the output of a command for the recording, on one line.
 fn said(recording: &Path, words: &[&str]) -> String {
     let (command, rest) = words.split_first().unwrap();
     let output = laggard()
@@ -123,8 +121,8 @@ fn overview(recording: &Path) -> Value {
         .arg(recording)
         .output()
         .unwrap();
-    let mut found: Value = serde_json::from_slice(&output.stdout).unwrap();
-    found["overviews"][0].take()
+    let mut report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    report["overviews"][0].take()
 }
 
 /// One of 64 CPUs is late by 5 ms, once a second.
@@ -149,30 +147,32 @@ fn the_figures_of_64_cpus_are_those_of_all_of_them_together() {
     let recording = recorded(dir.path(), &truth);
 
     let screen = said(&recording, &["show"]);
-    let found = overview(&recording);
+    let report = overview(&recording);
 
     assert!(screen.contains(": 4 s, no load, 64 CPUs"), "{screen}");
     for (line, service) in [("SCHED_FIFO 90", "fifo:90"), ("SCHED_OTHER", "other")] {
         let row = format!("{line} 16.0 us 16.0 us 16.0 us 5.00 ms");
         assert!(screen.contains(&row), "{screen}");
-        let services = found["services"].as_array().unwrap();
-        let one = services.iter().find(|one| one["service"] == service);
-        let one = one.unwrap();
-        assert_eq!(one["samples"], 64_000);
-        assert_eq!(one["max_ns"], 5_000_000);
+        let services = report["services"].as_array().unwrap();
+        let service_row = services
+            .iter()
+            .find(|service_row| service_row["service"] == service);
+        let service_row = service_row.unwrap();
+        assert_eq!(service_row["samples"], 64_000);
+        assert_eq!(service_row["max_ns"], 5_000_000);
     }
     assert!(screen.contains("Data: 128,000 samples, 0 lost"), "{screen}");
-    assert_eq!(found["measurement"]["samples"], 128_000);
-    // Nothing that all CPUs took part in: time is not 64 times as long.
-    let fits = found["fits"].as_array().unwrap();
-    let never = fits.iter().filter(|one| one["figures"]["failures"] == 0.0);
-    for low in never.map(|one| one["figures"]["mttf_low_ns"].as_f64().unwrap()) {
+    assert_eq!(report["measurement"]["samples"], 128_000);
+    // Nothing is the sum of all CPUs: the observed time is not 64 times as long.
+    let fits = report["fits"].as_array().unwrap();
+    let never = fits.iter().filter(|fit| fit["figures"]["failures"] == 0.0);
+    for low in never.map(|fit| fit["figures"]["mttf_low_ns"].as_f64().unwrap()) {
         assert!(low <= 4e9 / 2.99, "{low}");
     }
 }
 
 #[test]
-fn what_still_waits_is_told_with_the_limit_that_decides_against_it() {
+fn pending_wakeup_is_reported_with_the_limit_that_it_exceeds() {
     let dir = TempDir::new().unwrap();
     let truth = Truth {
         unserved: |_, _| 7_000,
@@ -180,16 +180,16 @@ fn what_still_waits_is_told_with_the_limit_that_decides_against_it() {
     };
     let recording = recorded(dir.path(), &truth);
 
-    // Its slack is so short that only an interval can be told.
+    // Its slack is so short that only an interval is known.
     let said_of_it = said(&recording, &["qos", "--app", "jack-128"]);
     let table = said(&recording, &["qos"]);
     let curve = said(&recording, &["qos", "--app", "jack-128", "--curve"]);
-    let found = overview(&recording);
+    let report = overview(&recording);
 
-    let fits = found["fits"].as_array().unwrap();
+    let fits = report["fits"].as_array().unwrap();
     let fit = fits
         .iter()
-        .find(|one| one["application"]["name"] == "jack-128");
+        .find(|fit| fit["application"]["name"] == "jack-128");
     let fit = fit.unwrap();
     assert_eq!(fit["verdict"], "not_fit");
     let most = fit["figures"]["mttf_high_ns"].as_f64().unwrap();
@@ -212,15 +212,15 @@ fn forecast_states_the_spans_that_stay_within_the_max() {
     };
     let recording = recorded(dir.path(), &truth);
 
-    let all = said(&recording, &["forecast"]);
+    let forecast = said(&recording, &["forecast"]);
     assert!(
-        all.contains("9 of 10 spans of 1.3 h stay within the max"),
-        "{all}"
+        forecast.contains("9 of 10 spans of 1.3 h stay within the max"),
+        "{forecast}"
     );
-    assert!(!all.contains("below"), "{all}");
+    assert!(!forecast.contains("below"), "{forecast}");
     assert!(
-        all.contains("SCHED_FIFO 90 <= 16.0 us - - 95 % interval"),
-        "{all}"
+        forecast.contains("SCHED_FIFO 90 <= 16.0 us - - 95 % interval"),
+        "{forecast}"
     );
 }
 
@@ -248,8 +248,8 @@ fn of_one_activation_no_period_is_advised_that_cannot_be_recorded() {
         &["sched", "--tasks", tasks],
     ] {
         let text = said(&recording, words);
-        // Planned was one each millisecond: that 10 s are between them is no
-        // matter of the period.
+        // The plan had one expiry per millisecond. A distance of 10 s between samples is not the
+        // period.
         assert!(!text.contains("`--period"), "{words:?}: {text}");
         let why = "no period that can be recorded is short enough";
         assert!(words[0] == "show" || text.contains(why), "{text}");
@@ -257,7 +257,7 @@ fn of_one_activation_no_period_is_advised_that_cannot_be_recorded() {
 }
 
 #[test]
-fn nothing_and_zero_are_told_apart() {
+fn missing_and_zero_are_distinguished() {
     for (late, row, largest) in [
         (
             (|_, _, _| Some(Nanos::ZERO)) as ScriptedLateness,
@@ -276,15 +276,15 @@ fn nothing_and_zero_are_told_apart() {
         );
 
         let screen = said(&recording, &["show"]);
-        let found = overview(&recording);
+        let report = overview(&recording);
 
         if largest == 0 {
             assert!(screen.contains(&format!("SCHED_FIFO 90 {row}")), "{screen}");
-            assert_eq!(found["services"][0]["max_ns"], 0);
+            assert_eq!(report["services"][0]["max_ns"], 0);
         } else {
             assert!(screen.contains("no sample was recorded"), "{screen}");
             assert!(!screen.contains(" ns"), "{screen}");
-            assert_eq!(found["measurement"]["samples"], 0);
+            assert_eq!(report["measurement"]["samples"], 0);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `laggard serve`, played by a script: what it answers, keeps, and lives through.
+//! `laggard serve` with a script: its responses, its store, and its reaction to errors.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use crate::served::{DEADLINE, FRESH, Serve, value};
 
 fn recordings(store: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(store).unwrap();
-    let mut found: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-    found.retain(|path| path.extension().is_some_and(|kind| kind == "laggard"));
-    found.sort();
-    found
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|kind| kind == "laggard"));
+    paths.sort();
+    paths
 }
 
 fn show(recording: &Path) -> Value {
@@ -29,13 +29,13 @@ fn show(recording: &Path) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// `fifo:90` comes late by 18.851 us, and 3 s after the begin by 50 ms.
+/// `fifo:90` has a latency of 18.851 us, and of 50 ms 3 s after the start.
 fn stalled() -> String {
     scripted::script(10_000_000, &scripted::stall(3_000_000_000, 50_000_000))
 }
 
 #[test]
-fn what_is_scraped_is_what_show_says_of_the_store_s_recording() {
+fn scraped_values_match_show_of_the_stored_recording() {
     let dir = TempDir::new().unwrap();
     let store = dir.path().join("store");
     let option = format!("--store={}", store.display());
@@ -62,12 +62,16 @@ fn what_is_scraped_is_what_show_says_of_the_store_s_recording() {
     for service in services {
         let name = service["service"].as_str().unwrap();
         let labels = format!("{{service=\"{name}\",route=\"direct\",cpu=\"0\"}} ");
-        let of = |what: &str| value(&text, &format!("laggard_{what}{labels}"));
+        let value_of = |what: &str| value(&text, &format!("laggard_{what}{labels}"));
         let count = service["latency"]["samples"].as_f64();
         assert!(count.is_some(), "{service}");
-        assert_eq!(of("latency_seconds_count"), count, "{name}");
+        assert_eq!(value_of("latency_seconds_count"), count, "{name}");
         let largest = service["latency"]["largest_ns"].as_f64().unwrap();
-        assert_eq!(of("largest_latency_seconds"), Some(largest / 1e9), "{name}");
+        assert_eq!(
+            value_of("largest_latency_seconds"),
+            Some(largest / 1e9),
+            "{name}"
+        );
     }
     assert_eq!(
         services.len(),
@@ -110,9 +114,9 @@ fn a_late_activation_is_counted_listed_and_on_the_page() {
     assert!(serve.get("/healthz").ends_with("\r\n\r\nok\n"));
 }
 
-/// An error at the beginning of an hour ended a program that is to run for months.
+/// An error at the start of an hour ended a program that must run for months.
 #[test]
-fn what_fails_at_the_beginning_of_a_later_piece_is_said_and_tried_again() {
+fn failure_at_the_start_of_a_later_piece_is_reported_and_retried() {
     let dir = TempDir::new().unwrap();
     let option = format!("--store={}", dir.path().join("store").display());
     let script = scripted::script(10_000_000, "");
@@ -121,7 +125,7 @@ fn what_fails_at_the_beginning_of_a_later_piece_is_said_and_tried_again() {
     let is_measuring = |text: &str| value(text, "laggard_measuring ") == Some(1.0);
     serve.until("/metrics", is_measuring);
 
-    // What it measures by is gone for a while.
+    // Its script is missing for a while.
     fs::rename(&file, &aside).unwrap();
     let ill = serve.until("/healthz", |text| text.contains("nothing is measured"));
     sleep(FRESH);
@@ -161,18 +165,22 @@ fn each_piece_is_a_whole_recording_and_counters_go_on() {
     let (code, said) = serve.end();
 
     assert_eq!(code, Some(0), "{said}");
-    let all = recordings(&store);
-    assert!(all.len() >= 3, "{all:?}");
+    let stored = recordings(&store);
+    assert!(stored.len() >= 3, "{stored:?}");
     let mut counts = Vec::new();
-    for recording in &all {
+    for recording in &stored {
         let manifest = fs::read(recording.join("manifest.json")).unwrap();
         let manifest: Value = serde_json::from_slice(&manifest).unwrap();
         let state = &manifest["state"];
         assert!(*state == "complete" || *state == "interrupted", "{state}");
         let shown = show(recording);
         let services = shown["recordings"][0]["services"].as_array().unwrap();
-        let of_thread = services.iter().find(|one| one["service"] == "fifo:90");
-        counts.push(of_thread.map_or(0.0, |one| one["latency"]["samples"].as_f64().unwrap()));
+        let of_thread = services
+            .iter()
+            .find(|service| service["service"] == "fifo:90");
+        counts.push(of_thread.map_or(0.0, |service| {
+            service["latency"]["samples"].as_f64().unwrap()
+        }));
     }
     // The scrape was after the second was whole, and before the end.
     let (whole, sum): (f64, f64) = (counts[..2].iter().sum(), counts.iter().sum());
@@ -184,26 +192,26 @@ fn each_piece_is_a_whole_recording_and_counters_go_on() {
 }
 
 #[test]
-fn a_store_that_cannot_be_written_ends_no_measuring_and_is_said() {
+fn unwritable_store_is_reported_and_measuring_continues() {
     let dir = TempDir::new().unwrap();
     let store = dir.path().join("store");
     let option = format!("--store={}", store.display());
     let script = scripted::script(1_000_000, "");
-    // A file may have 4 kB: the manifest has room, what is measured has not.
+    // A file may have 4 kB: enough for the manifest, but not for the samples.
     let serve = Serve::start(dir.path(), &script, &[&option], "ulimit -f 8;");
     let count = "laggard_latency_seconds_count{service=\"fifo:90\",route=\"direct\",cpu=\"0\"} ";
 
-    let said = serve.until("/healthz", |text| text.contains("does not record"));
+    let health = serve.until("/healthz", |text| text.contains("does not record"));
     let before = value(&serve.get("/metrics"), count).unwrap();
     let text = serve.until("/metrics", |text| value(text, count) > Some(before + 100.0));
 
-    assert!(said.contains("ulimit -f"), "{said}");
-    assert!(said.starts_with("HTTP/1.1 503"), "{said}");
+    assert!(health.contains("ulimit -f"), "{health}");
+    assert!(health.starts_with("HTTP/1.1 503"), "{health}");
     assert_eq!(value(&text, "laggard_store_recording "), Some(0.0));
     assert_eq!(value(&text, "laggard_store_failures_total "), Some(1.0));
-    let (code, said) = serve.end();
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("measuring goes on"), "{said}");
+    let (code, health) = serve.end();
+    assert_eq!(code, Some(0), "{health}");
+    assert!(health.contains("measuring goes on"), "{health}");
 }
 
 /// The store stayed lost for the rest of the run, with status 200.
@@ -232,7 +240,7 @@ fn a_store_that_is_lost_during_the_run_is_made_again_and_health_shows_it_meanwhi
     serve.until("/healthz", |text| text.starts_with("HTTP/1.1 503"));
     serve.until("/healthz", is_well);
 
-    // Replaced by what is no directory.
+    // Replaced by a file.
     fs::remove_dir_all(&store).unwrap();
     fs::write(&store, "precious").unwrap();
     let replaced = serve.until("/healthz", |text| text.contains("Not a directory"));
@@ -268,9 +276,12 @@ fn a_second_writer_of_a_store_is_refused_until_the_first_is_killed() {
             .arg(format!("--store={}", dir.path().join(path).display()))
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{path}: {said}");
-        assert!(said.contains("another `laggard serve`"), "{path}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{path}: {stderr}");
+        assert!(
+            stderr.contains("another `laggard serve`"),
+            "{path}: {stderr}"
+        );
     }
     // It dies in no order; the lock dies with it.
     first.signal("-KILL");
@@ -280,7 +291,7 @@ fn a_second_writer_of_a_store_is_refused_until_the_first_is_killed() {
 }
 
 #[test]
-fn what_was_recorded_before_a_kill_is_there_and_the_store_is_free() {
+fn recording_survives_a_kill_and_the_store_is_released() {
     let dir = TempDir::new().unwrap();
     let store = dir.path().join("store");
     let option = format!("--store={}", store.display());
@@ -295,15 +306,17 @@ fn what_was_recorded_before_a_kill_is_there_and_the_store_is_free() {
     let again = Serve::start(dir.path(), &script, &[&option], "");
 
     let services = shown["recordings"][0]["services"].as_array().unwrap();
-    let kept = services.iter().find(|one| one["service"] == "fifo:90");
-    let kept = kept.and_then(|one| one["latency"]["samples"].as_f64());
+    let kept = services
+        .iter()
+        .find(|service| service["service"] == "fifo:90");
+    let kept = kept.and_then(|service| service["latency"]["samples"].as_f64());
     assert!(kept > Some(100.0), "{services:?}");
     again.until("/metrics", |text| value(text, count) > Some(0.0));
     assert_eq!(recordings(&store).len(), 2);
 }
 
 #[test]
-fn other_machines_are_not_answered_unless_that_is_said() {
+fn other_machines_are_refused_without_an_option() {
     let refused = |options: &[&str]| {
         let output = scripted::laggard()
             .arg("serve")

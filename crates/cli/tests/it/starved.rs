@@ -26,7 +26,7 @@ fn recorded(dir: &TempDir, served_until: Nanos) -> PathBuf {
     recorded_at(dir, served_until, Nanos::ZERO)
 }
 
-/// The same; measuring took so much CPU time itself.
+/// The same, with this CPU time of the measurement itself.
 fn recorded_at(dir: &TempDir, served_until: Nanos, price: Nanos) -> PathBuf {
     let path = dir.path().join("r.laggard");
     let lines = [Cpu(0), Cpu(1)].map(|cpu| Line {
@@ -100,7 +100,10 @@ fn json(output: &Output) -> Value {
 
 fn of<'a>(found: &'a Value, name: &str) -> &'a Value {
     let services = found["services"].as_array().unwrap();
-    services.iter().find(|one| one["service"] == name).unwrap()
+    services
+        .iter()
+        .find(|service| service["service"] == name)
+        .unwrap()
 }
 
 #[test]
@@ -109,14 +112,14 @@ fn show_leads_with_a_service_that_was_never_served() {
     let recording = recorded(&dir, Nanos::ZERO);
 
     let output = ask(&recording, &["show"]);
-    let said = text(&output);
-    let found = json(&ask(&recording, &["show", "--json"]));
+    let first_screen = text(&output);
+    let report = json(&ask(&recording, &["show", "--json"]));
 
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert_eq!(output.status.code(), Some(0), "{first_screen}");
     let verdict = "STARVED";
     let sentence = "SCHED_FIFO 90 on CPU 1 was never served: latency at least 6.00 s";
-    let all = text(&ask(&recording, &["show", "--all"]));
-    for screen in [&said, &all] {
+    let full_screen = text(&ask(&recording, &["show", "--all"]));
+    for screen in [&first_screen, &full_screen] {
         let words: Vec<&str> = screen.split_whitespace().collect();
         assert!(
             words.join(" ").contains(&format!("{verdict} {sentence}")),
@@ -124,11 +127,11 @@ fn show_leads_with_a_service_that_was_never_served() {
         );
         assert!(screen.find(verdict) < screen.find("median"), "{screen}");
     }
-    let one = &found["recordings"][0];
-    assert_eq!(one["trust"]["verdict"], "good");
-    assert_eq!(one["waiting"][0]["served"], 0);
-    assert_eq!(one["waiting"][0]["still_waiting"], 6_000);
-    let fifo = &of(one, "fifo:90")["latency"];
+    let recording_row = &report["recordings"][0];
+    assert_eq!(recording_row["trust"]["verdict"], "good");
+    assert_eq!(recording_row["waiting"][0]["served"], 0);
+    assert_eq!(recording_row["waiting"][0]["still_waiting"], 6_000);
+    let fifo = &of(recording_row, "fifo:90")["latency"];
     assert_eq!(fifo["largest_ns"], 6_000_000_000_u64);
     assert_eq!(fifo["largest_is_at_least"], true);
     assert_eq!(fifo["quantiles"][1]["is_at_least"], true);
@@ -171,12 +174,12 @@ fn qos_counts_the_failures_that_the_stall_at_least_causes() {
         let words = ["qos", "--buffers=3", "--buffer=5ms", "--compute=1ms"];
 
         let output = ask(&recording, &[&words[..], &["--json"]].concat());
-        let said = text(&ask(&recording, &[&words[..], &["--curve"]].concat()));
+        let curve = text(&ask(&recording, &[&words[..], &["--curve"]].concat()));
         let short = text(&ask(&recording, &words));
         std::fs::remove_dir_all(&recording).unwrap();
 
-        let found = json(&output);
-        let fifo = of(&found["loads"][0], "fifo:90");
+        let report = json(&output);
+        let fifo = of(&report["loads"][0], "fifo:90");
         assert!(
             fifo["outlook"]["failures"].as_f64().unwrap() >= failures,
             "{fifo}"
@@ -191,7 +194,7 @@ fn qos_counts_the_failures_that_the_stall_at_least_causes() {
             "<= ",
             "SCHED_FIFO 90 was still waiting when measuring ended, for ",
         ] {
-            assert!(said.contains(part), "{part} in\n{said}");
+            assert!(curve.contains(part), "{part} in\n{curve}");
         }
         let short: Vec<&str> = short.split_whitespace().collect();
         let short = short.join(" ");
@@ -203,7 +206,7 @@ fn qos_counts_the_failures_that_the_stall_at_least_causes() {
 }
 
 #[test]
-fn sched_says_of_no_task_that_its_deadline_is_kept() {
+fn unknown_task_is_not_reported_as_meeting_its_deadline() {
     let dir = TempDir::new().unwrap();
     let tasks = dir.path().join("t.toml");
     std::fs::write(&tasks, TASKS).unwrap();
@@ -213,14 +216,17 @@ fn sched_says_of_no_task_that_its_deadline_is_kept() {
         let words = ["sched", "--tasks", tasks.to_str().unwrap()];
 
         let output = ask(&recording, &words);
-        let found = json(&ask(&recording, &[&words[..], &["--json"]].concat()));
+        let report = json(&ask(&recording, &[&words[..], &["--json"]].concat()));
         std::fs::remove_dir_all(&recording).unwrap();
 
-        let said = text(&output);
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(!said.to_lowercase().contains("meets"), "{said}");
-        let task = &found["tasks"][0];
-        assert_eq!(task["verdict"], verdict, "served until {served} ms: {said}");
+        let message = text(&output);
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        assert!(!message.to_lowercase().contains("meets"), "{message}");
+        let task = &report["tasks"][0];
+        assert_eq!(
+            task["verdict"], verdict,
+            "served until {served} ms: {message}"
+        );
         assert_eq!(task["most_ns"], Value::Null);
         assert_eq!(task["waited_ns"], (6_000 - served) * 1_000_000);
     }
@@ -233,25 +239,24 @@ fn forecast_fits_no_peak_that_had_not_ended() {
     // An hour of use is 3.6 s of this recording.
     let words = ["forecast", "--horizon=hour", "--usage=8,5,1000"];
 
-    let said = text(&ask(&recording, &words));
-    let found = json(&ask(&recording, &[&words[..], &["--json"]].concat()));
+    let screen = text(&ask(&recording, &words));
+    let report = json(&ask(&recording, &[&words[..], &["--json"]].concat()));
 
-    let fifo = of(&found["loads"][0], "fifo:90");
+    let fifo = of(&report["loads"][0], "fifo:90");
     assert_eq!(fifo["largest_is_at_least"], true);
     assert_eq!(fifo["cells"][0]["method"], "refused", "{fifo}");
     let ahead = &fifo["cells"][0]["ahead"];
     assert_eq!(ahead["is_at_least"], true, "{ahead}");
-    assert_eq!(found["loads"][0]["limits"][0]["limit"], "waiting");
-    assert!(said.contains(">= 3.00 s"), "{said}");
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(report["loads"][0]["limits"][0]["limit"], "waiting");
+    assert!(screen.contains(">= 3.00 s"), "{screen}");
+    let screen = screen.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        said.contains("Next: record until every wait has ended: one had lasted 3.00 s"),
-        "{said}"
+        screen.contains("Next: record until every wait has ended: one had lasted 3.00 s"),
+        "{screen}"
     );
 }
 
-/// Each of these is met by far where every activation is as early as those that
-/// were served.
+/// Each requirement is met by a large margin if all wakeups are as early as the served ones.
 const REQUIREMENTS: [&str; 5] = [
     "at_most = \"10ms\"\nshare = 0.1\nlongest = \"20ms\"\n",
     "service = \"fifo:90\"\nat_most = \"10ms\"\nshare = 0.01\nlongest = \"20ms\"\n",
@@ -264,10 +269,10 @@ const REQUIREMENTS: [&str; 5] = [
 fn check_passes_nothing_that_starved_or_was_its_own_load() {
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("r.toml");
-    let all = Nanos::from_secs(SECONDS);
+    let whole = Nanos::from_secs(SECONDS);
     let busy = Nanos::from_ms(SECONDS * 2 * 300);
     for (why, served, price, passes) in [
-        ("served and cheap", all, Nanos::ZERO, true),
+        ("served and cheap", whole, Nanos::ZERO, true),
         ("starved throughout", Nanos::ZERO, Nanos::ZERO, false),
         (
             "starved at the end",
@@ -275,21 +280,25 @@ fn check_passes_nothing_that_starved_or_was_its_own_load() {
             Nanos::ZERO,
             false,
         ),
-        ("its own load", all, busy, false),
+        ("its own load", whole, busy, false),
     ] {
         let recording = recorded_at(&dir, served, price);
         for requirement in REQUIREMENTS {
             for when in ["fail", "warn"] {
-                let asked = format!("when_unclear = \"{when}\"\n[[require]]\n{requirement}");
-                std::fs::write(&file, &asked).unwrap();
+                let requirements = format!("when_unclear = \"{when}\"\n[[require]]\n{requirement}");
+                std::fs::write(&file, &requirements).unwrap();
 
                 let output = ask(&recording, &["check", "--require", file.to_str().unwrap()]);
 
                 let code = output.status.code().unwrap();
-                let said = text(&output);
-                assert!([0, 1, 3].contains(&code), "{why}: {asked}{output:?}");
-                assert_eq!(code == 0, passes, "{why}: {asked}{said}");
-                assert_eq!(said.starts_with("PASS"), passes, "{why}: {asked}{said}");
+                let message = text(&output);
+                assert!([0, 1, 3].contains(&code), "{why}: {requirements}{output:?}");
+                assert_eq!(code == 0, passes, "{why}: {requirements}{message}");
+                assert_eq!(
+                    message.starts_with("PASS"),
+                    passes,
+                    "{why}: {requirements}{message}"
+                );
             }
         }
         std::fs::remove_dir_all(&recording).unwrap();

@@ -1,4 +1,4 @@
-//! What the program is made of besides its own code is told, and is as agreed.
+//! The dependencies of the program are listed, and match the policy.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,16 +10,16 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// What `scripts/supply` says, and whether it is content; `None`: no Python.
+/// Returns the output of `scripts/supply`, and true if it found no fault; `None` without Python.
 fn supply(script: &Path, words: &[&str]) -> Option<(bool, String)> {
     let ran = Command::new("python3").arg(script).args(words).output();
     let Ok(output) = ran else {
         println!("skipped: no python3, which scripts/supply needs");
         return None;
     };
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said).into_owned();
-    Some((output.status.success(), said))
+    let stderr = [output.stdout, output.stderr].concat();
+    let stderr = String::from_utf8_lossy(&stderr).into_owned();
+    Some((output.status.success(), stderr))
 }
 
 #[test]
@@ -76,10 +76,9 @@ fn a_licence_that_is_not_agreed_to_and_a_second_version_are_refused() {
     }
 }
 
-/// Which of the two it is, this machine decides; that nothing was looked for is
-/// never silent.
+/// This machine decides which case applies. A skipped look-up is always reported.
 #[test]
-fn advisories_are_looked_up_or_it_is_said_why_not() {
+fn advisories_are_looked_up_or_the_reason_is_printed() {
     let home = TempDir::new().unwrap();
     let script = root().join("scripts/supply");
     let ran = Command::new("python3")
@@ -92,9 +91,9 @@ fn advisories_are_looked_up_or_it_is_said_why_not() {
         return println!("skipped: no python3, which scripts/supply needs");
     };
 
-    let said = String::from_utf8_lossy(&output.stdout);
+    let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{output:?}");
-    assert!(said.starts_with("skipped: no "), "{said}");
+    assert!(stdout.starts_with("skipped: no "), "{stdout}");
 }
 
 #[test]

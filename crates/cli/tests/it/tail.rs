@@ -16,7 +16,9 @@ fn qos(dir: &TempDir, recording: &str, buffers: &[&str]) -> (Value, Value) {
         .unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let services = report["loads"][0]["services"].as_array().unwrap();
-    let fifo = services.iter().find(|one| one["service"] == "fifo:90");
+    let fifo = services
+        .iter()
+        .find(|service| service["service"] == "fifo:90");
     let fifo = fifo.unwrap();
     (fifo["outlook"].clone(), fifo["resolution"].clone())
 }
@@ -34,7 +36,7 @@ fn both(dir: &TempDir, script: &str) {
     }
 }
 
-/// At least and at most so many failures.
+/// Returns the lower and upper limit of the number of failures.
 fn interval(figures: &Value) -> (f64, f64) {
     let exposure = figures["exposure_ns"].as_f64().unwrap();
     let least = figures["mttf_high_ns"].as_f64();
@@ -48,14 +50,14 @@ fn interval(figures: &Value) -> (f64, f64) {
 fn a_tail_gives_the_whole_recordings_failures_or_an_interval_that_holds_them() {
     // So few that in the end the 99.99 % lie below all of them.
     let stalls = |every: u64| -> String {
-        let at = (1..=3).map(|at| stall(at * every + 500_000, 1_400_000));
-        at.collect()
+        let index = (1..=3).map(|index| stall(index * every + 500_000, 1_400_000));
+        index.collect()
     };
-    let all = |line: &str, stalls: &str| format!("period_ns = 500000\n{line}\n{stalls}");
+    let full_script = |line: &str, stalls: &str| format!("period_ns = 500000\n{line}\n{stalls}");
     for (name, script) in [
-        ("often", all(&often(1_000), "")),
-        ("early", all(LINE, &stalls(500_000_000))),
-        ("late", all(LINE, &stalls(16_000_000_000))),
+        ("often", full_script(&often(1_000), "")),
+        ("early", full_script(LINE, &stalls(500_000_000))),
+        ("late", full_script(LINE, &stalls(16_000_000_000))),
     ] {
         let dir = TempDir::new().unwrap();
         both(&dir, &script);
@@ -104,7 +106,7 @@ fn a_latency_that_is_always_the_same_fails_nothing() {
         &["--buffers=2", "--buffer=100us", "--compute=20us"],
     );
 
-    // It fails never; what a stall between two activations could do, nobody saw.
+    // No failure was observed. The effect of a stall between two wakeups is unknown.
     let (least, most) = interval(&figures);
     assert!(least <= 0.0 && most < 200.0, "{figures:#}");
     assert_eq!(figures["failures"], Value::Null);

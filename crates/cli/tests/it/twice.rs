@@ -9,15 +9,15 @@ use crate::scripted::{LINE, laggard, record};
 #[test]
 fn a_recording_that_is_given_twice_or_as_a_copy_is_refused() {
     let dir = TempDir::new().unwrap();
-    let at = |name: &str| dir.path().join(name);
+    let path = |name: &str| dir.path().join(name);
     let script = format!("period_ns = 1000000\n{LINE}");
     for name in ["r", "other"] {
-        record(&at(name), &script, &["--duration=2s"])
+        record(&path(name), &script, &["--duration=2s"])
             .assert()
             .success();
     }
     for folder in ["", "samples"] {
-        let (from, to) = (at("r").join(folder), at("copy").join(folder));
+        let (from, to) = (path("r").join(folder), path("copy").join(folder));
         fs::create_dir(&to).unwrap();
         let files = fs::read_dir(from).unwrap().map(|file| file.unwrap());
         for file in files.filter(|file| file.path().is_file()) {
@@ -52,17 +52,17 @@ fn a_recording_that_is_given_twice_or_as_a_copy_is_refused() {
                 .args(options)
                 .output()
                 .unwrap();
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
 
             assert_eq!(
-                said.contains("are the same recording"),
+                stderr.contains("are the same recording"),
                 is_refused,
-                "{command} with {two}: {said}"
+                "{command} with {two}: {stderr}"
             );
             assert_eq!(
                 output.status.code() == Some(2),
                 is_refused,
-                "{command}: {said}"
+                "{command}: {stderr}"
             );
         }
     }

@@ -32,7 +32,7 @@ fn record(dir: &Path, script: &str, requirements: &str, options: &[&str]) -> Out
 fn told(dir: &Path, output: &Output) -> (i32, usize, String) {
     let made = dir.join("made");
     let names = fs::read_dir(&made).unwrap_or_else(|err| panic!("{err}: {output:?}"));
-    let names = names.map(|one| one.unwrap().file_name().into_string().unwrap());
+    let names = names.map(|name| name.unwrap().file_name().into_string().unwrap());
     let pieces = names.filter(|name| name.ends_with(".laggard")).count();
     let answer: Value =
         serde_json::from_slice(&fs::read(made.join("check.json")).unwrap()).unwrap();
@@ -47,7 +47,7 @@ fn every(of: usize) -> String {
     format!("period_ns = 1000000\n{}", often(of))
 }
 
-/// For stalls in which about one wakeup is late.
+/// Returns a requirement for recordings with stalls, in which about one wakeup is late.
 fn share(of: &str, share: &str) -> String {
     let longest = if of == "1ms" { "2ms" } else { "20ms" };
     format!("{}longest = \"{longest}\"\n", any_share(of, share))
@@ -90,15 +90,18 @@ fn repeated_evaluation_needs_more_samples() {
 
     let output = record(dir, &none, &share("1ms", "1e-4"), &["--at-most=10min"]);
 
-    let said = words(&output.stdout);
-    assert!(said.starts_with("PASS `r.toml`: 1 check: 1 PASS"), "{said}");
+    let stdout = words(&output.stdout);
     assert!(
-        said.contains("Recorded 1.0 min of at most 10 min: all requirements pass."),
-        "{said}"
+        stdout.starts_with("PASS `r.toml`: 1 check: 1 PASS"),
+        "{stdout}"
     );
     assert!(
-        said.contains("Evaluation 2 of at most 5, each with 99 % confidence"),
-        "{said}"
+        stdout.contains("Recorded 1.0 min of at most 10 min: all requirements pass."),
+        "{stdout}"
+    );
+    assert!(
+        stdout.contains("Evaluation 2 of at most 5, each with 99 % confidence"),
+        "{stdout}"
     );
     let before = words(&output.stderr);
     assert!(
@@ -125,7 +128,7 @@ fn recording_goes_on_while_stalls_of_a_second_are_not_excluded() {
     assert_eq!(told(dir, &output), (3, 4, "at_most".into()));
 }
 
-/// Not one that is started anew for each piece.
+/// The load is not restarted for each piece.
 #[test]
 fn one_load_goes_on_beside_all_pieces() {
     let dir = TempDir::new().unwrap();
@@ -153,14 +156,14 @@ fn one_load_goes_on_beside_all_pieces() {
         (&"idle".into(), &"idle".into())
     );
     assert!(first["begun_ns"].is_number(), "{first}");
-    // It worked already when the piece began, and did when that ended.
+    // The load was already running when the piece started, and was still running when it ended.
     assert_eq!(second["begun_ns"], Value::Null, "{second}");
     assert_eq!(second["throughput"], Value::Null, "{second}");
     assert_eq!(told(dir, &output), (0, 2, "pass".into()));
 }
 
 #[test]
-fn what_no_recording_would_decide_ends_it() {
+fn undecidable_requirement_ends_the_recording() {
     let dir = TempDir::new().unwrap();
     let dir = dir.path();
     let handlers = "when_unclear = \"warn\"\n[[require]]\nlongest_softirq = \"100us\"\n";
@@ -171,7 +174,7 @@ fn what_no_recording_would_decide_ends_it() {
 }
 
 #[test]
-fn what_cannot_be_checked_is_refused_before_anything_is_recorded() {
+fn unsupported_requirement_is_refused_before_recording() {
     let dir = TempDir::new().unwrap();
     let dir = dir.path();
     for (requirements, options, said) in [
@@ -209,10 +212,10 @@ fn what_cannot_be_checked_is_refused_before_anything_is_recorded() {
     ] {
         let output = record(dir, &every(100), &requirements, options);
 
-        let told = words(&output.stderr);
-        assert!(told.contains(said), "{told}");
-        assert_eq!(output.status.code(), Some(2), "{told}");
-        assert!(!dir.join("made").exists(), "{told}");
+        let stderr = words(&output.stderr);
+        assert!(stderr.contains(said), "{stderr}");
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(!dir.join("made").exists(), "{stderr}");
     }
     for lone in ["--require=r.toml", "--until-decided"] {
         let output = laggard().args(["record", lone]).output().unwrap();
@@ -220,12 +223,12 @@ fn what_cannot_be_checked_is_refused_before_anything_is_recorded() {
     }
 }
 
-/// On this machine, whatever it is.
+/// On this machine, whatever its latencies are.
 #[test]
-fn what_is_interrupted_is_answered_from_what_there_is() {
+fn interrupted_run_is_answered_from_its_data() {
     let dir = TempDir::new().unwrap();
     let dir = dir.path();
-    // Never decided: no wait lasts so long, and no share is so small.
+    // Never decided: no wait is that long, and no share that small.
     fs::write(
         dir.join("r.toml"),
         "[[require]]\nat_most = \"1h\"\nshare = 1e-9\n",

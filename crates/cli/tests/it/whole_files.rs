@@ -1,5 +1,4 @@
-//! A file that a user asked for is whole, or as it was before: where there is no
-//! room for it, too.
+//! A requested file is complete, or as before, also if the disk is full.
 
 use std::fs;
 use std::path::Path;
@@ -23,8 +22,8 @@ const WRITERS: [(&str, &str); 7] = [
     ),
 ];
 
-/// Runs each of [`WRITERS`] with `before`, a shell's words, in front; what it is to
-/// replace lies in `folder`.
+/// Runs each of [`WRITERS`] with the shell words `before` in front. `folder` contains the file to
+/// replace.
 fn check(folder: &Path, before: &str, remedy: &str) {
     let dir = scripted::stalled();
     let recording = dir.path().join("r.laggard");
@@ -42,23 +41,23 @@ fn check(folder: &Path, before: &str, remedy: &str) {
             .output()
             .unwrap();
 
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{command}: {said}");
-        assert!(said.contains(remedy), "{command}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{command}: {stderr}");
+        assert!(stderr.contains(remedy), "{command}: {stderr}");
         let there = fs::read_dir(folder).unwrap();
-        let there: Vec<_> = there.map(|one| one.unwrap().file_name()).collect();
-        assert_eq!(there, [file.file_name().unwrap()], "{command}: {said}");
+        let there: Vec<_> = there.map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(there, [file.file_name().unwrap()], "{command}: {stderr}");
         assert_eq!(
             fs::read_to_string(&file).unwrap(),
             "old",
-            "{command}: {said}"
+            "{command}: {stderr}"
         );
         fs::remove_file(file).unwrap();
     }
 }
 
 #[test]
-fn what_may_be_no_larger_leaves_the_old_file_and_names_the_limit() {
+fn file_size_limit_keeps_the_old_file_and_is_named() {
     let dir = TempDir::new().unwrap();
 
     check(
@@ -117,11 +116,11 @@ fn closed_standard_output_is_an_error_before_measuring() {
             .output()
             .unwrap();
 
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{words}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words}: {stderr}");
         assert!(
-            said.contains("standard output is closed"),
-            "{words}: {said}"
+            stderr.contains("standard output is closed"),
+            "{words}: {stderr}"
         );
         assert!(
             std::fs::read_dir(dir.path()).unwrap().count() == 1,
@@ -169,9 +168,9 @@ fn output_that_cannot_be_printed_is_an_error_and_a_closed_pipe_is_none() {
                 .output()
                 .unwrap();
 
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert_eq!(output.status.code(), Some(code), "{line}: {said}");
-            assert_eq!(code == 2, !said.is_empty(), "{line}: {said}");
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(code), "{line}: {stderr}");
+            assert_eq!(code == 2, !stderr.is_empty(), "{line}: {stderr}");
         }
     }
 }

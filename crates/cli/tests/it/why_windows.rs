@@ -1,4 +1,4 @@
-//! From the kernel's events of a Windows to what `laggard why` says of a recording.
+//! Kernel events of Windows, and the output of `laggard why` for a recording of them.
 //!
 //! The events are made: what hands them out on Windows is tried where there is one.
 
@@ -17,16 +17,16 @@ use crate::scripted::laggard;
 const OURS: u32 = 42;
 const LAGGARD: u32 = 6;
 
-/// What the kernel tells of one activation that was due `us` after the start and ran
-/// 2 ms later: a driver's DPC takes most of it, a thread above it the rest.
+/// Returns the kernel events of a wakeup that was due `us` after the start and ran 2 ms later. A
+/// DPC of a driver takes most of this time, a thread of higher priority the rest.
 fn events(us: u64) -> Vec<MadeEvent> {
-    let at = |after: u64| (START.ns() / 1_000 + us + after).cast_signed();
+    let ticks_after = |after: u64| (START.ns() / 1_000 + us + after).cast_signed();
     vec![
-        MadeEvent::switch(at(0) - 500, OURS, 77, 8),
-        MadeEvent::ready(at(10), OURS),
-        MadeEvent::dpc(68, at(1_500), at(12), DRIVER + 0x20),
-        MadeEvent::preemption(at(1_501), 77, 79, 26),
-        MadeEvent::switch(at(1_998), 79, OURS, 24),
+        MadeEvent::switch(ticks_after(0) - 500, OURS, 77, 8),
+        MadeEvent::ready(ticks_after(10), OURS),
+        MadeEvent::dpc(68, ticks_after(1_500), ticks_after(12), DRIVER + 0x20),
+        MadeEvent::preemption(ticks_after(1_501), 77, 79, 26),
+        MadeEvent::switch(ticks_after(1_998), 79, OURS, 24),
     ]
 }
 
@@ -70,8 +70,8 @@ fn log(due: &[u64]) -> KernelLog {
 fn episode(number: u64, us: u64, log: &mut KernelLog) -> Episode {
     let expiry = START + Nanos::from_us(us);
     let user = expiry + Nanos::from_us(2_000);
-    let way = log.way(Tid(OURS), expiry, user);
-    let after = |at: Nanos| at.saturating_sub(expiry);
+    let way_found = log.way(Tid(OURS), expiry, user);
+    let after = |time: Nanos| time.saturating_sub(expiry);
     let before = expiry.saturating_sub(Nanos::from_ms(1));
     Episode {
         causes: Vec::new(),
@@ -82,8 +82,8 @@ fn episode(number: u64, us: u64, log: &mut KernelLog) -> Episode {
         expiry_ns: expiry,
         slack_ns: Nanos::ZERO,
         stages: [
-            (Stage::Waking, after(way.ready.unwrap().0)),
-            (Stage::Running, after(way.ran.unwrap())),
+            (Stage::Waking, after(way_found.ready.unwrap().0)),
+            (Stage::Running, after(way_found.ran.unwrap())),
             (Stage::User, after(user)),
         ]
         .into(),
@@ -97,19 +97,21 @@ fn episode(number: u64, us: u64, log: &mut KernelLog) -> Episode {
 
 /// As `SymbolBook` of the measuring side names them.
 fn symbols(log: &KernelLog, late: &[Episode]) -> Symbols {
-    let events = late.iter().flat_map(|one| &one.evidence.events);
-    let routines = events.filter_map(|one| match one.what {
+    let events = late.iter().flat_map(|episode| &episode.evidence.events);
+    let routines = events.filter_map(|event| match event.what {
         Happening::Begin(Activity::Dpc(at) | Activity::Isr(at)) => Some(at),
         Happening::Begin(_) | Happening::End(_) | Happening::Switch { .. } => None,
     });
     Symbols {
-        kernel: routines.map(|at: Address| (at, log.symbol(at))).collect(),
+        kernel: routines
+            .map(|address: Address| (address, log.symbol(address)))
+            .collect(),
         own_threads: log.threads_of(LAGGARD),
         ..Symbols::default()
     }
 }
 
-/// A recording of 6 s in which every second one activation was late.
+/// Records 6 s. In every second, one wakeup is late.
 fn recorded(dir: &TempDir) {
     let due = [
         500_000, 1_500_000, 2_500_000, 3_500_000, 4_500_000, 5_500_000,
@@ -122,8 +124,8 @@ fn recorded(dir: &TempDir) {
     let mut made = Made::new(&[line(Service::Realtime(24), 1)]);
     made.manifest.backend = Backend::Etw;
     made.manifest.host = Host::windows("10.0.19045");
-    for at in 0..6_000 {
-        let us = if at % 1_000 == 500 { 2_000 } else { 20 };
+    for number in 0..6_000 {
+        let us = if number % 1_000 == 500 { 2_000 } else { 20 };
         made = made.served(0, 1, &[(Stage::User, us * 1_000)]);
     }
     let notes = EpisodeNotes {
@@ -157,18 +159,21 @@ fn why_names_the_driver_and_the_thread_and_what_helps_on_windows() {
     recorded(&dir);
 
     let why = said(&dir, "why w.laggard");
-    let all = said(&dir, "why w.laggard --all");
-    let one = said(&dir, "why w.laggard --episode 2");
+    let all_episodes = said(&dir, "why w.laggard --all");
+    let second_episode = said(&dir, "why w.laggard --episode 2");
     let show = said(&dir, "show w.laggard");
     let bug = said(&dir, "why w.laggard --bug 1");
 
-    println!("{why}\n{all}\n{one}\n{show}");
+    println!("{why}\n{all_episodes}\n{second_episode}\n{show}");
     assert!(
         why.contains("74 %  8.93 ms      6  1.49 ms          512 us  DPC: made.sys+0x20 (CPU 1)"),
         "{why}"
     );
-    assert!(all.contains("preempted by audiodg.exe"), "{all}");
-    // No name is in it that the events did not tell, and no advice that is Linux'.
+    assert!(
+        all_episodes.contains("preempted by audiodg.exe"),
+        "{all_episodes}"
+    );
+    // It contains only names from the events, and no advice for Linux.
     for foreign in [
         "thread 77",
         "taskset",
@@ -178,19 +183,26 @@ fn why_names_the_driver_and_the_thread_and_what_helps_on_windows() {
         "softirq",
         "Linux",
     ] {
-        let told = [&why, &all, &one, &show, &bug];
-        assert!(!told.iter().any(|text| text.contains(foreign)), "{foreign}");
+        let screens = [&why, &all_episodes, &second_episode, &show, &bug];
+        assert!(
+            !screens.iter().any(|text| text.contains(foreign)),
+            "{foreign}"
+        );
     }
     assert!(
-        one.split_whitespace()
+        second_episode
+            .split_whitespace()
             .collect::<Vec<_>>()
             .join(" ")
             .contains("chrome.exe (priority 8) > made.sys+0x20"),
-        "{one}"
+        "{second_episode}"
     );
     assert!(show.contains("DPC: made.sys+0x20, every 1.00 s"), "{show}");
     assert!(show.contains("update the named driver"), "{show}");
-    let words: Vec<&str> = all.split_whitespace().collect();
+    let words: Vec<&str> = all_episodes.split_whitespace().collect();
     let words = words.join(" ");
-    assert!(words.contains("unseen context switches: 0"), "{all}");
+    assert!(
+        words.contains("unseen context switches: 0"),
+        "{all_episodes}"
+    );
 }

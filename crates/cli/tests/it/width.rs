@@ -1,5 +1,5 @@
-//! Whatever is asked, no line that is printed is wider than the terminal, but for
-//! a name that cannot be broken and has a line of its own.
+//! No printed line of any command is wider than the terminal, except an unbreakable name on its own
+//! line.
 
 use std::process::Output;
 
@@ -11,16 +11,16 @@ use crate::scripted::{laggard, record, stall};
 const LONG: &str = "a-recording-with-a-name-that-no-terminal-has-room-for-and-that-cannot-be-broken-since-it-is-to-be-copied.laggard";
 const APPLICATION: &str = "--buffers=3 --buffer=6ms --compute=1.5ms";
 
-/// A few services, of which some activations come late.
+/// Returns a script of a few services with some late wakeups.
 fn script(stalls: u64) -> String {
-    let way =
+    let stages =
         r#"[["irq", 14000], ["expire", 400], ["waking", 240], ["running", 3008], ["user", 1203]]"#;
     let thread = |service: &str| {
-        format!("[[line]]\nservice = \"{service}\"\nroute = \"direct\"\nsteps = [{way}]\n")
+        format!("[[line]]\nservice = \"{service}\"\nroute = \"direct\"\nsteps = [{stages}]\n")
     };
     let softirq = "[[line]]\nservice = \"softirq\"\nroute = \"direct\"\n\
                    steps = [[[\"irq\", 2100], [\"raise\", 300], [\"softirq\", 900]]]\n";
-    let stalls = (0..stalls).map(|at| stall((1_000 + 2_123 * at) * 1_000_000, 40_000_000));
+    let stalls = (0..stalls).map(|index| stall((1_000 + 2_123 * index) * 1_000_000, 40_000_000));
     let lines = ["fifo:90", "fifo:50", "other"].map(thread).concat();
     format!(
         "period_ns = 1000000\n{lines}{softirq}{}",
@@ -38,7 +38,7 @@ fn said(dir: &TempDir, words: &str, columns: usize) -> Output {
 }
 
 #[test]
-fn what_is_printed_keeps_to_the_terminal() {
+fn output_fits_the_terminal() {
     let dir = TempDir::new().unwrap();
     for (name, stalls) in [(LONG, 8), ("b", 4)] {
         record(&dir.path().join(name), &script(stalls), &["--duration=20s"])

@@ -16,13 +16,13 @@ use crate::whole;
 
 use crate::scripted::{often, record};
 
-/// Where `make test-windows` says that the program lies.
+/// Variable with the path of the program, set by `make test-windows`.
 const PROGRAM: &str = "LAGGARD_WINDOWS";
 
 /// A limit against hanging, not an expectation.
 const DEADLINE: Duration = Duration::from_secs(300);
 
-/// The program for Windows, as a command line; says why where there is none.
+/// Returns the command line of the program for Windows. If there is none, prints the reason.
 fn windows() -> Option<PathBuf> {
     let program = std::env::var_os(PROGRAM);
     if program.is_none() {
@@ -94,7 +94,7 @@ fn late(folder: &Path) {
     let held = recorder.folder().clone();
     recorder.append(&whole::rows()).unwrap();
     recorder.flush(Nanos::from_secs(101)).unwrap();
-    recorder.update(|one| one.clock.end_ns = Some(Nanos::from_ms(100_200)));
+    recorder.update(|manifest| manifest.clock.end_ns = Some(Nanos::from_ms(100_200)));
     recorder.finish(State::Complete).unwrap();
     let mut writer = EpisodeWriter::new(&held);
     for number in 1..=3 {
@@ -105,7 +105,7 @@ fn late(folder: &Path) {
     writer.finish(&notes).unwrap();
 }
 
-/// What both are asked, and the file that is written; none: to standard output.
+/// Commands for both programs, and the written file; `None` for standard output.
 const ASKED: [(&str, Option<&str>); 30] = [
     ("show a1", None),
     ("show a1 --all", None),
@@ -155,11 +155,11 @@ fn difference(linux: &[u8], windows: &[u8]) -> Option<String> {
 }
 
 #[test]
-fn it_says_of_recordings_what_the_program_for_linux_says() {
+fn answers_equal_those_of_the_program_for_linux() {
     let Some(program) = windows() else { return };
     let dir = recordings();
     let dir = dir.path();
-    let mut found = Vec::new();
+    let mut differences = Vec::new();
 
     for (asked, file) in ASKED {
         let words: Vec<&str> = asked.split(' ').collect();
@@ -171,7 +171,7 @@ fn it_says_of_recordings_what_the_program_for_linux_says() {
         let [linux, windows] = &both;
         if linux.status.code() != windows.status.code() {
             let codes = [linux.status, windows.status];
-            found.push(format!(
+            differences.push(format!(
                 "{asked}: {codes:?}: {}",
                 String::from_utf8_lossy(&windows.stderr)
             ));
@@ -187,16 +187,16 @@ fn it_says_of_recordings_what_the_program_for_linux_says() {
         });
         for (what, linux, windows) in parts.into_iter().chain(written) {
             if let Some(how) = difference(&linux, &windows) {
-                found.push(format!("{asked}: {what}: {how}"));
+                differences.push(format!("{asked}: {what}: {how}"));
             }
         }
     }
 
-    assert!(found.is_empty(), "{}", found.join("\n"));
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
 #[test]
-fn what_is_wrong_is_said_with_a_remedy() {
+fn errors_have_a_remedy() {
     let Some(program) = windows() else { return };
     let dir = recordings();
     let ended = |words: &[&str], code| {
@@ -204,17 +204,17 @@ fn what_is_wrong_is_said_with_a_remedy() {
         assert_eq!(output.status.code(), Some(code), "{words:?}: {output:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    let said = |words: &[&str]| ended(words, 2);
+    let refusal = |words: &[&str]| ended(words, 2);
 
-    let of_file = said(&["show", "file"]);
-    let of_none = said(&["show", "none"]);
-    let of_top = said(&["top"]);
+    let of_file = refusal(&["show", "file"]);
+    let of_none = refusal(&["show", "none"]);
+    let of_top = refusal(&["top"]);
     let of_service = ended(&["record", "--services", "fifo:90"], 1);
     let of_both = ended(&["record", "--services", "other,realtime:31"], 1);
-    let of_again = said(&["record", "-o", "a1"]);
-    let of_device = said(&["record", "-o", "NUL.laggard"]);
-    let of_dot = said(&["record", "-o", "new."]);
-    let of_run = said(&["compare", "--run", "a", "--run", "b"]);
+    let of_again = refusal(&["record", "-o", "a1"]);
+    let of_device = refusal(&["record", "-o", "NUL.laggard"]);
+    let of_dot = refusal(&["record", "-o", "new."]);
+    let of_run = refusal(&["compare", "--run", "a", "--run", "b"]);
 
     assert!(
         of_file.contains("give the directory that `record` wrote"),
@@ -234,7 +234,7 @@ fn what_is_wrong_is_said_with_a_remedy() {
     assert!(of_run.contains("this program needs Linux"), "{of_run}");
 }
 
-/// Of a recording of `services` that the program for Windows made, and of more words: its
+/// Makes a recording of `services` with the program for Windows and further arguments. Returns its
 /// manifest.
 fn recorded(program: &Path, dir: &Path, services: &str) -> serde_json::Value {
     let mut words = vec!["record", "-o", "own", "-d", "1s", "--services"];
@@ -248,14 +248,14 @@ fn manifest(recording: &Path) -> serde_json::Value {
     serde_json::from_slice(&fs::read(recording.join("manifest.json")).unwrap()).unwrap()
 }
 
-/// Whether all that was planned of each line was served, missed or lost.
+/// Checks that every planned expiry of each line was served, missed or lost.
 fn assert_adds_up(manifest: &serde_json::Value) {
     for count in manifest["counts"].as_array().unwrap() {
-        let of = |name: &str| count[name].as_u64().unwrap_or(0);
-        assert!(of("served") > 0, "{count}");
+        let figure = |name: &str| count[name].as_u64().unwrap_or(0);
+        assert!(figure("served") > 0, "{count}");
         assert_eq!(
-            of("served") + of("missed") + of("lost"),
-            of("planned"),
+            figure("served") + figure("missed") + figure("lost"),
+            figure("planned"),
             "{count}"
         );
     }
@@ -263,7 +263,7 @@ fn assert_adds_up(manifest: &serde_json::Value) {
 
 /// Under Wine no latency says anything: order, counts, losses and words do.
 #[test]
-fn what_it_records_adds_up_and_is_answered_for_with_the_same_bytes_on_both_systems() {
+fn recordings_add_up_and_answers_are_equal_on_both_systems() {
     let Some(program) = windows() else { return };
     for services in ["other", "mmcss,other", "realtime:31,realtime:24"] {
         let dir = TempDir::new().unwrap();
@@ -275,7 +275,7 @@ fn what_it_records_adds_up_and_is_answered_for_with_the_same_bytes_on_both_syste
         assert_eq!(manifest["clock"]["name"], "QueryPerformanceCounter");
         let caveats = manifest["caveats"].as_array().unwrap();
         assert!(
-            caveats.iter().any(|one| one["kind"] == "wine"),
+            caveats.iter().any(|caveat| caveat["kind"] == "wine"),
             "{caveats:?}"
         );
         for words in [
@@ -289,8 +289,8 @@ fn what_it_records_adds_up_and_is_answered_for_with_the_same_bytes_on_both_syste
             let linux = on_linux(dir.path(), words);
             let windows = on_windows(&program, dir.path(), words);
             assert_eq!(linux.status.code(), windows.status.code(), "{words:?}");
-            let said = difference(&linux.stdout, &windows.stdout);
-            assert_eq!(said, None, "{words:?}");
+            let stdout = difference(&linux.stdout, &windows.stdout);
+            assert_eq!(stdout, None, "{words:?}");
         }
         let why = on_windows(&program, dir.path(), &["why", "own"]);
         assert_eq!(why.status.code(), Some(2), "{why:?}");
@@ -298,7 +298,7 @@ fn what_it_records_adds_up_and_is_answered_for_with_the_same_bytes_on_both_syste
 }
 
 #[test]
-fn threads_that_wait_by_another_timer_are_measured_and_that_is_said() {
+fn threads_with_another_timer_are_measured_and_the_timer_is_stated() {
     let Some(program) = windows() else { return };
     for source in ["WaitableTimer", "timeSetEvent", "SetThreadpoolTimer"] {
         let dir = TempDir::new().unwrap();
@@ -307,8 +307,8 @@ fn threads_that_wait_by_another_timer_are_measured_and_that_is_said() {
 
         assert_adds_up(&manifest);
         let caveats = manifest["caveats"].as_array().unwrap();
-        let is_told = |one: &serde_json::Value| {
-            let what = one["what"].as_str().unwrap();
+        let is_told = |caveat: &serde_json::Value| {
+            let what = caveat["what"].as_str().unwrap();
             what.starts_with(&format!("threads wait by {source},"))
         };
         assert!(caveats.iter().any(is_told), "{source}: {caveats:?}");
@@ -350,7 +350,7 @@ fn timers(program: &Path, options: &[&str]) -> (Option<i32>, serde_json::Value) 
     )
 }
 
-/// Latencies under Wine have no meaning.
+/// Latencies under Wine are meaningless.
 #[test]
 fn every_timer_of_windows_is_measured_with_a_warning_about_wine() {
     let Some(program) = windows() else { return };
@@ -358,14 +358,14 @@ fn every_timer_of_windows_is_measured_with_a_warning_about_wine() {
     let (code, report) = timers(&program, &["--duration=800ms", "--period=2ms"]);
 
     assert_eq!(code, Some(0), "{report}");
-    let all = |name: &str| report[name].as_array().unwrap().iter();
-    let tried: Vec<_> = all("rows")
+    let rows = |name: &str| report[name].as_array().unwrap().iter();
+    let tried: Vec<_> = rows("rows")
         .map(|row| row["api"].as_str().unwrap())
         .collect();
     let of_linux = TimerApi::HERE;
     let others = TimerApi::ALL.iter().filter(|api| !of_linux.contains(api));
     assert_eq!(tried, others.map(|api| api.name()).collect::<Vec<_>>());
-    for row in all("rows") {
+    for row in rows("rows") {
         assert_ne!(row["class"], "unavailable", "{row}");
         assert!(row["periodic"].as_u64() > Some(0), "{row}");
         assert!(row["single"].as_u64() > Some(0), "{row}");
@@ -373,12 +373,12 @@ fn every_timer_of_windows_is_measured_with_a_warning_about_wine() {
     let system = report["host"]["kernel"].as_str().unwrap();
     assert!(system.starts_with("Windows "), "{system}");
     assert!(
-        all("warnings").any(|warning| warning["kind"] == "wine"),
+        rows("warnings").any(|warning| warning["kind"] == "wine"),
         "{report}"
     );
     let goes_on = |name: &str| {
-        let mut clocks = all("clocks").filter(|one| one["name"] == name);
-        clocks.any(|one| one["step_ns"].as_u64() > Some(0))
+        let mut clocks = rows("clocks").filter(|clock| clock["name"] == name);
+        clocks.any(|clock| clock["step_ns"].as_u64() > Some(0))
     };
     assert!(goes_on("QueryPerformanceCounter"), "{}", report["clocks"]);
     assert!(goes_on("GetTickCount64"), "{}", report["clocks"]);
@@ -396,7 +396,7 @@ fn doctor_says_of_wine_that_its_events_cannot_be_read_and_what_record_does_witho
     let report: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     let abilities = report["abilities"].as_array().unwrap();
     let reason = |name: &str| {
-        let mut named = abilities.iter().filter(|one| one["name"] == name);
+        let mut named = abilities.iter().filter(|ability| ability["name"] == name);
         named.next().unwrap()["absence"]["reason"].as_str()
     };
     assert_eq!(reason("timers"), None);
@@ -491,8 +491,7 @@ fn a_file_that_is_written_again_is_replaced_and_half_ones_are_in_nobodys_way() {
     assert!(!dir.path().join("out.md.part").exists());
 }
 
-/// The program for Windows in a terminal of its own, to which what is written is
-/// typed.
+/// Starts the program for Windows in a new terminal, to which the test types.
 fn in_terminal(program: &Path, dir: &Path, words: &str) -> Child {
     let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/windows");
     let command = format!("'{}' run '{}' {words}", run.display(), program.display());

@@ -17,7 +17,7 @@ route = "direct"
 steps = [[["irq", 14000], ["expire", 400], ["waking", 240], ["running", 3008], ["user", 1203]]]
 "#;
 
-/// [`LINE`], of which one activation in `of` is late by 4 ms more.
+/// Returns [`LINE`] with one wakeup in `of` late by 4 ms more.
 pub(crate) fn often(of: usize) -> String {
     let rest = r#"["expire", 400], ["waking", 240], ["running", 3008], ["user", 1203]]"#;
     let early = format!("[[\"irq\", 14000], {rest}, ").repeat(of - 1);
@@ -31,17 +31,17 @@ pub(crate) fn laggard() -> Command {
     Command::cargo_bin("laggard").unwrap()
 }
 
-/// Of [`LINE`], and what else is to happen.
+/// Returns a script of [`LINE`] with additional events.
 pub(crate) fn script(period_ns: u64, rest: &str) -> String {
     format!("period_ns = {period_ns}\n{LINE}\n{rest}")
 }
 
-/// A time in which nothing runs.
+/// Returns a time without running threads.
 pub(crate) fn stall(at_ns: u64, length_ns: u64) -> String {
     format!("[[stall]]\nat_ns = {at_ns}\nlength_ns = {length_ns}\n")
 }
 
-/// `laggard record` of `script`, to `recording`; the script lies beside it.
+/// Returns `laggard record` of `script` to `recording`. The script is saved next to it.
 pub(crate) fn record(recording: &Path, script: &str, options: &[&str]) -> Command {
     let mut command = laggard();
     command
@@ -53,7 +53,7 @@ pub(crate) fn record(recording: &Path, script: &str, options: &[&str]) -> Comman
     command
 }
 
-/// A folder with `r.laggard`: 2 s of [`LINE`], of which 20 ms stall.
+/// Creates a directory with `r.laggard`: 2 s of [`LINE`] with a stall of 20 ms.
 pub(crate) fn stalled() -> TempDir {
     let dir = TempDir::new().unwrap();
     let script = script(1_000_000, &stall(1_000_500_000, 20_000_000));

@@ -1,4 +1,4 @@
-//! A running `laggard serve` that plays a script, for tests of what it exports.
+//! Running `laggard serve` that plays a script, for tests of its exported data.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
@@ -23,7 +23,8 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
-    /// Of `script`, with `options`; it begins by `shell`, as `ulimit -f 1`.
+    /// Starts it with `script` and `options`. The shell words `shell` come first, such as `ulimit
+    /// -f 1`.
     pub(crate) fn start(dir: &Path, script: &str, options: &[&str], shell: &str) -> Self {
         let program = assert_cmd::cargo::cargo_bin("laggard");
         let mut child = Command::new("sh")
@@ -39,12 +40,15 @@ impl Serve {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let told: Vec<String> = lines.by_ref().take(2).map(Result::unwrap).collect();
-        let told = told.join("\n");
-        let Some((_, rest)) = told.split_once("http://") else {
+        let lines_printed: Vec<String> = lines.by_ref().take(2).map(Result::unwrap).collect();
+        let lines_printed = lines_printed.join("\n");
+        let Some((_, rest)) = lines_printed.split_once("http://") else {
             let _ = child.kill();
             let output = child.wait_with_output().unwrap();
-            panic!("{told}\n{}", String::from_utf8_lossy(&output.stderr));
+            panic!(
+                "{lines_printed}\n{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
         };
         let address = rest.split(": ").next().unwrap().to_owned();
         Self { child, address }
@@ -73,13 +77,13 @@ impl Serve {
         assert!(done.success());
     }
 
-    /// The exit code, and what was said.
+    /// Returns the exit code and the messages.
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         self.signal("-TERM");
-        let mut said = String::new();
+        let mut text = String::new();
         let mut stderr = self.child.stderr.take().unwrap();
-        stderr.read_to_string(&mut said).unwrap();
-        (self.child.wait().unwrap().code(), said)
+        stderr.read_to_string(&mut text).unwrap();
+        (self.child.wait().unwrap().code(), text)
     }
 }
 
@@ -90,15 +94,15 @@ impl Drop for Serve {
     }
 }
 
-/// The value of the only series that begins like this.
+/// Returns the value of the only series that starts with `begin`.
 pub(crate) fn value(text: &str, begin: &str) -> Option<f64> {
-    let mut found = text.lines().filter(|line| line.starts_with(begin));
-    let line = found.next()?;
-    assert!(found.next().is_none(), "{begin} is there twice:\n{text}");
+    let mut matches = text.lines().filter(|line| line.starts_with(begin));
+    let line = matches.next()?;
+    assert!(matches.next().is_none(), "{begin} is there twice:\n{text}");
     line[begin.len()..].split_whitespace().next()?.parse().ok()
 }
 
-/// What a server answers, with its head.
+/// Returns a server's response, with its head.
 pub(crate) fn get(address: &str, path: &str) -> String {
     String::from_utf8(get_bytes(address, path, "")).unwrap()
 }
@@ -107,7 +111,7 @@ pub(crate) fn get(address: &str, path: &str) -> String {
 pub(crate) fn get_bytes(address: &str, path: &str, headers: &str) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
-    // By HTTP/1.0, so that nobody answers in chunks.
+    // HTTP/1.0 prevents chunked responses.
     let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n{headers}\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// On which CPU this thread may run, the last of them.
+/// Returns the last CPU on which this thread may run.
 pub(crate) fn some_cpu() -> u32 {
     let status = fs::read_to_string("/proc/thread-self/status").unwrap();
     let list = status

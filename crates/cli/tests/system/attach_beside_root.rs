@@ -1,4 +1,4 @@
-//! `laggard attach` with a period that is given, and beside services of laggard's own.
+//! `laggard attach` with a given period, and together with services of laggard.
 //!
 //! Needs root and a kernel with BTF; without them it says that it is skipped, and
 //! why.
@@ -13,12 +13,12 @@ use serde_json::Value;
 const PROGRAM: &str = "LAGGARD_PERIODIC_PROGRAM";
 const PERIOD: Duration = Duration::from_millis(10);
 const CYCLES: u32 = 200;
-/// This cycle takes so many more periods.
+/// Duration of the long cycle, in periods.
 const LONG: u32 = 120;
 const MORE: u32 = 3;
 
-/// Not a test by itself: the program that is watched. It sleeps until the next instant of
-/// its period, and works through some of them.
+/// Not a test: the watched program. It sleeps until the next multiple of its period, and works
+/// through some of them.
 #[test]
 fn periodic() {
     if std::env::var_os(PROGRAM).is_none() {
@@ -53,16 +53,18 @@ fn attach(words: &[&str]) -> Output {
         .unwrap()
 }
 
-/// The answer; `None`: it cannot be had here, which is said.
+/// Returns the answer; `None`, with a message, if it is unavailable on this machine.
 fn report(output: &Output) -> Option<Value> {
-    let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("threads cannot be watched here") {
-        println!("skipped: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if stderr.contains("threads cannot be watched here") {
+        println!("skipped: {stderr}");
         return None;
     }
-    assert!(output.status.success(), "{said}");
+    assert!(output.status.success(), "{stderr}");
     let text = String::from_utf8_lossy(&output.stdout);
-    let begin = text.find("{\n").unwrap_or_else(|| panic!("{text} {said}"));
+    let begin = text
+        .find("{\n")
+        .unwrap_or_else(|| panic!("{text} {stderr}"));
     Some(serde_json::from_str(&text[begin..]).unwrap())
 }
 
@@ -84,11 +86,11 @@ fn periods_that_a_thread_worked_through_are_counted() {
 }
 
 #[test]
-fn what_is_measured_beside_is_what_was_asked_for_and_nothing_else() {
+fn only_requested_services_are_measured_with_attach() {
     let output = attach(&["--also", "other", "--json"]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("--also") {
-        return println!("skipped: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if stderr.contains("--also") {
+        return println!("skipped: {stderr}");
     }
     let Some(report) = report(&output) else {
         return;
@@ -97,7 +99,7 @@ fn what_is_measured_beside_is_what_was_asked_for_and_nothing_else() {
     let beside = report["beside"].as_array().unwrap();
     assert_eq!(beside.len(), 1, "{beside:?}");
     assert_eq!(beside[0]["service"], "other");
-    // A thread of each CPU, every millisecond, for as long as the program takes.
+    // Returns a thread per CPU that runs every millisecond while the program runs.
     assert!(
         beside[0]["activations"].as_u64() > Some(1_000),
         "{beside:?}"
@@ -110,14 +112,14 @@ fn what_is_measured_beside_is_what_was_asked_for_and_nothing_else() {
 }
 
 #[test]
-fn what_cannot_be_measured_beside_is_said_before_anything_is_watched() {
+fn unsupported_also_service_is_refused_before_watching() {
     let output = attach(&["--also", "task:foo/timer"]);
 
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(
-        said.contains("--also: cannot measure `task:foo/timer`"),
-        "{said}"
+        stderr.contains("--also: cannot measure `task:foo/timer`"),
+        "{stderr}"
     );
     assert!(output.stdout.is_empty(), "{output:?}");
 }
@@ -125,12 +127,12 @@ fn what_cannot_be_measured_beside_is_said_before_anything_is_watched() {
 #[test]
 fn figures_and_late_cycles_are_printed_during_the_measurement() {
     let output = attach(&["--period", "10ms", "--every", "500ms"]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("threads cannot be watched here") {
-        return println!("skipped: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if stderr.contains("threads cannot be watched here") {
+        return println!("skipped: {stderr}");
     }
 
-    assert!(output.status.success(), "{said}");
+    assert!(output.status.success(), "{stderr}");
     let text = String::from_utf8_lossy(&output.stdout);
     let (live, answer) = text.split_once(" missed the deadline").unwrap();
     assert!(live.contains("max so far"), "{text}");
@@ -148,6 +150,6 @@ fn more_often_than_anybody_looks_nothing_is_shown() {
     let output = attach(&["--every", "1ns"]);
 
     assert_eq!(output.status.code(), Some(2), "{output:?}");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("--every 1ns is too often"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("--every 1ns is too often"), "{stderr}");
 }

@@ -11,8 +11,8 @@ use laggard_marks::layout;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Cycles of 1 ms in the middle of which it sleeps; says how many it marked while it was
-/// heard, and where the fields of a ring are.
+/// Program with cycles of 1 ms that sleeps in the middle of each. Prints the number of cycles that
+/// it marked while a reader was attached, and the offsets of the fields of a ring.
 const PROGRAM: &str = r#"
 #include <stddef.h>
 #include <stdio.h>
@@ -71,16 +71,18 @@ fn attach(deadline: &str, command: &[&str]) -> Output {
         .unwrap()
 }
 
-/// The report; `None`: it cannot be had here, which is said.
+/// Returns the report; `None`, with a message, if it is unavailable on this machine.
 fn report(output: &Output) -> Option<Value> {
-    let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("cannot be watched here") {
-        println!("skipped: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if stderr.contains("cannot be watched here") {
+        println!("skipped: {stderr}");
         return None;
     }
-    assert!(output.status.success(), "{said}");
+    assert!(output.status.success(), "{stderr}");
     let text = String::from_utf8_lossy(&output.stdout);
-    let begin = text.find("{\n").unwrap_or_else(|| panic!("{text} {said}"));
+    let begin = text
+        .find("{\n")
+        .unwrap_or_else(|| panic!("{text} {stderr}"));
     Some(serde_json::from_str(&text[begin..]).unwrap())
 }
 
@@ -89,10 +91,10 @@ fn number(of: &Value, name: &str) -> u64 {
 }
 
 #[test]
-fn each_cycle_that_a_program_marks_is_told_from_its_wake_to_its_end() {
+fn marked_cycle_is_reported_from_wake_to_end() {
     let dir = TempDir::new().unwrap();
     let [source, program, result] =
-        ["cycles.c", "cycles", "result"].map(|one| dir.path().join(one));
+        ["cycles.c", "cycles", "result"].map(|name| dir.path().join(name));
     fs::write(&source, PROGRAM).unwrap();
     let compiled = Command::new("cc")
         .args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-I"])
@@ -103,19 +105,19 @@ fn each_cycle_that_a_program_marks_is_told_from_its_wake_to_its_end() {
     let Ok(compiled) = compiled else {
         return println!("skipped: there is no C compiler");
     };
-    let said = String::from_utf8_lossy(&compiled.stderr);
-    assert!(compiled.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&compiled.stderr);
+    assert!(compiled.status.success(), "{stderr}");
 
-    let command = [&program, &result].map(|one| one.to_str().unwrap());
+    let command = [&program, &result].map(|path| path.to_str().unwrap());
     let output = attach("--deadline=500us", &command);
 
     let Some(report) = report(&output) else {
         return;
     };
-    let told = fs::read_to_string(&result).unwrap();
-    let told: Vec<usize> = told
+    let result_text = fs::read_to_string(&result).unwrap();
+    let result_text: Vec<usize> = result_text
         .split_whitespace()
-        .map(|one| one.parse().unwrap())
+        .map(|word| word.parse().unwrap())
         .collect();
     let layout = [
         layout::bytes(layout::SLOTS),
@@ -126,12 +128,16 @@ fn each_cycle_that_a_program_marks_is_told_from_its_wake_to_its_end() {
         layout::NEXT_AT,
         layout::RING_AT,
     ];
-    assert_eq!(told[1..], layout, "the header is another than the crate's");
-    let heard = told[0] as u64;
+    assert_eq!(
+        result_text[1..],
+        layout,
+        "the header is another than the crate's"
+    );
+    let heard = result_text[0] as u64;
     assert!(heard > 0, "{report:#}");
     let row = &report["cycles"][0];
     assert_eq!(row["name"], "cycles", "{report:#}");
-    // The first may have been heard from its end on, only.
+    // Of the first cycle, only the end may have been recorded.
     let (cycles, without_wake) = (number(row, "cycles"), number(row, "without_wake"));
     assert!((heard..=heard + 1).contains(&cycles), "{heard}: {row:#}");
     assert!(

@@ -1,6 +1,5 @@
-//! `laggard attach`, against what programs of others say of themselves: stress-ng,
-//! rt-app, and the tasks of `rehearse`, which count for themselves; and socat, of
-//! which it is known who wakes it.
+//! `laggard attach` compared with the counts of other programs: stress-ng, rt-app and the tasks of
+//! `rehearse`. Also socat, whose waker is known.
 //!
 //! Needs root and a kernel with BTF; without them, or without such a program, it says
 //! that it is skipped, and why.
@@ -22,15 +21,15 @@ use crate::some_cpu::some_cpu;
 
 /// The period of the tasks, and their deadline.
 const PERIOD_NS: u64 = 2_000_000;
-/// A program reads its clock before it sleeps, and may be interrupted in between: what
-/// ended so near its deadline can be told either way.
+/// Time before and after a deadline in which the verdict may differ: a program reads its clock
+/// before it sleeps, and may be interrupted in between.
 const NEAR_NS: u64 = 100_000;
 
 fn laggard() -> Command {
     Command::new(env!("CARGO_BIN_EXE_laggard"))
 }
 
-/// What is planted for one test is none of another's.
+/// Ensures that a fault of one test does not affect another.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// A thread that takes a CPU for `length`, again and again, until this is dropped.
@@ -52,7 +51,7 @@ impl Provoked {
             child: command.spawn().unwrap(),
             _alone: alone,
         };
-        // It has begun, or been refused, by then.
+        // By then it has started, or was refused.
         thread::sleep(Duration::from_millis(500));
         provoked
     }
@@ -66,8 +65,8 @@ impl Drop for Provoked {
     }
 }
 
-/// What `attach` says of the command, and all that both printed; `None`: it cannot be
-/// had here, which is said.
+/// Returns the report of `attach` for the command, and the output of both; `None`, with a message,
+/// if it is unavailable on this machine.
 fn attached(activations: &Path, command: &[&str]) -> Option<(Value, String)> {
     let output = laggard()
         .args(["attach", "--json", "--episodes=off", "--deadline=2ms"])
@@ -82,22 +81,22 @@ fn attached(activations: &Path, command: &[&str]) -> Option<(Value, String)> {
         stdout,
         stderr,
     } = output;
-    let said = String::from_utf8_lossy(&stderr).into_owned();
+    let message = String::from_utf8_lossy(&stderr).into_owned();
     let cannot = [
         "threads cannot be watched here",
         "No such file or directory",
         "Operation not permitted",
     ];
-    if cannot.iter().any(|why| said.contains(why)) {
-        println!("skipped: {said}");
+    if cannot.iter().any(|why| message.contains(why)) {
+        println!("skipped: {message}");
         return None;
     }
-    assert!(status.success(), "{said}");
+    assert!(status.success(), "{message}");
     let text = String::from_utf8_lossy(&stdout);
     let begin = text.rfind("\n{\n").map_or(0, |place| place + 1);
     let report =
         serde_json::from_str(&text[begin..]).unwrap_or_else(|error| panic!("{error}: {text}"));
-    Some((report, format!("{}{said}", &text[..begin])))
+    Some((report, format!("{}{message}", &text[..begin])))
 }
 
 fn number(of: &Value, name: &str) -> u64 {
@@ -124,7 +123,7 @@ fn told(file: &Path, thread: &str) -> Vec<Told> {
     let mut lines = text.lines();
     let columns: Vec<&str> = lines.next().unwrap().split(',').collect();
     let place = |name: &str| columns.iter().position(|column| *column == name).unwrap();
-    let mut all = Vec::new();
+    let mut activations_read = Vec::new();
     for line in lines {
         let cells: Vec<&str> = line.split(',').collect();
         let is_its = cells[place("thread")].trim_matches('"') == thread;
@@ -132,7 +131,7 @@ fn told(file: &Path, thread: &str) -> Vec<Told> {
             continue;
         }
         let ns = |name: &str| cells[place(name)].parse::<u64>().unwrap();
-        all.push(Told {
+        activations_read.push(Told {
             origin: ns("origin_ns"),
             running: ns("running_ns"),
             done: ns("done_ns"),
@@ -141,8 +140,8 @@ fn told(file: &Path, thread: &str) -> Vec<Told> {
                 .all(|name| ns(name) == 1),
         });
     }
-    all.sort_unstable_by_key(|one| one.running);
-    all
+    activations_read.sort_unstable_by_key(|activation| activation.running);
+    activations_read
 }
 
 #[test]
@@ -174,7 +173,7 @@ fn a_rehearsed_task_counts_as_many_underruns_as_it_is_told_to_have_missed() {
     let (begin, end) = (said.find('{').unwrap(), said.rfind('}').unwrap());
     let counted: Value = serde_json::from_str(&said[begin..=end]).unwrap();
     let underruns = number(&counted, "underruns");
-    // Its first job is not begun by its timer.
+    // The timer does not start its first job.
     let rows = report["rows"].as_array().unwrap().iter();
     let rows: Vec<&Value> = rows.filter(|row| row["name"] == "task/fifo:80").collect();
     let sum = |name: &str| -> u64 { rows.iter().map(|row| number(row, name)).sum() };
@@ -184,17 +183,17 @@ fn a_rehearsed_task_counts_as_many_underruns_as_it_is_told_to_have_missed() {
         numbers.sum()
     };
     let misses = of_deadline("misses") - of_deadline("passed");
-    let all = told(&file, "task/fifo:80");
-    // Near the deadline, also with the next job that was due by then and was done at
-    // once, or so long that two runs of late jobs may be in it.
+    let listed = told(&file, "task/fifo:80");
+    // Near the deadline. This includes the next job, which was due by then and ran at once, and a
+    // duration that may contain two runs of late jobs.
     let with_next = PERIOD_NS + number(&counted, "median_work_ns");
     let is_near = |response: u64| {
         let deadlines = [PERIOD_NS, with_next];
         deadlines
             .iter()
-            .any(|one| response.abs_diff(*one) < NEAR_NS)
+            .any(|listed_response| response.abs_diff(*listed_response) < NEAR_NS)
     };
-    let unsure = all
+    let unsure = listed
         .iter()
         .map(Told::response)
         .filter(|&response| is_near(response) || response > 2 * PERIOD_NS);
@@ -204,7 +203,7 @@ fn a_rehearsed_task_counts_as_many_underruns_as_it_is_told_to_have_missed() {
         .filter_map(|row| row["unfinished"]["so_far_ns"].as_u64())
         .filter(|so_far| *so_far > PERIOD_NS - NEAR_NS);
     let untold = sum("unseen") + sum("lost") + sum("merged");
-    // However busy the machine is, most jobs are told: what tells none is no excuse.
+    // However busy the machine is, most jobs are reported. A missing report is not an excuse.
     assert!(4 * untold <= sum("activations"), "{report:#}");
     let unsure = (unsure.count() + last.count()) as u64 + untold;
     println!("{underruns} underruns, {misses} misses, {unsure} unsure");
@@ -218,7 +217,7 @@ fn a_rehearsed_task_counts_as_many_underruns_as_it_is_told_to_have_missed() {
 }
 
 #[test]
-fn what_stress_ng_says_of_its_cycles_is_no_less_than_what_is_told_of_them() {
+fn latencies_are_at_most_those_of_stress_ng() {
     let (dir, cpu) = (TempDir::new().unwrap(), some_cpu());
     let file = dir.path().join("told.csv");
     let cpu_text = cpu.to_string();
@@ -256,16 +255,16 @@ fn what_stress_ng_says_of_its_cycles_is_no_less_than_what_is_told_of_them() {
     let mut rows = report["rows"].as_array().unwrap().iter();
     let row = rows.find(|row| row["policy"] == "fifo:80" && row["woken_by"] == "timer");
     let row = row.unwrap_or_else(|| panic!("{report:#}"));
-    let told = number(row, "activations") + number(row, "unseen") + number(row, "lost");
-    // It has slept a time or two besides.
+    let total = number(row, "activations") + number(row, "unseen") + number(row, "lost");
+    // It has also slept once or twice for other reasons.
     assert!(
-        (samples..=samples + 3.0).contains(&(told as f64)),
+        (samples..=samples + 3.0).contains(&(total as f64)),
         "{samples}: {row:#}"
     );
     let latency = &row["latency"];
     let ours = ["median_ns", "largest_ns"].map(|name| number(latency, name) as f64);
-    // Theirs is read later, and has the call's beginning in it. A bucket's width, and
-    // who was not seen to run, is told later than it did.
+    // Their clock is read later, and includes the start of the call. The width of a bucket, and an
+    // unobserved start of a run, make the reported time later.
     let inferred = number(row, "inferred") > 0;
     assert!(ours[0] <= 1.011 * theirs[0], "{theirs:?} {row:#}");
     assert!(
@@ -285,7 +284,7 @@ const RT_APP: &str = r#"{
 }"#;
 
 #[test]
-fn the_slack_that_rt_app_says_each_job_has_left_is_its_margin() {
+fn margin_equals_the_slack_of_rt_app() {
     let (dir, cpu) = (TempDir::new().unwrap(), some_cpu());
     let (tasks, file) = (dir.path().join("tasks.json"), dir.path().join("told.csv"));
     let text = RT_APP
@@ -300,8 +299,8 @@ fn the_slack_that_rt_app_says_each_job_has_left_is_its_margin() {
     if answer.is_none() {
         return;
     }
-    let all = told(&file, "control");
-    // Its jobs by the activation that each began in: start and slack, us.
+    let listed = told(&file, "control");
+    // Jobs per activation in which they started: start and slack, us.
     let mut jobs: BTreeMap<usize, Vec<(u64, i64)>> = BTreeMap::new();
     let log = fs::read_to_string(dir.path().join("rt-control-0.log")).unwrap();
     for line in log.lines().filter(|line| !line.starts_with('#')) {
@@ -311,28 +310,29 @@ fn the_slack_that_rt_app_says_each_job_has_left_is_its_margin() {
             .collect();
         let (start, slack) = (cells[4].unsigned_abs(), cells[7]);
         // In whole microseconds, cut.
-        let after = all.partition_point(|one| one.running / 1_000 <= start);
-        // None, and none that lasts so long: that of this job was not seen.
+        let after = listed.partition_point(|activation| activation.running / 1_000 <= start);
+        // No activation matches, or the matching one is too long: the activation of this job was
+        // not observed.
         if let Some(place) = after.checked_sub(1)
-            && start <= all[place].done / 1_000
+            && start <= listed[place].done / 1_000
         {
             jobs.entry(place).or_default().push((start, slack));
         }
     }
     let (mut compared, mut missed) = (0, 0);
     for (place, of_it) in &jobs {
-        let one = &all[*place];
-        if !one.is_seen {
+        let activation = &listed[*place];
+        if !activation.is_seen {
             continue;
         }
         let slack = of_it[0].1;
-        let margin = PERIOD_NS.cast_signed() - one.response().cast_signed();
+        let margin = PERIOD_NS.cast_signed() - activation.response().cast_signed();
         compared += of_it.len();
         assert!(
             slack * 1_000 + 1_000 >= margin,
             "it reads its clock before it sleeps: {slack} us, {margin} ns"
         );
-        // Who is late goes on with the next job at once: both are one activation.
+        // A late thread continues with the next job at once. Both are one activation.
         if slack < 0 || of_it.len() > 1 {
             missed += 1;
             assert!(slack <= 0 && margin < 0, "{of_it:?} {margin} ns");
@@ -346,15 +346,15 @@ fn the_slack_that_rt_app_says_each_job_has_left_is_its_margin() {
     }
 }
 
-/// A client sends, what listens hands it to a process of its own, and that answers.
+/// A client sends, the listener passes the data to a separate process, and that process replies.
 #[test]
-fn who_listens_is_woken_by_the_network_and_who_is_behind_it_by_that_thread() {
+fn listener_is_woken_by_the_network_and_its_process_by_the_listener() {
     const MESSAGES: usize = 100;
     let port = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = port.local_addr().unwrap();
     drop(port);
     let client = thread::spawn(move || {
-        // As long as a server may take to come, where there is one.
+        // The server may take a while to start.
         let connected = (0..400).find_map(|_| {
             thread::sleep(Duration::from_millis(50));
             TcpStream::connect(address).ok()
@@ -376,12 +376,12 @@ fn who_listens_is_woken_by_the_network_and_who_is_behind_it_by_that_thread() {
     let dir = TempDir::new().unwrap();
     let listens = format!("TCP-LISTEN:{},bind=127.0.0.1", address.port());
 
-    let told = attached(
+    let attached_report = attached(
         &dir.path().join("activations"),
         &["socat", &listens, "EXEC:cat"],
     );
 
-    let Some((report, _)) = told else {
+    let Some((report, _)) = attached_report else {
         return;
     };
     assert_eq!(client.join().unwrap(), MESSAGES);

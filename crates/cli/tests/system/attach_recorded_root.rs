@@ -1,4 +1,4 @@
-//! `laggard attach -o`: what was watched, as a recording that the other commands read.
+//! `laggard attach -o`: a recording of the watched program that other commands read.
 //!
 //! Needs root and a kernel with BTF; without them it says that it is skipped, and
 //! why.
@@ -26,7 +26,7 @@ const BUSY: &str = "busy";
 const CYCLES: u64 = 150;
 /// Those that take longer are looked at.
 const LATE: [&str; 2] = ["--deadline=3ms", "--episodes=on"];
-/// Every tenth takes so long, and misses its deadline of 3 ms.
+/// Duration of every tenth cycle, which misses its deadline of 3 ms.
 const LONG: Duration = Duration::from_millis(5);
 
 /// Counts late wakeups of a series that were not kept.
@@ -54,11 +54,11 @@ fn watched() {
     fs::write("/proc/thread-self/comm", "watched").unwrap();
     let own = Pid::from_raw(0);
     let allowed = sched_getaffinity(own).unwrap();
-    let one = (0..CpuSet::count())
+    let single = (0..CpuSet::count())
         .find(|&cpu| allowed.is_set(cpu).unwrap())
         .unwrap();
     let mut only = CpuSet::new();
-    only.set(one).unwrap();
+    only.set(single).unwrap();
     sched_setaffinity(own, &only).unwrap();
     if how == WAITS {
         return wait_for_a_lock();
@@ -77,7 +77,7 @@ fn watched() {
     }
 }
 
-/// Runs a second thread, which holds a mutex for as long as a cycle is late.
+/// Runs a second thread that holds a mutex while a cycle is late.
 fn wait_for_a_lock() {
     let lock = Mutex::new(());
     let (ask, asked) = std::sync::mpsc::channel::<()>();
@@ -105,7 +105,7 @@ fn wait_for_a_lock() {
     });
 }
 
-/// For how long this thread has had a CPU.
+/// Returns the CPU time of this thread.
 fn computed() -> Duration {
     let clock = nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID;
     nix::time::clock_gettime(clock).unwrap().into()
@@ -129,8 +129,8 @@ fn number(of: &Value, name: &str) -> u64 {
     of[name].as_u64().unwrap_or_else(|| panic!("{name}: {of}"))
 }
 
-/// Watches the program into `to`; the report. `None`: it cannot be had here, which is
-/// said.
+/// Records the program to `to`. Returns the report; `None`, with a message, if it is unavailable on
+/// this machine.
 fn record(to: &Path, how: &str, more: &[&str]) -> Option<Value> {
     let output = Command::new(env!("CARGO_BIN_EXE_laggard"))
         .args(["attach", "--json", "-o"])
@@ -142,12 +142,12 @@ fn record(to: &Path, how: &str, more: &[&str]) -> Option<Value> {
         .env(WATCHED, how)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("cannot be watched here") || said.contains("recorder cannot be loaded") {
-        println!("skipped: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if stderr.contains("cannot be watched here") || stderr.contains("recorder cannot be loaded") {
+        println!("skipped: {stderr}");
         return None;
     }
-    assert!(output.status.success(), "{said}");
+    assert!(output.status.success(), "{stderr}");
     Some(json(&output))
 }
 
@@ -213,7 +213,7 @@ fn a_recording_has_each_activation_and_who_made_the_late_ones_late() {
     let services = shown["services"].as_array().unwrap();
     let service = services
         .iter()
-        .find(|one| one["service"] == "task:watched/timer")
+        .find(|row| row["service"] == "task:watched/timer")
         .unwrap_or_else(|| panic!("{shown:#}"));
     let unfinished = u64::from(row["unfinished"].is_object() && row["ended_ns"].is_null());
     let samples = number(&service["latency"], "samples");
@@ -222,21 +222,21 @@ fn a_recording_has_each_activation_and_who_made_the_late_ones_late() {
         let largest = number(&row["response"], "largest_ns");
         assert_eq!(number(&service["latency"], "largest_ns"), largest);
     }
-    // What was late is kept, or counted, and nothing else.
+    // Late activations are kept or counted, and no others.
     let misses = number(&row["deadline"], "misses");
     let late = series(&why);
     let (kept, surplus) = (number(late, "episodes"), surplus(late));
     assert!(kept > 0, "{why:#}");
     assert_eq!(kept + surplus, misses, "{why:#}");
-    // It was its own work.
+    // Its execution time was the cause.
     let causes = late["causes"].as_array().unwrap();
-    let own = causes.iter().find(|one| one["class"] == "own_work");
+    let own = causes.iter().find(|cause| cause["class"] == "own_work");
     let own = own.unwrap_or_else(|| panic!("{why:#}"));
     assert!(number(own, "largest_ns") >= 4_900_000, "{own}");
 }
 
 #[test]
-fn what_an_application_demands_is_not_held_against_its_own_work() {
+fn demand_is_not_compared_with_latencies_that_contain_execution_time() {
     let dir = TempDir::new().unwrap();
     let place = dir.path().join("app.laggard");
     if record(&place, BUSY, &LATE).is_none() {
@@ -250,9 +250,9 @@ fn what_an_application_demands_is_not_held_against_its_own_work() {
     ] {
         let output = laggard(arguments);
 
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
-        assert!(said.contains("the demand of an application"), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
+        assert!(stderr.contains("the demand of an application"), "{stderr}");
     }
     let text = laggard(&["show", &place]).stdout;
     let text = String::from_utf8_lossy(&text);
@@ -266,21 +266,21 @@ fn what_an_application_demands_is_not_held_against_its_own_work() {
     let output = laggard(&["check", &place, "-r", &file.display().to_string()]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
 
-    // What an application demands is none, also of the service that a row names.
+    // The application is not in the recording, even for the service that a row names.
     for service in ["", "service = \"task:watched/timer\"\n"] {
         let needs = format!("[[require]]\n{service}app = \"jack-128\"\nmttf = \"1h\"\n");
         fs::write(&file, needs).unwrap();
         let output = laggard(&["check", &place, "-r", &file.display().to_string()]);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("the demand of an application"), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains("the demand of an application"), "{stderr}");
     }
 
     // There is one already.
     let output = laggard(&["attach", "-d1s", "-o", &place, "--", "true"]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("give another name with -o"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("give another name with -o"), "{stderr}");
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn a_recording_for_others_names_no_thread_that_was_watched() {
 
 /// Without a flight recorder nothing of them is known but their number.
 #[test]
-fn what_was_late_is_counted_where_it_is_not_explained() {
+fn unexplained_late_wakeups_are_counted() {
     let dir = TempDir::new().unwrap();
     let place = dir.path().join("app.laggard");
     let Some(report) = record(&place, BUSY, &["--deadline=3ms", "--episodes=off"]) else {
@@ -320,21 +320,21 @@ fn what_was_late_is_counted_where_it_is_not_explained() {
 }
 
 #[test]
-fn what_never_began_leaves_neither_recording_nor_file() {
+fn failed_start_leaves_neither_recording_nor_file() {
     let dir = TempDir::new().unwrap();
     let (place, file) = (dir.path().join("app.laggard"), dir.path().join("all.csv"));
     let (recording, csv) = (place.display().to_string(), file.display().to_string());
     let begin = ["attach", "-o", &recording, "--activations", &csv, "--"];
     let missing = dir.path().join("missing").display().to_string();
     let output = laggard(&[&begin[..], &[&missing]].concat());
-    let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("cannot be watched here") {
-        return println!("skipped: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if stderr.contains("cannot be watched here") {
+        return println!("skipped: {stderr}");
     }
 
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("missing"), "{said}");
-    assert!(!place.exists() && !file.exists(), "{said}");
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("missing"), "{stderr}");
+    assert!(!place.exists() && !file.exists(), "{stderr}");
 
     // What is there is left alone.
     fs::write(&file, "mine").unwrap();
@@ -346,7 +346,7 @@ fn what_never_began_leaves_neither_recording_nor_file() {
 
 /// It wrote down each line before the first of its rows.
 #[test]
-fn what_a_killed_one_had_recorded_is_read() {
+fn recording_of_a_killed_program_is_readable() {
     let dir = TempDir::new().unwrap();
     let place = dir.path().join("app.laggard");
     let mut attach = Command::new(env!("CARGO_BIN_EXE_laggard"))
@@ -361,12 +361,12 @@ fn what_a_killed_one_had_recorded_is_read() {
         .unwrap();
     let journal = place.join("open-000001.journal");
     // Some twenty activations.
-    while fs::metadata(&journal).map_or(0, |one| one.len()) < 500 {
+    while fs::metadata(&journal).map_or(0, |metadata| metadata.len()) < 500 {
         if attach.try_wait().unwrap().is_some() {
             let output = attach.wait_with_output().unwrap();
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(said.contains("cannot be watched here"), "{said}");
-            return println!("skipped: {said}");
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert!(stderr.contains("cannot be watched here"), "{stderr}");
+            return println!("skipped: {stderr}");
         }
         thread::sleep(Duration::from_millis(20));
     }
@@ -375,19 +375,19 @@ fn what_a_killed_one_had_recorded_is_read() {
 
     let shown = laggard(&["show", "--json", &place.display().to_string()]);
 
-    let said = String::from_utf8_lossy(&shown.stdout);
-    assert!(!said.contains("does not have"), "{said}");
+    let stdout = String::from_utf8_lossy(&shown.stdout);
+    assert!(!stdout.contains("does not have"), "{stdout}");
     let shown = json(&shown);
     let services = shown["recordings"][0]["services"].as_array().unwrap();
     let samples = services
         .iter()
-        .map(|one| number(&one["latency"], "samples"));
+        .map(|service| number(&service["latency"], "samples"));
     assert!(samples.sum::<u64>() > 0, "{shown:#}");
 }
 
 /// Its period is its deadline then.
 #[test]
-fn without_a_deadline_late_is_what_takes_longer_than_the_period() {
+fn without_a_deadline_the_period_is_the_limit() {
     let dir = TempDir::new().unwrap();
     let place = dir.path().join("app.laggard");
     let Some(report) = record(&place, EVEN, &["--episodes=on"]) else {

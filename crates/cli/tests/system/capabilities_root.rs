@@ -15,8 +15,8 @@ use tempfile::TempDir;
 /// As the README, doctor and `make install` have it.
 const CAPABILITIES: &str = "cap_bpf,cap_perfmon,cap_sys_nice,cap_ipc_lock+ep";
 
-/// The program in a folder of the user's, with the capabilities; `None` where
-/// there are none to be had.
+/// Copies the program into a directory of the user, with the capabilities; `None` if they are
+/// unavailable.
 fn capable() -> Option<TempDir> {
     let skipped = |why: &str| {
         println!("skipped: {why}");
@@ -104,9 +104,9 @@ fn functions_of_programs_have_names_for_any_user() {
         ],
     );
 
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     let text = fs::read_to_string(dir.path().join("r.laggard/episodes.json"));
-    let notes: Value = serde_json::from_str(&text.expect(&said)).unwrap();
+    let notes: Value = serde_json::from_str(&text.expect(&stderr)).unwrap();
     let symbols: Vec<&Value> = busy
         .iter()
         .filter_map(|busy| notes["symbols"]["user"][busy.0.id().to_string()].as_object())
@@ -119,12 +119,15 @@ fn functions_of_programs_have_names_for_any_user() {
         let name = symbol["name"].as_str().unwrap_or_default();
         name.starts_with("Perl_") && symbol["module"].as_str().is_some()
     };
-    assert!(symbols.iter().any(|one| is_named(&one)), "{symbols:#?}");
+    assert!(
+        symbols.iter().any(|symbol| is_named(&symbol)),
+        "{symbols:#?}"
+    );
 }
 
-/// The name by which laggard starts the process that reads symbols.
+/// Uses the name under which laggard starts the process that reads symbols.
 #[test]
-fn who_starts_the_reader_of_symbols_gains_nothing() {
+fn symbol_reader_gives_no_privileges_to_its_starter() {
     let Some(dir) = capable() else {
         return;
     };
@@ -137,7 +140,7 @@ fn who_starts_the_reader_of_symbols_gains_nothing() {
         .output()
         .unwrap();
 
-    // It reads no arguments, and standard input is no connection.
+    // It does not read arguments, and standard input is not a connection.
     assert_eq!(output.status.code(), Some(2));
     assert!(output.stdout.is_empty() && output.stderr.is_empty());
 }
@@ -168,23 +171,23 @@ fn a_program_file_with_four_capabilities_measures_everything_for_any_user() {
         .as_array()
         .unwrap()
         .iter()
-        .filter(|one| one["absence"]["lacks"] == "rights")
-        .filter(|one| one["is_needed"] == true)
+        .filter(|ability| ability["absence"]["lacks"] == "rights")
+        .filter(|ability| ability["is_needed"] == true)
         .collect();
     assert!(refused.is_empty(), "{refused:#?}");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     // 3: too much was lost for a good distribution, which is not asked here.
-    assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{stderr}");
     let recording = dir.path().join("r.laggard");
     assert_eq!(fs::metadata(&recording).unwrap().uid(), 65534);
     let text = fs::read_to_string(recording.join("manifest.json")).unwrap();
     let manifest: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(manifest["backend"], "bpf", "{said}");
+    assert_eq!(manifest["backend"], "bpf", "{stderr}");
     for service in ["softirq", "fifo:90", "other"] {
         let mut lines = manifest["lines"].as_array().unwrap().iter();
         assert!(
             lines.any(|line| line["service"] == service),
-            "{service}: {said}"
+            "{service}: {stderr}"
         );
     }
 }

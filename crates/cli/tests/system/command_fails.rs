@@ -1,5 +1,5 @@
-//! A command that is run while recording, and disks and limits that refuse:
-//! what failed is said and passed on, and what was measured is kept.
+//! Failures of a command that runs during a recording, of disks and of limits are reported and
+//! passed on, and measured data is kept.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -54,7 +54,7 @@ fn a_command_that_succeeds_is_no_failure() {
     assert!(manifest(dir.path())["load"]["begun_ns"].is_number());
 }
 
-/// It begins when measuring does, so that there is something to measure.
+/// The command starts together with the measurement, so that there is data.
 #[test]
 fn a_command_that_fails_at_once_is_no_rate_of_nothing() {
     let dir = TempDir::new().unwrap();
@@ -83,10 +83,9 @@ fn a_command_that_does_not_exist_leaves_nothing() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
-/// Where the folder could not be written in the end, nothing else is tried:
-/// set-up takes seconds.
+/// If the directory is not writable, nothing else is tried, because set-up takes seconds.
 #[test]
-fn where_the_recording_is_to_go_is_looked_at_first() {
+fn destination_is_checked_first() {
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("file");
     std::fs::write(&file, "precious").unwrap();

@@ -1,5 +1,5 @@
-//! `laggard compare` that changes a real machine: what it changed is put back
-//! however it ends, and a real fault is found.
+//! `laggard compare` that changes a real machine: changes are undone for every kind of end, and a
+//! real fault is found.
 //!
 //! Needs root; without it each test is skipped, with a word why.
 
@@ -33,12 +33,12 @@ struct Found(String);
 impl Found {
     /// `None`: it cannot be changed here.
     fn new() -> Option<Self> {
-        let found = Self(now());
-        if !nix::unistd::geteuid().is_root() || fs::write(FILE, &found.0).is_err() {
+        let saved = Self(now());
+        if !nix::unistd::geteuid().is_root() || fs::write(FILE, &saved.0).is_err() {
             println!("skipped: `{NAME}` cannot be changed without root, or here");
             return None;
         }
-        Some(found)
+        Some(saved)
     }
 
     fn other(&self) -> &str {
@@ -117,18 +117,18 @@ fn a_setting_is_put_back_after_every_signal_that_ends_it() {
             wait_for("what was killed does not put it back", || now() == found.0);
             continue;
         }
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(now(), found.0, "{name}: {said}");
-        assert_eq!(output.status.code(), Some(2), "{name}: {said}");
-        assert!(said.contains(": interrupted"), "{name}: {said}");
-        let told = format!("restores {} at the end", found.0);
-        assert!(said.contains(&told), "{name}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(now(), found.0, "{name}: {stderr}");
+        assert_eq!(output.status.code(), Some(2), "{name}: {stderr}");
+        assert!(stderr.contains(": interrupted"), "{name}: {stderr}");
+        let restored = format!("restores {} at the end", found.0);
+        assert!(stderr.contains(&restored), "{name}: {stderr}");
         assert!(into.join("a01.laggard/manifest.json").exists());
     }
 }
 
 #[test]
-fn what_something_else_changes_meanwhile_ends_it() {
+fn external_change_of_the_setting_ends_the_comparison() {
     let _turn = alone();
     let Some(found) = Found::new() else {
         return;
@@ -148,9 +148,9 @@ fn what_something_else_changes_meanwhile_ends_it() {
         .output()
         .unwrap();
 
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("another program set it to"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("another program set it to"), "{stderr}");
     assert_eq!(now(), found.0);
 }
 
@@ -172,15 +172,16 @@ fn compared(program: &str, fault: &str) -> Value {
         .args(["--", "--threshold=1ms"])
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {said}"))
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {stderr}"))
 }
 
-/// How often the softirq was later than a millisecond, of which `compared` tells.
+/// Returns the share of wakeups of the softirq that were later than a millisecond, as `compared`
+/// reports it.
 fn softirq(found: &Value) -> &Value {
     let services = found["services"].as_array().unwrap();
-    let of = |one: &&Value| one["service"] == "softirq";
-    &services.iter().find(of).unwrap()["levels"][0]
+    let is_softirq = |service: &&Value| service["service"] == "softirq";
+    &services.iter().find(is_softirq).unwrap()["levels"][0]
 }
 
 #[test]
@@ -207,16 +208,15 @@ fn a_planted_softirq_is_worse_and_is_named_as_new() {
     }
     let mut late_alone = Value::Null;
     for _ in 0..TRIES {
-        let found = compared(program, &fault("1h"));
-        let level = softirq(&found);
+        let report = compared(program, &fault("1h"));
+        let level = softirq(&report);
         let planted = level["second"]["later"].as_u64().unwrap();
         assert!(planted >= LEAST_PLANTED, "{level}");
-        // What the hypervisor or other work did to it all the time can hide a
-        // fault from every comparison.
+        // A hypervisor or other work can permanently hide a fault from every comparison.
         let [first, second] =
             ["first", "second"].map(|side| level[side]["clusters"].as_f64().unwrap());
         if first * DISTINCT <= second {
-            told(&found, level);
+            told(&report, level);
             return;
         }
         late_alone = level["first"].clone();
@@ -224,12 +224,12 @@ fn a_planted_softirq_is_worse_and_is_named_as_new() {
     println!("skipped: this machine is too late by itself to compare: {late_alone}");
 }
 
-/// With all that other tests and other machines do beside it.
+/// Number of attempts, because other tests and other machines run at the same time.
 const TRIES: usize = 3;
-/// At least so many activations fall into a fault of 3 ms: it comes 40 times in
-/// a recording, of which there are several.
+/// Minimum number of wakeups in a fault of 3 ms: it occurs 40 times in a recording, and there are
+/// several recordings.
 const LEAST_PLANTED: u64 = 20;
-/// The planted must come so many times more often than what comes by itself.
+/// Minimum ratio of injected faults to other late wakeups.
 const DISTINCT: f64 = 5.0;
 
 /// Checks what does not depend on the noise of the machine: that the fault is among the

@@ -1,5 +1,5 @@
-//! Recording in a container: in namespaces of its own, in another root, as an
-//! ordinary user with a few capabilities; see docs/how-to/containers.md.
+//! Recording in a container: in separate namespaces, with another root directory, as an ordinary
+//! user with a few capabilities. See docs/how-to/containers.md.
 //!
 //! Needs root and a kernel with BTF; without them it says that it is skipped,
 //! and why.
@@ -13,11 +13,11 @@ use assert_cmd::cargo::cargo_bin;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// What `record` needs of root's rights.
+/// Capabilities that `record` needs.
 const CAPABILITIES: &str = "+bpf,+perfmon,+sys_nice,+ipc_lock";
 
-/// What runs first inside: mounts in a mount namespace of its own, so that
-/// nothing is left when it ends.
+/// First program inside. It mounts in a separate mount namespace, so that nothing remains when it
+/// ends.
 const ENTER: &str = r#"
 set -e
 root=$1 capabilities=$2; shift 2
@@ -45,7 +45,7 @@ fn root(dir: &TempDir) -> PathBuf {
     root
 }
 
-/// Why a container cannot be made here, if so.
+/// Returns the reason if this machine does not allow a container.
 fn obstacle() -> Option<String> {
     if !Path::new("/sys/kernel/btf/vmlinux").exists() {
         return Some("this kernel has no BTF".into());
@@ -95,11 +95,11 @@ fn in_a_container_every_stage_is_seen_and_times_are_the_kernels() {
             ],
         );
 
-        let said = String::from_utf8_lossy(&recorded.stderr);
+        let stderr = String::from_utf8_lossy(&recorded.stderr);
         // 3: too much was lost for a good distribution, which is not asked here.
         assert!(
             matches!(recorded.status.code(), Some(0 | 3)),
-            "{name}: {said}"
+            "{name}: {stderr}"
         );
         let shown = Command::new(cargo_bin("laggard"))
             .args(["show", "--json"])
@@ -108,13 +108,13 @@ fn in_a_container_every_stage_is_seen_and_times_are_the_kernels() {
             .unwrap();
         let report: Value = serde_json::from_slice(&shown.stdout).unwrap();
         let report = &report["recordings"][0];
-        assert_eq!(report["backend"], "bpf", "{name}: {said}");
+        assert_eq!(report["backend"], "bpf", "{name}: {stderr}");
         let losses = &report["losses"];
         let samples: u64 = report["services"]
             .as_array()
             .unwrap()
             .iter()
-            .map(|one| one["latency"]["samples"].as_u64().unwrap())
+            .map(|service| service["latency"]["samples"].as_u64().unwrap())
             .sum();
         for reason in ["waking_unseen", "expire_unseen", "clock_back"] {
             let unseen = losses[reason].as_u64().unwrap();
@@ -122,10 +122,10 @@ fn in_a_container_every_stage_is_seen_and_times_are_the_kernels() {
         }
         let stages = report["stages"].as_array().unwrap();
         for stage in ["irq", "expire", "waking", "running"] {
-            let seen = stages
+            let stamped = stages
                 .iter()
                 .any(|row| row["service"] == "fifo:90" && row["stage"] == stage);
-            assert!(seen, "{name}: no {stage}");
+            assert!(stamped, "{name}: no {stage}");
         }
         let caveats = report["caveats"].as_array().unwrap();
         let lacks = ["no_bpf", "memory_lock", "ability_absent"];

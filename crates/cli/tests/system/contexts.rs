@@ -1,4 +1,4 @@
-//! `record --contexts`: deferred work beside busy processes.
+//! `record --contexts`: deferred work while busy processes run.
 //!
 //! Measuring takes root, BPF and a second CPU; without them it says that it is
 //! skipped, and why.
@@ -24,7 +24,7 @@ fn record(options: &[&str], into: &Path) -> Output {
     command.output().unwrap()
 }
 
-/// What `show --json` says of contexts.
+/// Returns the contexts of `show --json`.
 fn contexts(recording: &Path) -> Value {
     let output = laggard().args(["show", "--json"]).arg(recording).output();
     let output = output.unwrap();
@@ -53,27 +53,27 @@ fn running(load: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_waits_in_a_queue_of_known_turns_has_bumps_a_turn_apart() {
+fn queue_of_known_turns_has_bumps_one_turn_apart() {
     let dir = TempDir::new().unwrap();
     // A machine that is stopped for longer than a turn in most rounds shows
     // other places in the queue than there are.
-    let mut found = Vec::new();
+    let mut latencies = Vec::new();
     for number in 0..3 {
         let path = dir.path().join(format!("{number}.laggard"));
         let recorded = record(&["--contexts=4", "--turns=10ms", "--duration=12s"], &path);
-        let said = String::from_utf8_lossy(&recorded.stderr);
+        let stderr = String::from_utf8_lossy(&recorded.stderr);
         if matches!(recorded.status.code(), Some(1 | 2)) {
-            return println!("skipped: {said}");
+            return println!("skipped: {stderr}");
         }
         let contexts = contexts(&path);
         let plain = row(&contexts, "plain");
         let largest = plain["largest_ns"].as_u64().unwrap();
-        // Nobody else has the CPU for the turns of the four.
+        // Only the four threads use the CPU, in turns.
         assert!(largest > 25_000_000, "{plain}");
         let mean = |row: &Value| row["mean_ns"].as_f64().unwrap();
         let boosted = mean(row(&contexts, "boosted"));
         assert!(mean(plain) > 8e6, "{plain}");
-        // A normal thread, beside real-time ones that compute for 9 of 10 seconds.
+        // A normal thread, next to real-time threads that compute for 9 of 10 seconds.
         let lent = row(&contexts, "lent");
         let samples = |row: &Value| row["samples"].as_u64().unwrap();
         // The last turn may end between the two.
@@ -83,11 +83,11 @@ fn what_waits_in_a_queue_of_known_turns_has_bumps_a_turn_apart() {
         if boosted < mean(plain) && every.is_some_and(|every| (every - 10e6).abs() < 0.2e6) {
             return;
         }
-        found.push(format!("boosted {boosted} ns, bumps every {every:?} ns"));
+        latencies.push(format!("boosted {boosted} ns, bumps every {every:?} ns"));
     }
     println!(
         "skipped: the machine was too late by itself: {}",
-        found.join("; ")
+        latencies.join("; ")
     );
 }
 
@@ -96,9 +96,9 @@ fn beside_normal_processes_every_context_is_measured_on_one_cpu() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("r.laggard");
     let recorded = record(&["--contexts=2", "--cpus=0", "--duration=3s"], &path);
-    let said = String::from_utf8_lossy(&recorded.stderr);
+    let stderr = String::from_utf8_lossy(&recorded.stderr);
     if matches!(recorded.status.code(), Some(1 | 2)) {
-        return println!("skipped: {said}");
+        return println!("skipped: {stderr}");
     }
 
     let contexts = contexts(&path);
@@ -139,10 +139,10 @@ fn slices_are_measured_or_said_to_be_lacking(recording: &Path, contexts: &Value)
     let output = laggard().args(["show", "--all"]).arg(recording).output();
     let text = String::from_utf8(output.unwrap().stdout).unwrap();
     let words: Vec<&str> = text.split_whitespace().collect();
-    let said = words.join(" ");
+    let message = words.join(" ");
     assert!(
-        said.contains("`slice:100us` is not measured: this kernel knows no slices"),
-        "{said}"
+        message.contains("`slice:100us` is not measured: this kernel knows no slices"),
+        "{message}"
     );
 }
 
@@ -179,7 +179,7 @@ fn no_busy_process_outlives_a_killed_laggard() {
 }
 
 #[test]
-fn what_cannot_be_measured_so_is_refused_with_what_can() {
+fn unsupported_combination_is_refused_with_an_alternative() {
     let dir = TempDir::new().unwrap();
     for (options, code, expected) in [
         (
@@ -215,9 +215,9 @@ fn what_cannot_be_measured_so_is_refused_with_what_can() {
 
         let output = record(options, &path);
 
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{options:?}: {said}");
-        assert!(said.contains(expected), "{options:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{options:?}: {stderr}");
+        assert!(stderr.contains(expected), "{options:?}: {stderr}");
         assert!(!path.exists(), "{options:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! The service `deadline`, and what the kernel says where it has no time left for it.
+//! Service `deadline`, and the error of the kernel if no bandwidth is left for it.
 //!
 //! Takes the right to have such threads; without it says that it is skipped, and why.
 
@@ -27,7 +27,7 @@ fn record(dir: &TempDir, services: &str) -> Output {
 struct Promised(Vec<Child>);
 
 impl Promised {
-    /// As many as the kernel takes, each with a tenth of a CPU.
+    /// Starts as many threads as the kernel accepts, each with a tenth of a CPU.
     fn all() -> Option<Self> {
         let mut promised = Self(Vec::new());
         let began = Instant::now();
@@ -52,7 +52,7 @@ impl Promised {
 impl Drop for Promised {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // One that has ended is no more.
+            // It may already have ended.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -65,9 +65,9 @@ fn a_deadline_thread_is_measured_on_each_cpu_by_the_direct_route() {
 
     let recorded = record(&dir, "irq,softirq,deadline,nice:-20,other");
 
-    let said = String::from_utf8_lossy(&recorded.stderr);
+    let stderr = String::from_utf8_lossy(&recorded.stderr);
     if matches!(recorded.status.code(), Some(1 | 2)) {
-        return println!("skipped: {said}");
+        return println!("skipped: {stderr}");
     }
     let shown = laggard()
         .args(["show", "--json"])
@@ -76,21 +76,21 @@ fn a_deadline_thread_is_measured_on_each_cpu_by_the_direct_route() {
         .unwrap();
     let report: Value = serde_json::from_slice(&shown.stdout).unwrap();
     let rows = report["recordings"][0]["services"].as_array().unwrap();
-    let of = |service: &str, route: &str| {
+    let samples_of = |service: &str, route: &str| {
         let mut rows = rows.iter();
-        let found = rows.find(|row| row["service"] == service && row["route"] == route);
-        found.map(|row| row["latency"]["samples"].as_u64().unwrap())
+        let found_row = rows.find(|row| row["service"] == service && row["route"] == route);
+        found_row.map(|row| row["latency"]["samples"].as_u64().unwrap())
     };
-    assert!(of("deadline", "direct").is_some_and(|samples| samples > 0));
-    assert_eq!(of("deadline", "deferred"), None);
-    assert!(of("nice:-20", "direct").is_some_and(|samples| samples > 0));
-    assert!(of("nice:-20", "deferred").is_some_and(|samples| samples > 0));
-    let all = serde_json::to_string(&report["recordings"][0]["caveats"]).unwrap();
-    assert!(!all.contains("was changed to"), "{all}");
+    assert!(samples_of("deadline", "direct").is_some_and(|samples| samples > 0));
+    assert_eq!(samples_of("deadline", "deferred"), None);
+    assert!(samples_of("nice:-20", "direct").is_some_and(|samples| samples > 0));
+    assert!(samples_of("nice:-20", "deferred").is_some_and(|samples| samples > 0));
+    let caveats = serde_json::to_string(&report["recordings"][0]["caveats"]).unwrap();
+    assert!(!caveats.contains("was changed to"), "{caveats}");
 }
 
 #[test]
-fn where_the_kernel_has_no_time_left_for_it_that_is_said() {
+fn missing_deadline_bandwidth_is_reported() {
     let dir = TempDir::new().unwrap();
     let before = record(&dir, "deadline");
     if matches!(before.status.code(), Some(1 | 2)) {
@@ -103,13 +103,13 @@ fn where_the_kernel_has_no_time_left_for_it_that_is_said() {
     let dir = TempDir::new().unwrap();
     let refused = record(&dir, "deadline");
 
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert_eq!(refused.status.code(), Some(1), "{said}");
+    let stderr = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{stderr}");
     for part in [
         "cannot measure `deadline`: the bandwidth for deadline threads is used up",
         "measure fewer CPUs (`--cpus`), or end other deadline threads",
     ] {
-        assert!(said.contains(part), "{part} in {said}");
+        assert!(stderr.contains(part), "{part} in {stderr}");
     }
     assert!(!dir.path().join("r.laggard").exists());
     drop(promised);

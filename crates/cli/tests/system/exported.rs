@@ -1,5 +1,5 @@
-//! What is packaged for Prometheus and Grafana asks for what `laggard serve` exports, and
-//! Prometheus reads it as it was measured.
+//! The packaged files for Prometheus and Grafana query only series that `laggard serve` exports,
+//! and Prometheus reads the measured values.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,14 +21,14 @@ fn packaging() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging")
 }
 
-/// Two threads, seldom: what is scraped now is what is scraped a second later.
+/// Returns a script of two threads that run rarely, so that two scrapes within a second are equal.
 fn seldom() -> String {
     let other = "[[line]]\nservice = \"other\"\nroute = \"direct\"\n\
                  steps = [[[\"irq\", 25000], [\"waking\", 400], [\"user\", 2345678]]]\n";
     scripted::script(8_000_000_000, other)
 }
 
-/// Names of ours in a text.
+/// Returns laggard's names in a text.
 fn names(text: &str) -> BTreeSet<String> {
     let is_of_name = |letter: char| letter.is_ascii_lowercase() || letter == '_';
     let words = text.split(|letter| !is_of_name(letter));
@@ -47,17 +47,17 @@ fn scraped(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Whether a program is there; else that is said.
+/// Returns true if a program is installed. Otherwise prints that it is missing.
 fn has(program: &str) -> bool {
-    let found = Command::new(program)
+    let output = Command::new(program)
         .arg("--version")
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status();
-    if found.is_err() {
+    if output.is_err() {
         println!("skipped: {program} is not installed (Debian: scripts/packages test)");
     }
-    found.is_ok()
+    output.is_ok()
 }
 
 #[test]
@@ -71,15 +71,15 @@ fn every_metric_of_the_dashboard_and_the_rules_is_in_a_scrape() {
 
     for file in ["grafana/laggard.json", "prometheus/laggard.rules.yml"] {
         let text = fs::read_to_string(packaging().join(file)).unwrap();
-        let asked = names(&text);
-        assert!(asked.len() >= 7, "{file} asks for {asked:?} alone");
-        for name in asked {
+        let requested = names(&text);
+        assert!(requested.len() >= 7, "{file} asks for {requested:?} alone");
+        for name in requested {
             // A native histogram is asked for by its name alone.
             let is_there = there.contains(&name) || there.contains(&format!("{name}_bucket"));
-            // Causes are told where somebody watched, which nobody does of a script.
+            // Causes exist only if they were observed, which is never so for a script.
             let is_of_causes = name == "laggard_episode_causes_seconds_total"
                 && whole.contains("# TYPE laggard_episodes_total counter");
-            // A script has no machine to doubt.
+            // A script has no machine to warn about.
             let is_of_machine = name == "laggard_caveat_info";
             assert!(
                 is_there || is_of_causes || is_of_machine,
@@ -120,8 +120,8 @@ fn the_dashboard_is_whole() {
         let targets = panel["targets"].as_array().unwrap();
         assert!(!targets.is_empty(), "{title} asks for nothing");
         for target in targets {
-            let asked = target["expr"].as_str().unwrap();
-            assert!(asked.contains("$instance"), "{title}: {asked}");
+            let query = target["expr"].as_str().unwrap();
+            assert!(query.contains("$instance"), "{title}: {query}");
         }
     }
     assert!(panels.len() >= 15);
@@ -142,23 +142,23 @@ fn the_rules_hold_what_their_tests_say() {
             .current_dir(packaging().join("prometheus"))
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
+        let stdout = String::from_utf8_lossy(&output.stdout);
         let wrong = String::from_utf8_lossy(&output.stderr);
         assert!(
             output.status.success(),
-            "promtool {words:?}: {said}\n{wrong}"
+            "promtool {words:?}: {stdout}\n{wrong}"
         );
     }
 }
 
-/// A Prometheus of our own; ended when it is dropped.
+/// Prometheus of this test. It is ended when dropped.
 struct Prometheus {
     child: Child,
     address: String,
 }
 
 impl Prometheus {
-    /// That scrapes `target` every second, as text or with native histograms.
+    /// Starts it. It scrapes `target` every second, as text or with native histograms.
     fn start(dir: &Path, target: &str, options: &[&str]) -> Self {
         let config = dir.join("prometheus.yml");
         let text = format!(
@@ -168,7 +168,7 @@ impl Prometheus {
             packaging().join("prometheus/laggard.rules.yml").display()
         );
         fs::write(&config, text).unwrap();
-        // Free now; nobody else asks for it in the next instant.
+        // The port is free, and no other program is expected to take it at once.
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = free.local_addr().unwrap().to_string();
         drop(free);
@@ -187,7 +187,7 @@ impl Prometheus {
         Self { child, address }
     }
 
-    /// What is at `path` of its API; nothing before it answers.
+    /// Returns the response at `path` of its API. Waits until it responds.
     fn api(&self, path: &str) -> Value {
         if std::net::TcpStream::connect(&self.address).is_err() {
             return Value::Null;
@@ -211,7 +211,7 @@ impl Prometheus {
             let values: Vec<f64> = results
                 .unwrap_or_default()
                 .iter()
-                .map(|one| one["value"][1].as_str().unwrap().parse().unwrap())
+                .map(|series| series["value"][1].as_str().unwrap().parse().unwrap())
                 .collect();
             if values.len() == wanted {
                 return values;
@@ -237,7 +237,7 @@ fn of(service: &str) -> String {
     format!("{{service=\"{service}\",route=\"direct\",cpu=\"0\"}}")
 }
 
-/// How many latencies of it are exported now.
+/// Returns the current number of exported latencies of a service.
 fn counted(serve: &Serve, service: &str) -> f64 {
     let count = format!("laggard_latency_seconds_count{} ", of(service));
     value(&serve.get("/metrics"), &count).unwrap()
@@ -262,12 +262,12 @@ fn prometheus_reads_text_and_native_histograms_as_they_were_measured() {
             let series = format!("laggard_latency_seconds{}", of(service));
             let largest = format!("laggard_largest_latency_seconds{}", of(service));
             assert_eq!(prometheus.ask(&largest, 1), [latency_ns / 1e9], "{service}");
-            let asked = match is_native {
+            let query = match is_native {
                 true => format!("histogram_count({series})"),
                 false => format!("laggard_latency_seconds_count{}", of(service)),
             };
-            let count = prometheus.ask(&asked, 1)[0];
-            // What is exported, and what Prometheus has of it, may be a second old.
+            let count = prometheus.ask(&query, 1)[0];
+            // The exported values, and their copies in Prometheus, may be a second old.
             let after = counted(&serve, service);
             assert!(
                 (1.0..=after + 1.0).contains(&count),
@@ -288,7 +288,7 @@ fn prometheus_reads_text_and_native_histograms_as_they_were_measured() {
     }
 }
 
-/// The beginning of an answer, and its body.
+/// Returns the head of a response, and its body.
 fn negotiated(address: &str, accept: &str) -> (String, Vec<u8>) {
     let header = match accept {
         "" => String::new(),
@@ -338,10 +338,10 @@ fn the_format_of_metrics_is_the_one_that_the_client_accepts() {
         let (head, body) = negotiated(&serve.address, accept);
 
         assert!(head.starts_with("HTTP/1.1 200"), "{accept}: {head}");
-        let said = head
+        let content_type = head
             .lines()
             .find_map(|line| line.strip_prefix("Content-Type: "));
-        assert_eq!(said, Some(kind), "{accept}: {head}");
+        assert_eq!(content_type, Some(kind), "{accept}: {head}");
         let body = String::from_utf8_lossy(&body);
         let is_of = |part: &str| body.contains(part);
         // Only the older format describes a counter by the name of its series; only the
@@ -388,7 +388,7 @@ fn text_and_openmetrics_have_the_same_series() {
     assert_eq!(text, openmetrics);
 }
 
-/// What `promtool check metrics` says of a text; empty: it takes it without a complaint.
+/// Returns the output of `promtool check metrics` for a text; empty if it is accepted.
 fn promtool_check(text: &[u8]) -> String {
     use std::io::Write as _;
 
@@ -401,11 +401,11 @@ fn promtool_check(text: &[u8]) -> String {
         .unwrap();
     child.stdin.take().unwrap().write_all(text).unwrap();
     let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     if output.status.success() {
         String::new()
     } else {
-        format!("{}: {said}", output.status)
+        format!("{}: {stderr}", output.status)
     }
 }
 
@@ -444,15 +444,14 @@ fn promtool_takes_metrics_and_the_export_without_a_complaint() {
     let export = exported(dir.path(), "prometheus");
     assert_eq!(promtool_check(&export), "");
 
-    // The other format is refused: else this would show nothing.
+    // The other format is refused. Otherwise this test would show nothing.
     assert_ne!(promtool_check(&exported(dir.path(), "openmetrics")), "");
     let text = String::from_utf8(export).unwrap();
     assert!(text.contains("laggard_recording_info{path=\""), "{text}");
     assert!(text.contains("quantile=\"0.5\"} "), "{text}");
 }
 
-/// Whether the textfile collector read `directory` without an error, and what it exports
-/// of it.
+/// Returns the error state of the textfile collector for `directory`, and its exported text.
 fn collected(directory: &Path) -> (Option<f64>, String) {
     let free = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = free.local_addr().unwrap().to_string();
@@ -523,7 +522,7 @@ fn panel_queries() -> Vec<(String, Vec<String>)> {
 /// The heatmap was empty with native histograms.
 #[test]
 fn prometheus_answers_every_panel_and_rule_with_classic_and_with_native_histograms() {
-    /// Nobody watched a script, whose machine is invented.
+    /// Causes of a script are not observed, and its machine is simulated.
     const EMPTY: [&str; 2] = ["Time of late activations, by culprit", "Caveats"];
     if !has("prometheus") {
         return;
@@ -543,22 +542,22 @@ fn prometheus_answers_every_panel_and_rule_with_classic_and_with_native_histogra
         panels.push(("variables".into(), vec!["laggard_build_info".into()]));
         assert!(panels.len() > 15);
         for (title, queries) in &panels {
-            let mut found = 0;
-            while found == 0 {
+            let mut non_empty = 0;
+            while non_empty == 0 {
                 for query in queries {
                     let answer = prometheus.answer(query);
                     if answer.is_null() {
                         continue;
                     }
                     assert_eq!(answer["status"], "success", "{title}: {query}: {answer}");
-                    found += answer["data"]["result"].as_array().unwrap().len();
+                    non_empty += answer["data"]["result"].as_array().unwrap().len();
                 }
                 if EMPTY.contains(&title.as_str()) {
                     break;
                 }
                 let has_time = begin.elapsed() < DEADLINE;
                 assert!(
-                    found > 0 || has_time,
+                    non_empty > 0 || has_time,
                     "{options:?}: {title} is empty: {queries:?}"
                 );
                 sleep(Duration::from_millis(200));
@@ -588,7 +587,7 @@ fn prometheus_answers_every_panel_and_rule_with_classic_and_with_native_histogra
     }
 }
 
-/// What an alert compares with its threshold.
+/// Returns the expression that an alert compares with its threshold.
 fn compared(alert: &str) -> String {
     let rules = fs::read_to_string(packaging().join("prometheus/laggard.rules.yml")).unwrap();
     let (_, rule) = rules.split_once(&format!("alert: {alert}\n")).unwrap();
@@ -602,7 +601,7 @@ fn a_large_latency_is_counted_of_classic_and_of_native_buckets_and_a_small_one_i
     if !has("prometheus") {
         return;
     }
-    let asked = compared("LaggardLargeLatency");
+    let query = compared("LaggardLargeLatency");
     let stalls: String = (1..60)
         .map(|number| scripted::stall(number * 2_000_000_000 + 500_000_000, 50_000_000))
         .collect();
@@ -613,14 +612,14 @@ fn a_large_latency_is_counted_of_classic_and_of_native_buckets_and_a_small_one_i
             let serve = Serve::start(dir.path(), &script, &[], "");
             let prometheus = Prometheus::start(dir.path(), &serve.address, &options);
             let begin = Instant::now();
-            let mut found = prometheus.ask(&asked, 1)[0];
-            // Of fewer than two scrapes there is no rate.
-            while (found.is_nan() || (is_late && found <= 0.5)) && begin.elapsed() < DEADLINE {
+            let mut rate = prometheus.ask(&query, 1)[0];
+            // With fewer than two scrapes there is no rate.
+            while (rate.is_nan() || (is_late && rate <= 0.5)) && begin.elapsed() < DEADLINE {
                 sleep(Duration::from_millis(200));
-                found = prometheus.ask(&asked, 1)[0];
+                rate = prometheus.ask(&query, 1)[0];
             }
-            assert!(!found.is_nan(), "{options:?}: nothing in {DEADLINE:?}");
-            assert_eq!(found > 0.5, is_late, "{options:?}: {found}");
+            assert!(!rate.is_nan(), "{options:?}: nothing in {DEADLINE:?}");
+            assert_eq!(rate > 0.5, is_late, "{options:?}: {rate}");
         }
     }
 }

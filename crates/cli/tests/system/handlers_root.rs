@@ -1,4 +1,4 @@
-//! `record --handlers` and `why --handlers`, from the counts to the page of text.
+//! `record --handlers` and `why --handlers`, from the counts to the printed text.
 //!
 //! Needs root and a kernel with BTF; without them it says that it is skipped,
 //! and why.
@@ -12,7 +12,7 @@ fn laggard() -> Command {
 }
 
 #[test]
-fn what_the_kernel_ran_is_told_with_names_and_the_figures_are_those_of_the_json() {
+fn handlers_are_named_and_match_the_json() {
     let dir = TempDir::new().unwrap();
     let recording = dir.path().join("r.laggard");
     let recorded = laggard()
@@ -21,12 +21,12 @@ fn what_the_kernel_ran_is_told_with_names_and_the_figures_are_those_of_the_json(
         .arg(&recording)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&recorded.stderr);
+    let stderr = String::from_utf8_lossy(&recorded.stderr);
     if recorded.status.code() == Some(2) {
-        return println!("skipped: {said}");
+        return println!("skipped: {stderr}");
     }
     // 3: too much was lost for a good distribution, which is not asked here.
-    assert!(matches!(recorded.status.code(), Some(0 | 3)), "{said}");
+    assert!(matches!(recorded.status.code(), Some(0 | 3)), "{stderr}");
     let ask = |more: &[&str], columns: &str| {
         let mut why = laggard();
         let why = why.arg("why").arg("--handlers").args(more).arg(&recording);
@@ -44,20 +44,22 @@ fn what_the_kernel_ran_is_told_with_names_and_the_figures_are_those_of_the_json(
     let handlers = report["handlers"].as_array().unwrap();
     assert!(report["duration_ns"].as_u64().unwrap() >= 2_000_000_000);
     assert!(report["verdict"]["kind"].is_string(), "{report}");
-    for one in handlers.iter().chain(report["works"].as_array().unwrap()) {
-        let who = one["who"].as_str().unwrap();
+    for handler in handlers.iter().chain(report["works"].as_array().unwrap()) {
+        let who = handler["who"].as_str().unwrap();
         assert!(wide.contains(who), "{who}: {wide}");
-        let figure = |name: &str| one[name].as_u64().unwrap();
-        assert!(figure("median_ns") <= figure("longest_ns"), "{one}");
+        let figure = |name: &str| handler[name].as_u64().unwrap();
+        assert!(figure("median_ns") <= figure("longest_ns"), "{handler}");
         let is_told = figure("count") >= 1_000;
-        assert_eq!(one["p999_ns"].is_u64(), is_told, "{one}");
+        assert_eq!(handler["p999_ns"].is_u64(), is_told, "{handler}");
         if is_told {
-            assert!(figure("median_ns") <= figure("p999_ns"), "{one}");
-            assert!(figure("p999_ns") <= figure("longest_ns"), "{one}");
+            assert!(figure("median_ns") <= figure("p999_ns"), "{handler}");
+            assert!(figure("p999_ns") <= figure("longest_ns"), "{handler}");
         }
     }
-    // The timer of our own service, which has waited 2,000 times or so.
-    let own = handlers.iter().find(|one| one["who"] == "hrtimer_wakeup");
+    // Timer of the measured service, which has waited about 2,000 times.
+    let own = handlers
+        .iter()
+        .find(|handler| handler["who"] == "hrtimer_wakeup");
     match own {
         Some(own) => assert!(own["count"].as_u64().unwrap() >= 1_000, "{own}"),
         None => println!("skipped: functions have no names here"),
@@ -69,7 +71,7 @@ fn what_the_kernel_ran_is_told_with_names_and_the_figures_are_those_of_the_json(
 }
 
 #[test]
-fn who_asks_a_recording_that_did_not_count_is_told_how_to() {
+fn handlers_of_a_recording_without_counts_are_refused_with_a_remedy() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("r.laggard");
     let recorded = laggard()
@@ -85,7 +87,7 @@ fn who_asks_a_recording_that_did_not_count_is_told_how_to() {
     let output = laggard().args(["why", "--handlers"]).arg(&path).output();
 
     let output = output.unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("record with `--handlers`"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("record with `--handlers`"), "{stderr}");
 }

@@ -1,13 +1,12 @@
 //! A measurement leaves the host as it was, and as it is while it measures.
 //!
-//! A setting that is changed and put back is noticed too, however short it was
-//! changed, because the kernel tells of each write to its file. What is changed
-//! without writing a file is not: another thread's scheduling, registers of the
-//! processor, what is held by an open descriptor alone (but for requests to keep
-//! CPUs awake, which are looked for).
+//! Detects also a setting that is changed and restored, for any short time, because the kernel
+//! reports each write to its file. It does not detect changes without a write: the scheduling of
+//! another thread, registers of the processor, and settings that only an open descriptor holds
+//! (except requests to keep CPUs awake, which are checked).
 //!
-//! Needs root for what a measurement could change; without it the test says
-//! that it is skipped.
+//! Needs root for the settings that a measurement could change. Without root the test prints that
+//! it is skipped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
@@ -70,20 +69,20 @@ fn settings() -> BTreeMap<String, String> {
 
 /// Tells of every write to some files.
 struct Writes {
-    /// Of inotify(7).
+    /// Descriptor of inotify(7).
     events: File,
     paths: BTreeMap<i32, String>,
-    /// A setting whose file nobody has open could come back as another one.
+    /// A file that no process has open could be replaced by another inode.
     _open: Vec<File>,
 }
 
 impl Writes {
-    /// To each of `paths`, from now on.
+    /// Watches each of `paths`.
     fn to<'a>(paths: impl Iterator<Item = &'a String>) -> Self {
         // SAFETY: takes no pointers.
         let events = unsafe { libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC) };
         assert!(events >= 0, "{}", std::io::Error::last_os_error());
-        // SAFETY: just opened, and nobody else's.
+        // SAFETY: just opened, and not used elsewhere.
         let events = unsafe { File::from_raw_fd(events) };
         let mut watched = BTreeMap::new();
         let mut open = Vec::new();
@@ -124,7 +123,7 @@ impl Writes {
     }
 }
 
-/// Whether `process` holds a request to keep CPUs awake.
+/// Returns true if `process` holds a request to keep CPUs awake.
 fn keeps_awake(process: &Child) -> bool {
     let files = std::fs::read_dir(format!("/proc/{}/fd", process.id())).unwrap();
     let targets = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
@@ -133,7 +132,7 @@ fn keeps_awake(process: &Child) -> bool {
         .any(|target| target == Path::new("/dev/cpu_dma_latency"))
 }
 
-/// A recording of every service that has begun.
+/// Starts a recording of all services.
 fn recording(dir: &TempDir, more: &[&str]) -> Child {
     let to = dir.path().join("r.laggard");
     let mut child = Command::new(assert_cmd::cargo::cargo_bin("laggard"))
@@ -187,8 +186,8 @@ fn a_recording_changes_no_setting_of_the_host_unless_asked() {
         return;
     }
     let dir = TempDir::new().unwrap();
-    let mut asked = recording(&dir, &["--hold-cpu-awake"]);
-    let held = keeps_awake(&asked);
-    asked.wait().unwrap();
+    let mut child = recording(&dir, &["--hold-cpu-awake"]);
+    let held = keeps_awake(&child);
+    child.wait().unwrap();
     assert!(held);
 }

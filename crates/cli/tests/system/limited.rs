@@ -12,7 +12,7 @@ fn program() -> PathBuf {
     assert_cmd::cargo::cargo_bin("laggard")
 }
 
-/// Runs `script`, in which `$L` is the program, by a shell in `dir`.
+/// Runs `script` in a shell in `dir`. `$L` is the program.
 fn shell(dir: &Path, script: &str) -> Output {
     Command::new("sh")
         .args(["-c", script])
@@ -88,7 +88,7 @@ fn little_stack_is_enough_for_every_command() {
     );
 }
 
-/// How many addresses more than it takes to start, KiB; the last are enough.
+/// Address space in addition to the minimum for the start, KiB. The last values suffice.
 const MORE_KIB: [u64; 14] = [
     0,
     128,
@@ -106,7 +106,7 @@ const MORE_KIB: [u64; 14] = [
     1 << 20,
 ];
 
-/// Addresses with which the program as such just starts, KiB.
+/// Returns the minimum address space with which the program starts, KiB.
 fn least_addresses(dir: &Path) -> u64 {
     let (mut few, mut enough) = (0_u64, 1 << 20);
     while enough - few > 128 {
@@ -120,8 +120,8 @@ fn least_addresses(dir: &Path) -> u64 {
     enough
 }
 
-/// Where none is to be had the C library's allocator says so, and Rust's programs
-/// end by SIGABRT (134), without a word on what helps.
+/// Without address space, the C library's allocator prints an error, and Rust programs end with
+/// SIGABRT (134) without advice.
 #[test]
 fn too_few_addresses_are_an_error_that_names_the_limit_and_what_was_recorded_stays() {
     let dir = TempDir::new().unwrap();
@@ -149,7 +149,7 @@ fn too_few_addresses_are_an_error_that_names_the_limit_and_what_was_recorded_sta
                 matches!(code, Some(0..=3)),
                 "{command}, {limit} KiB: {code:?}, {said}"
             );
-            // A row that cannot be had is told of in the answer, too.
+            // The answer also reports a row that is unavailable.
             if code == Some(2) {
                 refused += 1;
                 assert!(
@@ -214,7 +214,7 @@ fn a_hard_limit_on_open_files_is_named_with_what_it_takes() {
 struct Group(PathBuf);
 
 impl Group {
-    /// In the hierarchy of the first version, where this machine has it.
+    /// Uses the hierarchy of version 1, if this machine has it.
     fn new(controller: &str) -> Option<Self> {
         // Tests of one program run at once.
         static GROUPS: AtomicU32 = AtomicU32::new(0);
@@ -232,7 +232,7 @@ impl Group {
         }
     }
 
-    /// With 80 ms of CPU time in each 100 ms, where the kernel has such limits.
+    /// Limits the group to 80 ms of CPU time in each 100 ms, if the kernel supports it.
     fn with_cpu_quota() -> Option<Self> {
         let group = Self::new("cpu")?;
         if !group.set("cpu.cfs_quota_us", "80000") {
@@ -328,8 +328,8 @@ fn a_set_of_cpus_smaller_than_those_online_is_measured_and_named() {
     let Some(group) = Group::new("cpuset") else {
         return;
     };
-    let all = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
-    if all.trim() == "0" || !group.set("cpuset.cpus", "0") || !group.set("cpuset.mems", "0") {
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    if online.trim() == "0" || !group.set("cpuset.cpus", "0") || !group.set("cpuset.mems", "0") {
         println!("skipped: it takes two CPUs");
         return;
     }
@@ -362,8 +362,8 @@ fn a_set_of_cpus_smaller_than_those_online_is_measured_and_named() {
     );
 }
 
-/// Another user is told to become root where that is what it takes, before
-/// what the machine lacks.
+/// Another user gets the advice to become root, if it helps, before the missing features of the
+/// machine.
 #[test]
 fn a_doctor_without_rights_names_the_rights_first() {
     let dir = TempDir::new().unwrap();

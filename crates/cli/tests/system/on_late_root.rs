@@ -132,8 +132,8 @@ fn process_is_signalled_until_it_ends() {
 
     let status = process.wait().unwrap();
     assert_eq!(status.signal(), Some(12), "{output:?}");
-    let said = text(&output.stderr);
-    assert!(said.contains("failed: no such process"), "{said}");
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("failed: no such process"), "{stderr}");
 }
 
 #[test]
@@ -304,9 +304,12 @@ fn trace_of_trace_cmd_is_readable_and_a_full_disk_is_a_counted_failure() {
     if output.status.code() == Some(42) {
         return println!("skipped: tracefs cannot be mounted");
     }
-    let said = text(&output.stderr).split_whitespace().collect::<String>();
-    assert!(said.contains(&format!("`trace={full}`failed")), "{said}");
-    assert!(said.contains("full"), "{said}");
+    let stderr = text(&output.stderr).split_whitespace().collect::<String>();
+    assert!(
+        stderr.contains(&format!("`trace={full}`failed")),
+        "{stderr}"
+    );
+    assert!(stderr.contains("full"), "{stderr}");
     assert!(fs::read(&file).unwrap().starts_with(b"\x17\x08\x44tracing"));
     let report = Command::new("trace-cmd")
         .args(["report", "-i"])

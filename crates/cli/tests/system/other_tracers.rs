@@ -14,23 +14,23 @@ fn laggard() -> Command {
     Command::new(assert_cmd::cargo::cargo_bin("laggard"))
 }
 
-/// How much a recording holds by now, bytes.
+/// Returns the current size of a recording, bytes.
 fn measured(recording: &Path) -> u64 {
     let files = std::fs::read_dir(recording).into_iter().flatten().flatten();
-    let journals = files.filter(|one| one.path().extension().is_some_and(|end| end == "journal"));
+    let journals = files.filter(|file| file.path().extension().is_some_and(|end| end == "journal"));
     journals
-        .filter_map(|one| Some(one.metadata().ok()?.len()))
+        .filter_map(|journal| Some(journal.metadata().ok()?.len()))
         .sum()
 }
 
-/// What a recording says of others who trace.
+/// Returns the recording's warning about other tracers.
 fn of_tracers(recording: &Path) -> String {
     let text = std::fs::read_to_string(recording.join("manifest.json")).unwrap();
     let manifest: Value = serde_json::from_str(&text).unwrap();
     let mut caveats = manifest["caveats"].as_array().unwrap().iter();
-    let tracers = caveats.find(|one| one["kind"] == "other_tracers");
+    let tracers = caveats.find(|caveat| caveat["kind"] == "other_tracers");
     tracers
-        .map_or("", |one| one["what"].as_str().unwrap())
+        .map_or("", |tracer| tracer["what"].as_str().unwrap())
         .into()
 }
 
@@ -61,14 +61,14 @@ fn recordings_beside_each_other_name_each_others_programs() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // It has all its programs when it begins to measure.
+    // All its programs are loaded when it starts to measure.
     while measured(&second) == 0 && start.elapsed() < DEADLINE {
         std::thread::sleep(Duration::from_millis(50));
     }
-    for one in [&mut other, &mut later] {
-        let id = one.id().to_string();
+    for child in [&mut other, &mut later] {
+        let id = child.id().to_string();
         Command::new("kill").args(["-INT", &id]).status().unwrap();
-        one.wait().unwrap();
+        child.wait().unwrap();
     }
 
     for (recording, began, who) in [

@@ -14,7 +14,7 @@ fn laggard() -> Command {
     Command::new(assert_cmd::cargo::cargo_bin("laggard"))
 }
 
-/// Whether `doctor` has this ability; says so when a test has to be skipped.
+/// Returns true if `doctor` lists this ability. Otherwise prints that the test is skipped.
 fn can(ability: &str) -> bool {
     let output = laggard().args(["doctor", "--json"]).output().unwrap();
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -40,11 +40,11 @@ fn a_plan_that_cannot_be_afforded_is_refused_with_what_would_fit() {
         .output()
         .unwrap();
 
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("a period of 10us takes"), "{said}");
-    assert!(said.contains("Use --period "), "{said}");
-    assert!(!dir.path().join("r.laggard").exists(), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("a period of 10us takes"), "{stderr}");
+    assert!(stderr.contains("Use --period "), "{stderr}");
+    assert!(!dir.path().join("r.laggard").exists(), "{stderr}");
 }
 
 /// Without BPF nothing is known before. Real-time threads leave the collector

@@ -1,5 +1,5 @@
-//! `laggard provoke` as a user starts and stops it. What needs root is
-//! skipped without it, with a word why.
+//! Starts and stops `laggard provoke` like a user. Tests that need root are skipped without it,
+//! with a message.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -55,7 +55,7 @@ fn hits_are_lines_of_json_on_standard_output_and_nothing_else_is() {
 }
 
 #[test]
-fn a_folder_takes_no_hits_which_is_said_before_the_fault() {
+fn directory_as_hits_file_is_refused_before_the_fault() {
     let dir = TempDir::new().unwrap();
 
     let output = provoke(&["queue", "--for", "1h", "--json"])
@@ -63,11 +63,11 @@ fn a_folder_takes_no_hits_which_is_said_before_the_fault() {
         .output()
         .unwrap();
 
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(
-        said.contains("is a folder; give the name of a file"),
-        "{said}"
+        stderr.contains("is a folder; give the name of a file"),
+        "{stderr}"
     );
     assert!(output.stdout.is_empty());
 }
@@ -140,7 +140,7 @@ fn comes_about(mut child: Option<&mut Child>, mut holds: impl FnMut() -> bool) -
     true
 }
 
-/// Whether a process is in a control group of laggard.
+/// Returns true if a process is in a control group of laggard.
 fn is_throttled(pid: u32) -> bool {
     let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
     groups.contains("laggard-")
@@ -169,8 +169,8 @@ fn after_a_kill_the_throttled_process_and_what_it_started_are_in_their_own_group
     }
     victim.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
     let mut line = String::new();
-    let mut said = BufReader::new(victim.0.stdout.take().unwrap());
-    said.read_line(&mut line).unwrap();
+    let mut stdout = BufReader::new(victim.0.stdout.take().unwrap());
+    stdout.read_line(&mut line).unwrap();
     let started: u32 = line.trim().parse().unwrap();
     let group = group_of(laggard_pid).unwrap();
     assert!(is_throttled(started));
@@ -187,7 +187,10 @@ fn after_a_kill_the_throttled_process_and_what_it_started_are_in_their_own_group
 fn a_machine_is_not_stopped_from_inside_and_the_error_says_how_it_can_be() {
     let output = provoke(&["steal"]).output().unwrap();
 
-    let said = String::from_utf8(output.stderr).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(said.contains("testhost run --mode smp --stall"), "{said}");
+    assert!(
+        stderr.contains("testhost run --mode smp --stall"),
+        "{stderr}"
+    );
 }

@@ -1,6 +1,5 @@
-//! Faults made while the probe measures: what is provoked is what is seen,
-//! at the stage where it belongs. Lower bounds only, because this machine may
-//! be as late as it likes for other reasons.
+//! Injects faults while the probe measures: the faults are observed at the stage to which they
+//! belong. Uses only lower bounds, because this machine may be late for other reasons.
 //!
 //! Needs root, BPF, and a CPU 1; without them each test is skipped, with a
 //! word why.
@@ -93,8 +92,8 @@ fn measure_under(kind: FaultKind) -> Option<Measured> {
 }
 
 impl Measured {
-    /// Hits with an activation asked for up to `before` them, or in them, for
-    /// which `holds`.
+    /// Counts hits with a wakeup that was due up to `before` them, or in them, and for which
+    /// `holds` is true.
     fn found(&self, before: Nanos, holds: impl Fn(&Activation) -> bool) -> usize {
         self.hits
             .iter()
@@ -102,14 +101,14 @@ impl Measured {
                 let window = hit.start_ns.saturating_sub(before)..hit.start_ns + hit.length_ns;
                 self.activations
                     .iter()
-                    .any(|one| window.contains(&one.expiry) && holds(one))
+                    .any(|activation| window.contains(&activation.expiry) && holds(activation))
             })
             .count()
     }
 }
 
-/// Checks that most hits made a thread late, and most that was due in one, made
-/// so before `stage`. What was under way when the hit began is late elsewhere.
+/// Checks that most hits delayed a thread, and that most wakeups due in a hit were delayed before
+/// `stage`. Wakeups in progress at the start of the hit are late elsewhere.
 fn most_hits_delay(kind: FaultKind, stage: Stage) {
     let Some(seen) = measure_under(kind) else {
         return;
@@ -118,18 +117,18 @@ fn most_hits_delay(kind: FaultKind, stage: Stage) {
     let hits = seen.hits.len();
     assert!(hits >= 10, "{kind}: {:?}", seen.hits);
     assert!(seen.hits.iter().all(|hit| hit.length_ns >= LENGTH));
-    let found = seen.found(PERIOD, |one| one.latency() > LATE);
-    assert!(found > hits / 2, "{kind}: {found} of {hits}");
-    let is_late = |one: &Activation| !one.missed && one.latency() > LATE;
+    let late_hits = seen.found(PERIOD, |activation| activation.latency() > LATE);
+    assert!(late_hits > hits / 2, "{kind}: {late_hits} of {hits}");
+    let is_late = |activation: &Activation| !activation.missed && activation.latency() > LATE;
     let due = seen.found(Nanos::ZERO, is_late);
-    let delayed = seen.found(Nanos::ZERO, |one| {
-        is_late(one) && one.steps[stage.index()].is_some_and(|step| step > LATE)
+    let delayed = seen.found(Nanos::ZERO, |activation| {
+        is_late(activation) && activation.steps[stage.index()].is_some_and(|step| step > LATE)
     });
     assert!(
         due > 0 && delayed > due / 2,
         "{kind}: {delayed} of {due} before {stage}"
     );
-    println!("{kind}: {found} of {hits} found, {delayed} of {due} late before {stage}");
+    println!("{kind}: {late_hits} of {hits} found, {delayed} of {due} late before {stage}");
 }
 
 #[test]
@@ -144,7 +143,7 @@ fn a_thread_above_keeps_a_thread_that_was_woken_from_running() {
 
 #[test]
 fn a_long_interrupt_handler_delays_the_timers_that_it_serves_later() {
-    // They join the running interrupt, so they have no `irq` of their own.
+    // They join the running interrupt and therefore have no separate `irq`.
     most_hits_delay(FaultKind::Irq, Stage::Expire);
 }
 
@@ -211,12 +210,15 @@ fn hits_are_counted(kind: FaultKind, of: fn(Activity) -> bool) {
     let counts = counter.read().unwrap();
 
     assert!(hits.len() >= 10, "{kind}: {hits:?}");
-    let longest = counts.handlers.iter().filter(|one| of(one.activity));
-    let longest = longest.max_by_key(|one| one.longest_ns).unwrap();
+    let longest = counts
+        .handlers
+        .iter()
+        .filter(|handler| of(handler.activity));
+    let longest = longest.max_by_key(|handler| handler.longest_ns).unwrap();
     assert!(longest.longest_ns >= HALF, "{kind}: {longest:?}");
     assert_eq!(longest.longest_cpu, CPU, "{kind}: {longest:?}");
-    let as_long = longest.times.iter().filter(|one| one.below_ns > HALF);
-    let as_long: u64 = as_long.map(|one| one.count).sum();
+    let as_long = longest.times.iter().filter(|time| time.below_ns > HALF);
+    let as_long: u64 = as_long.map(|bin| bin.count).sum();
     println!(
         "{kind}: {as_long} of {} hits counted as {:?}, the longest {}, its own at least {}; {:?}",
         hits.len(),

@@ -98,7 +98,7 @@ fn context_switches_are_recorded_with_their_times() {
 }
 
 #[test]
-fn who_asks_for_rates_over_time_is_refused_with_the_reason() {
+fn rates_over_time_are_refused_with_the_reason() {
     let dir = TempDir::new().unwrap();
     switched(dir.path());
     let recording = "rows/futex-2.laggard";

@@ -33,8 +33,8 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 fn report(output: &Output) -> Value {
-    let said = String::from_utf8_lossy(&output.stderr);
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {said}"))
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {stderr}"))
 }
 
 /// Returns the report on one criterion; `None` if it is unknown, with the reason printed.
@@ -55,25 +55,25 @@ fn inversion_occurs_with_a_plain_lock_and_not_with_an_inheriting_one() {
         return;
     };
 
-    let seen = &report["inversion"];
+    let inversion_json = &report["inversion"];
     let number = |value: &Value| value.as_u64().unwrap();
-    let (inherit, plain) = (&seen["inherit"], &seen["plain"]);
-    assert_eq!(plain["inverted"], plain["rounds"], "{seen:#}");
+    let (inherit, plain) = (&inversion_json["inherit"], &inversion_json["plain"]);
+    assert_eq!(plain["inverted"], plain["rounds"], "{inversion_json:#}");
     assert!(
-        number(&plain["max_ns"]) >= number(&seen["middle_ns"]),
-        "{seen:#}"
+        number(&plain["max_ns"]) >= number(&inversion_json["middle_ns"]),
+        "{inversion_json:#}"
     );
-    assert_eq!(inherit["inverted"], 0, "{seen:#}");
-    assert_eq!(inherit["middle_max_ns"], 0, "{seen:#}");
-    assert!(number(&inherit["max_ns"]) > 0, "{seen:#}");
-    // If the machine was stopped for as long as an inversion, the verdict is unknown.
-    let inversion = number(&seen["hold_ns"]) + number(&seen["middle_ns"]);
+    assert_eq!(inherit["inverted"], 0, "{inversion_json:#}");
+    assert_eq!(inherit["middle_max_ns"], 0, "{inversion_json:#}");
+    assert!(number(&inherit["max_ns"]) > 0, "{inversion_json:#}");
+    // If the machine was stopped for the length of an inversion, the verdict is unknown.
+    let inversion = number(&inversion_json["hold_ns"]) + number(&inversion_json["middle_ns"]);
     let expected = if number(&inherit["max_ns"]) < inversion {
         "pass"
     } else {
         "unknown"
     };
-    assert_eq!(report["rows"][0]["verdict"], expected, "{seen:#}");
+    assert_eq!(report["rows"][0]["verdict"], expected, "{inversion_json:#}");
 }
 
 #[test]
@@ -98,10 +98,16 @@ fn each_priority_preempts_the_next_lower_one_and_not_an_equal() {
         return;
     };
 
-    let seen = &report["priorities"];
-    assert_eq!(seen["stated"], serde_json::json!([1, 99]));
-    assert_eq!(seen["preempting"], seen["pairs"], "{seen:#}");
-    assert_eq!(seen["waiting"], seen["equals"], "{seen:#}");
+    let priorities = &report["priorities"];
+    assert_eq!(priorities["stated"], serde_json::json!([1, 99]));
+    assert_eq!(
+        priorities["preempting"], priorities["pairs"],
+        "{priorities:#}"
+    );
+    assert_eq!(
+        priorities["waiting"], priorities["equals"],
+        "{priorities:#}"
+    );
 }
 
 #[test]
@@ -151,12 +157,15 @@ fn expiries_while_interrupts_are_off_are_missed() {
 
     // There are 40 faults of 5 ms. Wakeups are at most 1.4 ms apart, so at least two fall
     // into each fault.
-    let seen = &report["bounded"][0];
-    assert!(seen["max_ns"].as_u64().unwrap() >= 3_000_000, "{seen:#}");
-    assert!(seen["missed"].as_u64().unwrap() >= 20, "{seen:#}");
+    let bounded = &report["bounded"][0];
+    assert!(
+        bounded["max_ns"].as_u64().unwrap() >= 3_000_000,
+        "{bounded:#}"
+    );
+    assert!(bounded["missed"].as_u64().unwrap() >= 20, "{bounded:#}");
 }
 
-/// On another CPU a load would delay no wakeup, and every system would pass.
+/// On another CPU a load would not delay wakeups, and every system would pass.
 #[test]
 fn a_load_runs_on_the_tested_cpu() {
     let _alone = alone();
@@ -167,7 +176,7 @@ fn a_load_runs_on_the_tested_cpu() {
     let dir = TempDir::new().unwrap();
     // A load may run as the user that called `sudo`.
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    let seen = dir.path().join("cpus");
+    let cpus_file = dir.path().join("cpus");
     let recipe = format!(
         r#"
 name = "where"
@@ -179,7 +188,7 @@ name = "where"
 command = "grep Cpus_allowed_list /proc/self/status >> {}; sleep 0.1; echo 1"
 work = "output"
 "#,
-        seen.display()
+        cpus_file.display()
     );
     let load = dir.path().join("where.toml");
     fs::write(&load, recipe).unwrap();
@@ -194,9 +203,9 @@ work = "output"
         return;
     }
     let own = format!("Cpus_allowed_list:\t{}", report["cpu"]);
-    let told = fs::read_to_string(&seen).unwrap();
-    assert!(!told.is_empty());
-    assert!(told.lines().all(|line| line == own), "{own} in {told}");
+    let cpus = fs::read_to_string(&cpus_file).unwrap();
+    assert!(!cpus.is_empty());
+    assert!(cpus.lines().all(|line| line == own), "{own} in {cpus}");
 }
 
 /// The other tests may have taken minutes, and their results are kept.
@@ -269,9 +278,12 @@ fn preemption_fails_if_interrupts_are_off_for_longer_than_the_limit() {
     };
 
     // There are 60 faults. Half of them occur while there are wakeups every 0.5 to 1.4 ms.
-    let seen = &report["preemption"];
-    assert_eq!(report["rows"][0]["verdict"], "fail", "{seen:#}");
-    assert!(seen["max_ns"].as_u64().unwrap() >= 1_000_000, "{seen:#}");
+    let preemption = &report["preemption"];
+    assert_eq!(report["rows"][0]["verdict"], "fail", "{preemption:#}");
+    assert!(
+        preemption["max_ns"].as_u64().unwrap() >= 1_000_000,
+        "{preemption:#}"
+    );
 }
 
 /// Code with interrupts off delays the start of a handler, not its return to the thread.
@@ -289,22 +301,25 @@ fn time_with_interrupts_off_is_isr_latency_and_not_dispatch_latency() {
 
     // There are about 50 faults. An interrupt is requested every 0.1 to 0.3 ms, so the first
     // one in a fault waits at least 0.7 ms.
-    let seen = &report["interrupts"];
-    let largest = |of: &str| seen[of]["max_ns"].as_u64().unwrap();
-    assert!(largest("latency") >= 600_000, "{seen:#}");
-    assert!(seen["of_others"].as_u64().unwrap() > 0, "{seen:#}");
-    assert_eq!(report["rows"][0]["verdict"], "fail", "{seen:#}");
-    // 50 of about 10,000 interrupts meet a fault, so p99.9 of the latency includes it. The
-    // one of the dispatch latency does only if the machine is stopped as often.
-    let level = |of: &str| seen[of]["quantile_ns"].as_u64().unwrap();
+    let interrupts = &report["interrupts"];
+    let largest = |name: &str| interrupts[name]["max_ns"].as_u64().unwrap();
+    assert!(largest("latency") >= 600_000, "{interrupts:#}");
+    assert!(
+        interrupts["of_others"].as_u64().unwrap() > 0,
+        "{interrupts:#}"
+    );
+    assert_eq!(report["rows"][0]["verdict"], "fail", "{interrupts:#}");
+    // 50 of about 10,000 interrupts meet a fault, so p99.9 of the latency includes it. p99.9 of the
+    // dispatch latency includes it only if the machine was stopped equally often.
+    let level = |name: &str| interrupts[name]["quantile_ns"].as_u64().unwrap();
     if level("dispatch") >= 600_000 {
-        println!("skipped: the machine itself was late: {seen:#}");
+        println!("skipped: the machine itself was late: {interrupts:#}");
         return;
     }
-    assert!(level("latency") > level("dispatch"), "{seen:#}");
+    assert!(level("latency") > level("dispatch"), "{interrupts:#}");
     assert!(
-        seen["max_rate_hz"].as_f64().unwrap() <= 1e9 / 600e3,
-        "{seen:#}"
+        interrupts["max_rate_hz"].as_f64().unwrap() <= 1e9 / 600e3,
+        "{interrupts:#}"
     );
 }
 
@@ -315,19 +330,19 @@ fn interrupts_have_a_latency_a_handler_and_a_dispatch_latency() {
         return;
     };
 
-    let seen = &report["interrupts"];
+    let interrupts = &report["interrupts"];
     let number = |value: &Value| value.as_u64().unwrap();
-    assert!(number(&seen["interrupts"]) > 100, "{seen:#}");
-    for of in ["latency", "handler", "dispatch"] {
-        let times = &seen[of];
-        assert!(number(&times["median_ns"]) > 0, "{seen:#}");
+    assert!(number(&interrupts["interrupts"]) > 100, "{interrupts:#}");
+    for name in ["latency", "handler", "dispatch"] {
+        let times = &interrupts[name];
+        assert!(number(&times["median_ns"]) > 0, "{interrupts:#}");
         assert!(
             number(&times["median_ns"]) <= number(&times["max_ns"]),
-            "{seen:#}"
+            "{interrupts:#}"
         );
     }
-    assert!(number(&seen["reading_ns"]) > 0, "{seen:#}");
-    assert_eq!(seen["source"], "cpu");
+    assert!(number(&interrupts["reading_ns"]) > 0, "{interrupts:#}");
+    assert_eq!(interrupts["source"], "cpu");
 }
 
 #[test]
@@ -337,28 +352,28 @@ fn locked_pages_stay_while_others_are_evicted() {
         return;
     };
 
-    let seen = &report["locked"];
-    assert_eq!(report["rows"][0]["verdict"], "pass", "{seen:#}");
+    let locked = &report["locked"];
+    assert_eq!(report["rows"][0]["verdict"], "pass", "{locked:#}");
     assert_eq!(
-        seen["locked"]["resident_after"], seen["locked"]["pages"],
-        "{seen:#}"
+        locked["locked"]["resident_after"], locked["locked"]["pages"],
+        "{locked:#}"
     );
-    assert_eq!(seen["locked"]["major_faults"], 0, "{seen:#}");
+    assert_eq!(locked["locked"]["major_faults"], 0, "{locked:#}");
     assert!(
-        seen["plain"]["major_faults"].as_u64().unwrap() > 0,
-        "{seen:#}"
+        locked["plain"]["major_faults"].as_u64().unwrap() > 0,
+        "{locked:#}"
     );
     assert_eq!(groups_of_nobody(), Vec::<PathBuf>::new());
 }
 
 /// Finds control groups of runs that are over.
 fn groups_of_nobody() -> Vec<PathBuf> {
-    let found = Command::new("find")
+    let output = Command::new("find")
         .args(["/sys/fs/cgroup", "-type", "d", "-name", "laggard-rtos-*"])
         .output()
         .unwrap();
-    let found = String::from_utf8_lossy(&found.stdout).into_owned();
-    let groups = found.lines().map(PathBuf::from);
+    let output = String::from_utf8_lossy(&output.stdout).into_owned();
+    let groups = output.lines().map(PathBuf::from);
     let is_over = |group: &PathBuf| {
         let number = group.to_string_lossy();
         let number = number.rsplit('-').next().unwrap();
@@ -378,10 +393,10 @@ fn the_control_group_is_removed_after_a_signal() {
             .unwrap();
         let group = format!("laggard-rtos-{}", child.id());
         let exists = || {
-            let found = Command::new("find")
+            let output = Command::new("find")
                 .args(["/sys/fs/cgroup", "-type", "d", "-name", &group])
                 .output();
-            !found.unwrap().stdout.is_empty()
+            !output.unwrap().stdout.is_empty()
         };
         // The pressure lasts at least one second.
         let mut was_there = exists();
@@ -532,11 +547,11 @@ work = "output"
         .spawn()
         .unwrap();
     // The test of the load that runs first takes 60 s.
-    let mut said = String::new();
+    let mut text = String::new();
     BufReader::new(child.stderr.as_mut().unwrap())
-        .read_line(&mut said)
+        .read_line(&mut text)
         .unwrap();
-    assert!(said.contains("Ctrl-C ends the test"), "{said}");
+    assert!(text.contains("Ctrl-C ends the test"), "{text}");
     sleep(Duration::from_secs(2));
     let is_over = child.try_wait().unwrap().is_some();
     let id = child.id().to_string();
@@ -569,11 +584,11 @@ fn an_interrupted_run_lists_the_tests_that_did_not_run() {
         .spawn()
         .unwrap();
     // It handles signals before it prints this line.
-    let mut said = String::new();
+    let mut message = String::new();
     BufReader::new(child.stderr.as_mut().unwrap())
-        .read_line(&mut said)
+        .read_line(&mut message)
         .unwrap();
-    assert!(said.contains("Ctrl-C ends the test"), "{said}");
+    assert!(message.contains("Ctrl-C ends the test"), "{message}");
     let id = child.id().to_string();
     let sent = Command::new("kill").args(["-s", "INT", &id]).status();
     assert!(sent.unwrap().success());

@@ -1,5 +1,5 @@
-//! Started with another scheduling than the normal one, as is the habit of
-//! this field: it is not that of the threads that collect and write.
+//! Starts laggard with a real-time policy, as is common in this field. The threads that collect and
+//! write do not keep it.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -121,8 +121,11 @@ fn only_measuring_threads_keep_a_real_time_policy() {
             others.iter().all(|(_, policy, _)| *policy == NORMAL),
             "{starter:?}: {threads:?}"
         );
-        let said = said_of_the_start(dir.path());
-        assert!(said.iter().any(|what| what.contains(name)), "{said:?}");
+        let message = said_of_the_start(dir.path());
+        assert!(
+            message.iter().any(|what| what.contains(name)),
+            "{message:?}"
+        );
     }
 }
 
@@ -153,7 +156,7 @@ fn measured(dir: &Path) -> std::collections::BTreeSet<u64> {
 }
 
 #[test]
-fn who_is_started_on_one_cpu_measures_that_one_unless_it_names_another() {
+fn affinity_at_the_start_selects_the_measured_cpu() {
     for (more, cpu) in [(&[][..], 0), (&["--cpus=1"][..], 1)] {
         let dir = TempDir::new().unwrap();
         if !std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1) {
@@ -166,14 +169,17 @@ fn who_is_started_on_one_cpu_measures_that_one_unless_it_names_another() {
         threads_while_measuring(&mut running);
 
         assert_eq!(measured(dir.path()), [cpu].into(), "{more:?}");
-        let said = said_of_the_start(dir.path());
+        let message = said_of_the_start(dir.path());
         let expected = "started on CPU 0 only";
-        assert!(said.iter().any(|what| what.contains(expected)), "{said:?}");
+        assert!(
+            message.iter().any(|what| what.contains(expected)),
+            "{message:?}"
+        );
     }
 }
 
 #[test]
-fn who_asks_for_figures_is_told_that_not_all_cpus_are_measured() {
+fn warning_if_not_all_cpus_are_measured() {
     let dir = TempDir::new().unwrap();
     let laggard = assert_cmd::cargo::cargo_bin("laggard");
     let output = Command::new("taskset")
@@ -189,12 +195,12 @@ fn who_asks_for_figures_is_told_that_not_all_cpus_are_measured() {
         return println!("skipped: there is one CPU");
     }
 
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("measures CPU 0 of 0-"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("measures CPU 0 of 0-"), "{stderr}");
 }
 
 #[test]
-fn who_is_started_with_nice_hears_of_it() {
+fn nice_at_the_start_is_reported() {
     let dir = TempDir::new().unwrap();
     let Some(mut running) = record(&["nice", "-n", "7"], dir.path(), &[]) else {
         return;
@@ -202,6 +208,9 @@ fn who_is_started_with_nice_hears_of_it() {
 
     threads_while_measuring(&mut running);
 
-    let said = said_of_the_start(dir.path());
-    assert!(said.iter().any(|what| what.contains("nice 7")), "{said:?}");
+    let message = said_of_the_start(dir.path());
+    assert!(
+        message.iter().any(|what| what.contains("nice 7")),
+        "{message:?}"
+    );
 }

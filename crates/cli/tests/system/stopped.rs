@@ -21,10 +21,10 @@ fn signal(to: u32, name: &str) {
 }
 
 #[test]
-fn what_was_due_while_it_was_stopped_is_lost_and_said_and_no_latency() {
+fn expiries_during_a_stop_are_reported_as_lost_without_a_latency() {
     let dir = TempDir::new().unwrap();
     let recording = dir.path().join("r.laggard");
-    // Without BPF and real-time threads, so that it needs no rights.
+    // Without BPF and real-time threads, so that it does not need privileges.
     let mut child = Command::new(env!("CARGO_BIN_EXE_laggard"))
         .args(["record", "-q", "--backend=user", "--services=other"])
         .args(["--duration=4s", "--output"])
@@ -77,11 +77,12 @@ fn what_was_due_while_it_was_stopped_is_lost_and_said_and_no_latency() {
 /// The process that runs the load of `laggard`: its child, by the command line.
 fn load_of(laggard: &Child) -> Option<u32> {
     let mine = format!("{}", laggard.id());
-    let all = std::fs::read_dir("/proc").unwrap().flatten();
-    let mut numbers = all.filter_map(|one| one.file_name().to_str()?.parse::<u32>().ok());
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     numbers.find(|id| {
-        let of = |name: &str| std::fs::read(format!("/proc/{id}/{name}")).unwrap_or_default();
-        let (stat, words) = (of("stat"), of("cmdline"));
+        let proc_file =
+            |name: &str| std::fs::read(format!("/proc/{id}/{name}")).unwrap_or_default();
+        let (stat, words) = (proc_file("stat"), proc_file("cmdline"));
         let stat = String::from_utf8_lossy(&stat).into_owned();
         let parent = stat
             .rsplit_once(") ")
@@ -90,7 +91,7 @@ fn load_of(laggard: &Child) -> Option<u32> {
     })
 }
 
-/// Begins to record under the load `fp` into `recording`, for so long.
+/// Starts to record to `recording` with the load `fp`, for `duration`.
 fn record_under_load(recording: &Path, duration: &str) -> Child {
     let child = Command::new(env!("CARGO_BIN_EXE_laggard"))
         .args(["record", "-q", "--backend=user", "--services=other"])
@@ -107,16 +108,16 @@ fn record_under_load(recording: &Path, duration: &str) -> Child {
     child
 }
 
-/// What a recording says of its load's end.
+/// Returns the recording's warnings about the end of its load.
 fn told_of_load(recording: &Path) -> Vec<String> {
     let manifest = Recording::open(recording).unwrap().manifest().clone();
     let of_load = |caveat: &laggard_model::Caveat| caveat.kind == CaveatKind::LoadEnded;
-    let all = manifest.caveats.into_iter();
-    all.filter(of_load).map(|one| one.what).collect()
+    let caveats = manifest.caveats.into_iter();
+    caveats.filter(of_load).map(|caveat| caveat.what).collect()
 }
 
 #[test]
-fn a_load_that_is_stopped_meanwhile_is_said_and_checked_for_nothing() {
+fn stop_of_a_load_is_reported_and_leaves_no_verdict() {
     let dir = TempDir::new().unwrap();
     let recording = dir.path().join("r.laggard");
     let mut child = record_under_load(&recording, "5s");
@@ -142,15 +143,15 @@ fn a_load_that_is_stopped_meanwhile_is_said_and_checked_for_nothing() {
         .arg(&recording)
         .output()
         .unwrap();
-    let said = String::from_utf8(checked.stdout).unwrap();
-    assert_eq!(checked.status.code(), Some(3), "{said}");
-    assert!(said.contains("\"load_ended\""), "{said}");
+    let stdout = String::from_utf8(checked.stdout).unwrap();
+    assert_eq!(checked.status.code(), Some(3), "{stdout}");
+    assert!(stdout.contains("\"load_ended\""), "{stdout}");
 }
 
 /// Nor is one overlooked that goes on before the next look at it, or is stopped after
 /// the latest, as here both.
 #[test]
-fn a_load_that_is_stopped_for_a_moment_at_the_end_is_said() {
+fn short_stop_of_a_load_at_the_end_is_reported() {
     let dir = TempDir::new().unwrap();
     let recording = dir.path().join("r.laggard");
     let mut child = record_under_load(&recording, "60s");

@@ -21,9 +21,9 @@ fn switch(args: &[&str]) -> Command {
 }
 
 fn rows(output: &Output) -> Vec<Value> {
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     let report: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {said}"));
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {stderr}"));
     report["rows"].as_array().unwrap().clone()
 }
 
@@ -70,15 +70,16 @@ fn an_interruption_between_two_threads_is_in_the_gross_figures() {
     // The stretches have 18 faults and are measured for half of their time. All are missed
     // with a probability of 1 in 2^9.
     let row = &rows(&output)[0];
-    let largest = |of: &str| row[of]["max_ns"].as_f64();
+    let largest = |name: &str| row[name]["max_ns"].as_f64();
     assert!(largest("gross").unwrap() >= 2e6, "{row:#}");
     let Some(net) = largest("net") else {
         println!("skipped: no trace data: {row:#}");
         return;
     };
-    // The hypervisor may stop the CPU for as long, but not as often.
+    // The hypervisor may stop the CPU for an equally long time, but less frequently.
     assert!(row["activity"]["others"].as_u64().unwrap() > 0, "{row:#}");
-    let taken = |of: &str| row[of]["mean_ns"].as_f64().unwrap() * row["count"].as_f64().unwrap();
+    let taken =
+        |name: &str| row[name]["mean_ns"].as_f64().unwrap() * row["count"].as_f64().unwrap();
     let (gross, rest) = (taken("gross"), taken("net"));
     assert!(gross - rest >= 2e6, "{row:#}");
     if net >= 2e6 {
@@ -163,15 +164,15 @@ fn a_load_that_takes_turns_does_so_on_the_cpu_of_the_threads() {
     let args = ["--threads=2", "--duration=1s", "--load=busy:2:10ms"];
     let output = switch(&args).arg("--json").output().unwrap();
 
-    let said = String::from_utf8_lossy(&output.stderr);
-    let is_refused = said.contains("no right to real-time") || said.contains("beside another");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let is_refused = stderr.contains("no right to real-time") || stderr.contains("beside another");
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     if is_refused && (cpus < 2 || !nix::unistd::geteuid().is_root()) {
-        println!("skipped: {said}");
+        println!("skipped: {stderr}");
         return;
     }
     let report: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {said}"));
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {stderr}"));
     assert_eq!(report["load"], "busy:2:10ms");
     let row = &report["rows"][0];
     if !row["absence"].is_null() {
@@ -213,9 +214,9 @@ fn context_switches_between_cpus_under_a_load_are_measured() {
     let more = ["--via=futex", "--cross", "--load=idle"];
     let output = switch(&args).args(more).output().unwrap();
 
-    let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("this process may use CPU") {
-        println!("skipped: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if stderr.contains("this process may use CPU") {
+        println!("skipped: {stderr}");
         return;
     }
     assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -266,8 +267,9 @@ fn children(of: u32) -> Vec<u32> {
     };
     let lists =
         threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("children")).ok());
-    let all = lists.collect::<Vec<_>>().join(" ");
-    all.split_whitespace()
+    let children = lists.collect::<Vec<_>>().join(" ");
+    children
+        .split_whitespace()
         .filter_map(|id| id.parse().ok())
         .collect()
 }
@@ -295,11 +297,11 @@ fn ctrl_c_ends_the_test_with_a_note() {
         .spawn()
         .unwrap();
     // The handler of the signal is installed before this line is printed.
-    let mut said = String::new();
+    let mut message = String::new();
     BufReader::new(child.stderr.as_mut().unwrap())
-        .read_line(&mut said)
+        .read_line(&mut message)
         .unwrap();
-    assert!(said.contains("Ctrl-C ends it"), "{said}");
+    assert!(message.contains("Ctrl-C ends it"), "{message}");
     let id = child.id().to_string();
     assert!(
         Command::new("kill")
@@ -316,7 +318,7 @@ fn ctrl_c_ends_the_test_with_a_note() {
     assert!(text.contains("Ended early"), "{text}");
 }
 
-/// Moves every thread of a process to some CPUs, as often as it takes until it ends.
+/// Moves all threads of a process to some CPUs, again and again until it ends.
 fn moved_until_it_ends(child: &mut Child, to: &nix::sched::CpuSet) {
     let begun = Instant::now();
     let tasks = format!("/proc/{}/task", child.id());
@@ -325,7 +327,7 @@ fn moved_until_it_ends(child: &mut Child, to: &nix::sched::CpuSet) {
         let threads = fs::read_dir(&tasks).into_iter().flatten().flatten();
         for thread in threads {
             let tid = thread.file_name().to_string_lossy().parse().unwrap();
-            // One that has just ended is none to be moved.
+            // A thread that has just ended cannot be moved.
             let _ = nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(tid), to);
         }
         sleep(Duration::from_millis(20));
@@ -391,8 +393,8 @@ fn a_series_and_growth_are_drawn() {
         .output()
         .unwrap();
 
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(said.matches("Wrote ").count(), 2, "{output:?}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(stderr.matches("Wrote ").count(), 2, "{output:?}");
     let picture = std::fs::read_to_string(&series).unwrap();
     // On a busy machine, ten threads may have no context switch.
     let is_had = |row: &&Value| row["count"].as_u64() > Some(0);

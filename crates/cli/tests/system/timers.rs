@@ -28,8 +28,8 @@ fn measured(args: &[&str]) -> Value {
 /// Number of attempts, because other activity may disturb a run.
 const TRIES: usize = 3;
 
-/// Returns the JSON of the first attempt in which every row has one of `classes`. `None`,
-/// with a message, if the machine was too late for a result.
+/// Returns the JSON of the first attempt with one of `classes` in every row. `None`, with a
+/// message, if the machine was too late for a result.
 fn measured_as(args: &[&str], classes: &[&str]) -> Option<Value> {
     let mut unknown = None;
     let mut others = Vec::new();
@@ -65,8 +65,8 @@ fn timer_slack_is_found() {
     };
     let row = &report["rows"][0];
     assert_eq!(row["allowed_slack_ns"], 2_000_000);
-    let seen = row["slack_ns"].as_i64().unwrap();
-    assert!(seen > 100_000, "{row:#}");
+    let slack = row["slack_ns"].as_i64().unwrap();
+    assert!(slack > 100_000, "{row:#}");
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn waits_of(hits: &str, period: Nanos) -> Vec<SingleWait> {
     let hits = hits
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let ns = |hit: &Value, of: &str| Nanos::from_ns(hit[of].as_u64().unwrap());
+    let ns = |hit: &Value, key: &str| Nanos::from_ns(hit[key].as_u64().unwrap());
     let wait = |hit: Value| SingleWait {
         asked: period,
         called: ns(&hit, "start_ns").saturating_sub(period),
@@ -192,7 +192,7 @@ fn waits_of(hits: &str, period: Nanos) -> Vec<SingleWait> {
 fn the_tick_that_is_provoked_is_found_to_a_tenth_of_a_microsecond() {
     let dir = tempfile::TempDir::new().unwrap();
     let hits = dir.path().join("hits.jsonl");
-    let mut found = None;
+    let mut late_hit = None;
     for _ in 0..TRIES {
         let mut provoke = laggard();
         provoke.args(["provoke", "tick", "--every", "1ms", "--for", "2s", "--json"]);
@@ -227,11 +227,11 @@ fn the_tick_that_is_provoked_is_found_to_a_tenth_of_a_microsecond() {
         let row = &report.rows[0];
         if let Some(tick) = row.tick_ns {
             assert_eq!(row.class, TimerClass::Tick, "{row:#?}");
-            found = Some(tick);
+            late_hit = Some(tick);
             break;
         }
     }
-    let Some(tick) = found else {
+    let Some(tick) = late_hit else {
         println!("skipped: no tick: the machine itself was too late");
         return;
     };
@@ -308,7 +308,7 @@ fn a_thread_that_the_user_may_not_have_is_an_absence_in_its_row() {
         command.args(["bench", "timers", "--api=ppoll", "--duration=500ms"]);
         command.args(args).output().unwrap()
     };
-    let said = |output: &Output| {
+    let message = |output: &Output| {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
@@ -316,7 +316,7 @@ fn a_thread_that_the_user_may_not_have_is_an_absence_in_its_row() {
     let output = limited("--rtprio=0", &["--policy=fifo:90,other"]);
 
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let text = said(&output);
+    let text = message(&output);
     assert!(
         text.contains("cannot use real-time policy fifo:90: operation not permitted"),
         "{text}"
@@ -327,7 +327,7 @@ fn a_thread_that_the_user_may_not_have_is_an_absence_in_its_row() {
     let output = limited("--nproc=1", &[]);
 
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let text = said(&output);
+    let text = message(&output);
     assert!(text.contains("ppoll: cannot use a thread"), "{text}");
 }
 
@@ -378,10 +378,10 @@ fn named_timers_that_were_not_measured_are_exit_code_1() {
 fn a_timer_of_another_system_is_refused() {
     let output = output(&["--api", "timerfd,HighResTimer"]);
 
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
     let expected = "`HighResTimer` is a timer of another system; choose from clock_nanosleep-abs, ";
-    assert!(said.contains(expected), "{said}");
+    assert!(stderr.contains(expected), "{stderr}");
 }
 
 #[test]
@@ -389,11 +389,11 @@ fn a_policy_that_cannot_call_a_timer_on_one_cpu_is_refused() {
     for policy in ["deadline", "other,deadline", "irq"] {
         let output = output(&["--api", "timerfd", "--duration", "1s", "--policy", policy]);
 
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{policy}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{policy}: {stderr}");
         assert!(
-            said.contains("use other, or fifo:1 to fifo:99"),
-            "{policy}: {said}"
+            stderr.contains("use other, or fifo:1 to fifo:99"),
+            "{policy}: {stderr}"
         );
         assert!(output.stdout.is_empty(), "{policy}");
     }

@@ -108,7 +108,7 @@ fn thread_of(process: u32, name: &str) -> Option<u32> {
     task.file_name()?.to_str()?.parse().ok()
 }
 
-/// Without BPF and real-time threads, so that it needs no rights.
+/// Without BPF and real-time threads, so that it does not need privileges.
 #[test]
 fn a_warning_during_the_measurement_has_the_same_effect_as_in_show() {
     let dir = TempDir::new().unwrap();
@@ -141,9 +141,12 @@ fn a_warning_during_the_measurement_has_the_same_effect_as_in_show() {
     let shown = laggard().arg("show").arg(&recording).output().unwrap();
     assert_eq!(shown.status.code(), Some(3));
     assert_eq!(output.status.code(), Some(3), "{text}");
-    let found = text.split_once("Found during the measurement:").unwrap().1;
-    assert!(found.contains("at nice 5 during the measurement"), "{text}");
-    assert!(found.contains("NOT TRUSTWORTHY"), "{text}");
+    let warnings = text.split_once("Found during the measurement:").unwrap().1;
+    assert!(
+        warnings.contains("at nice 5 during the measurement"),
+        "{text}"
+    );
+    assert!(warnings.contains("NOT TRUSTWORTHY"), "{text}");
 }
 
 #[test]
@@ -185,7 +188,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    /// `None` where there is no tmux.
+    /// Returns `None` without tmux.
     fn open() -> Option<Self> {
         let dir = TempDir::new().unwrap();
         let terminal = Self { dir };
@@ -214,7 +217,7 @@ impl Terminal {
         self.dir.path()
     }
 
-    /// What tmux says, if it can be run.
+    /// Returns the output of tmux, if it can run.
     fn tmux(&self, words: &[&str]) -> Option<String> {
         let socket = self.path().join("tmux");
         let output = Command::new("tmux")
@@ -254,7 +257,7 @@ impl Terminal {
         self.start_after("");
     }
 
-    /// The process that the terminal's shell has begun.
+    /// Returns the process that the terminal's shell has started.
     fn child(&self) -> i32 {
         let shell = self.tmux(&["display-message", "-p", "#{pane_pid}"]);
         let children = format!("/proc/{0}/task/{0}/children", shell.unwrap().trim());

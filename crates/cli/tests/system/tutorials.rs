@@ -1,5 +1,5 @@
-//! The tutorials of `docs/tutorials`, run as they are written: each line of a
-//! `console` block by a shell, in order, in a folder of its own. Needs root.
+//! Runs the tutorials of `docs/tutorials` literally: a shell executes each line of a `console`
+//! block, in order, in a new directory. Needs root.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,18 +20,18 @@ struct Tutorial {
 }
 
 fn tutorial(text: &str) -> Tutorial {
-    let mut found = Tutorial::default();
+    let mut tutorial_read = Tutorial::default();
     let mut blocks = text.split("```");
     while let (Some(_), Some(block)) = (blocks.next(), blocks.next()) {
         let (kind, body) = block.split_once('\n').unwrap();
         if let Some(name) = kind.strip_prefix("toml file=") {
-            found.files.push((name.into(), body.into()));
+            tutorial_read.files.push((name.into(), body.into()));
         } else if kind == "console" {
             let commands = body.lines().filter_map(|line| line.strip_prefix("# "));
-            found.commands.extend(commands.map(String::from));
+            tutorial_read.commands.extend(commands.map(String::from));
         }
     }
-    found
+    tutorial_read
 }
 
 fn page(name: &str) -> PathBuf {
@@ -60,7 +60,7 @@ fn run(name: &str) -> Option<(TempDir, Output)> {
     let script: String = tutorial
         .commands
         .iter()
-        .map(|one| format!("{one}\necho \"exit code $?\"\n"))
+        .map(|command| format!("{command}\necho \"exit code $?\"\n"))
         .collect();
     let output = Command::new("bash")
         .args(["-c", &script])
@@ -126,8 +126,8 @@ fn do_not_believe_me() {
 fn a_page_is_taken_apart() {
     let text = "a\n```toml file=a.toml\nx = 1\n```\nb\n```console\n# one\nits output\n# two\n```\n";
 
-    let found = tutorial(text);
+    let parsed = tutorial(text);
 
-    assert_eq!(found.files, [("a.toml".into(), "x = 1\n".into())]);
-    assert_eq!(found.commands, ["one", "two"]);
+    assert_eq!(parsed.files, [("a.toml".into(), "x = 1\n".into())]);
+    assert_eq!(parsed.commands, ["one", "two"]);
 }

@@ -1,4 +1,4 @@
-//! From an injected fault to its name in `why`.
+//! Injected faults are named in `why`.
 //!
 //! Needs root and a kernel with BTF. Without them, the tests state that they are skipped,
 //! and why.
@@ -66,7 +66,7 @@ fn causes(service: &str, threshold: &str, first: &str) -> Option<Vec<Value>> {
     Some(rows.collect())
 }
 
-/// Sums the times of those causes for which `is_counted`.
+/// Sums the times of the causes for which `is_counted` is true.
 fn time(rows: &[Value], is_counted: impl Fn(&Value) -> bool) -> u64 {
     let rows = rows.iter().filter(|row| is_counted(row));
     rows.map(|row| row["time_ns"].as_u64().unwrap()).sum()
@@ -83,15 +83,15 @@ fn a_thread_with_a_higher_priority_is_named_with_its_cpu_and_length() {
     };
     let Some(rows) = rows else { return };
 
-    let found = rows
+    let matching = rows
         .iter()
         .find(|row| row["class"] == "higher_priority" && row["who"] == CULPRIT)
         .unwrap_or_else(|| panic!("{rows:#?}"));
-    assert_eq!(found["cpus"], serde_json::json!([0]));
-    assert_eq!(found["fix"]["kind"], "lower_priority");
+    assert_eq!(matching["cpus"], serde_json::json!([0]));
+    assert_eq!(matching["fix"]["kind"], "lower_priority");
     // Expiries are at most 1.5 ms apart, so one of the hits was met early.
     let longest = hits.iter().map(|hit| hit.length_ns.ns()).max().unwrap();
-    let largest = found["largest_ns"].as_u64().unwrap();
+    let largest = matching["largest_ns"].as_u64().unwrap();
     assert!(largest > LENGTH.ns() / 3, "{largest}");
     assert!(largest <= longest + longest / 10, "{largest} of {longest}");
 }
@@ -110,8 +110,8 @@ fn a_recording_without_episodes_says_how_to_get_them() {
     let output = laggard().arg("why").arg(&recording).output().unwrap();
 
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("was recorded without episodes"), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("was recorded without episodes"), "{stderr}");
 }
 
 /// A SCHED_OTHER thread that loops on CPU 0 until this is dropped.
@@ -194,7 +194,7 @@ impl Group {
         fs::write(self.folder.join(file), value).unwrap();
     }
 
-    /// Returns a command with which a shell enters it.
+    /// Returns a command with which a shell enters the group.
     fn enter(&self) -> String {
         let file = self.folder.join("cgroup.procs");
         format!("echo $$ >{} || exit 9; ", file.display())

@@ -64,8 +64,8 @@ pub(crate) fn manifest(keep: Keep) -> Manifest {
 /// A late activation: a thread above it computes for 3 ms. `number` is from 1.
 pub(crate) fn episode(number: u64) -> Value {
     let expiry = 100_000_000_000 + number * 20_000_000;
-    let switch = |at: u64, tid: u32, name: &str, priority: i16| {
-        json!({ "at_ns": expiry + at, "what": { "switch": {
+    let switch = |time_us: u64, tid: u32, name: &str, priority: i16| {
+        json!({ "at_ns": expiry + time_us, "what": { "switch": {
             "tid": tid, "name": name, "priority": priority, "preempted": true } } })
     };
     json!({
@@ -82,7 +82,7 @@ pub(crate) fn episode(number: u64) -> Value {
     })
 }
 
-/// What is known of three of them; `program` is loaded into the kernel.
+/// Facts about three of them. `program` is loaded into the kernel.
 pub(crate) fn notes(program: &str) -> Value {
     let symbol = |name: &str| json!({ "name": name, "module": "pay", "unknown": "x" });
     let function = format!("bpf_prog_6deef7357e7b4530_{program}");
@@ -99,7 +99,7 @@ pub(crate) fn notes(program: &str) -> Value {
     })
 }
 
-/// 200 ms of its line, of which one in 20 activations is late.
+/// Returns 200 ms of its line, in which one of 20 wakeups is late.
 pub(crate) fn rows() -> Batch {
     let mut rows = Batch::default();
     for seq in 0..200 {

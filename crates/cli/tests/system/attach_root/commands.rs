@@ -16,11 +16,11 @@ fn a_command_that_a_signal_ends_before_its_time_has_failed() {
         .output()
         .unwrap();
 
-    let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("threads cannot be watched here") {
-        return println!("skipped: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if stderr.contains("threads cannot be watched here") {
+        return println!("skipped: {stderr}");
     }
-    assert_eq!(output.status.code(), Some(128 + 9), "{said}");
+    assert_eq!(output.status.code(), Some(128 + 9), "{stderr}");
 }
 
 #[test]
@@ -30,11 +30,11 @@ fn the_commands_exit_code_is_passed_on() {
         .output()
         .unwrap();
 
-    let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("threads cannot be watched here") {
-        return println!("skipped: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if stderr.contains("threads cannot be watched here") {
+        return println!("skipped: {stderr}");
     }
-    assert_eq!(output.status.code(), Some(7), "{said}");
+    assert_eq!(output.status.code(), Some(7), "{stderr}");
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_program_that_goes_to_the_background_is_watched_to_its_own_end() {
 }
 
 #[test]
-fn what_goes_on_when_its_time_is_over_is_left_as_it_is() {
+fn activity_beyond_the_end_is_left_unchanged() {
     let dir = TempDir::new().unwrap();
     let result = dir.path().join("result");
     let script = format!(
@@ -103,10 +103,10 @@ fn a_process_that_has_ended_and_is_not_waited_for_is_not_watched() {
         .unwrap();
 
     ended.wait().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("threads cannot be watched here") {
-        return println!("skipped: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if stderr.contains("threads cannot be watched here") {
+        return println!("skipped: {stderr}");
     }
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("they have ended"), "{said}");
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("they have ended"), "{stderr}");
 }

@@ -1,4 +1,4 @@
-//! Every cycle, every miss and who had the CPU, as the program itself or another tool has it.
+//! Cycles, misses and causes match the counts of the program itself or of another tool.
 
 use std::fs;
 use std::process::Command;
@@ -33,25 +33,25 @@ fn every_cycle_is_counted_and_every_miss_is_the_programs_own() {
         .unwrap_or_else(|| panic!("{report:#}"));
     let unfinished = u64::from(row["unfinished"].is_object());
     let not_told = number(row, "unseen") + number(row, "merged") + number(row, "lost");
-    let told = number(row, "activations") + unfinished;
-    assert_eq!(told + not_told, CYCLES, "{row:#}");
+    let total = number(row, "activations") + unfinished;
+    assert_eq!(total + not_told, CYCLES, "{row:#}");
     let misses = number(&row["deadline"], "misses");
     assert!(surely >= CYCLES / 10, "{own}");
     assert!(
         misses + not_told + unfinished >= surely && misses <= perhaps,
         "{misses} of {surely} to {perhaps}: {row:#}"
     );
-    // What it computed is its execution, and no more than its response.
-    let of = |what: &str, figure: &str| number(&row[what], figure);
-    assert!(of("execution", "median_ns") >= 200_000, "{row:#}");
-    assert!(of("execution", "p99_ns") >= 5_000_000, "{row:#}");
-    // There are not a thousand of which 999 could take no longer.
+    // Its CPU time is its execution time, and is at most its response time.
+    let figure_of = |what: &str, figure: &str| number(&row[what], figure);
+    assert!(figure_of("execution", "median_ns") >= 200_000, "{row:#}");
+    assert!(figure_of("execution", "p99_ns") >= 5_000_000, "{row:#}");
+    // There are too few cycles for a p99.9.
     assert!(row["response"]["p999_ns"].is_null(), "{row:#}");
     assert!(row["deadline"]["p999_margin_ns"].is_null(), "{row:#}");
-    assert!(of("response", "largest_ns") >= of("execution", "largest_ns"));
+    assert!(figure_of("response", "largest_ns") >= figure_of("execution", "largest_ns"));
     let grown = row["deadline"]["grown"].as_array().unwrap();
-    for one in grown {
-        assert!(number(one, "misses") >= misses, "{row:#}");
+    for growth in grown {
+        assert!(number(growth, "misses") >= misses, "{row:#}");
     }
     let functions = row["wakers"].as_array().unwrap();
     if functions[0]["who"] != "its own sleep or timeout" {
@@ -60,7 +60,7 @@ fn every_cycle_is_counted_and_every_miss_is_the_programs_own() {
 }
 
 #[test]
-fn who_has_the_cpu_while_it_is_due_is_named_with_the_time_that_it_took() {
+fn thread_on_the_cpu_is_named_with_its_time() {
     let cpu = some_cpu().to_string();
     let provoked = Command::new(env!("CARGO_BIN_EXE_laggard"))
         .args(["provoke", "thread", "--cpu", &cpu])
@@ -87,9 +87,9 @@ fn who_has_the_cpu_while_it_is_due_is_named_with_the_time_that_it_took() {
     let output = command.output().unwrap();
 
     provoked.wait().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("taskset") || said.contains("flight recorder cannot be loaded") {
-        return println!("skipped: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if stderr.contains("taskset") || stderr.contains("flight recorder cannot be loaded") {
+        return println!("skipped: {stderr}");
     }
     let Some(report) = report(&output) else {
         return;
@@ -103,8 +103,8 @@ fn who_has_the_cpu_while_it_is_due_is_named_with_the_time_that_it_took() {
     let (misses, explained) = (number(deadline, "misses"), number(deadline, "explained"));
     assert!((1..=misses).contains(&explained), "{row:#}");
     let taken = deadline["taken"].as_array().unwrap();
-    let Some(ours) = taken.iter().find(|one| {
-        let who = one["who"].as_str().unwrap_or_default();
+    let Some(ours) = taken.iter().find(|cause| {
+        let who = cause["who"].as_str().unwrap_or_default();
         who.starts_with("lag/thread")
     }) else {
         panic!("{row:#}");
@@ -115,13 +115,13 @@ fn who_has_the_cpu_while_it_is_due_is_named_with_the_time_that_it_took() {
     // All of the largest is somebody's.
     let largest = &row["largest_response"];
     let taken = largest["taken"].as_array().unwrap();
-    let sum: u64 = taken.iter().map(|one| number(one, "time_ns")).sum();
+    let sum: u64 = taken.iter().map(|cause| number(cause, "time_ns")).sum();
     assert_eq!(sum, number(largest, "response_ns"), "{largest:#}");
 }
 
-/// What cyclictest says of each of its cycles, and what is told of the same.
+/// Cyclictest's latency of each cycle is at least the reported latency of the same cycle.
 #[test]
-fn what_cyclictest_says_of_each_cycle_is_no_less_than_what_is_told_of_it() {
+fn latency_of_each_cycle_is_at_most_that_of_cyclictest() {
     const INTERVAL_NS: u64 = 2_000_000;
     /// It reads its clock in whole microseconds.
     const GRAIN_NS: u64 = 1_000;
@@ -144,9 +144,9 @@ fn what_cyclictest_says_of_each_cycle_is_no_less_than_what_is_told_of_it() {
         .args(["-a", &cpu])
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("run `cyclictest`") {
-        return println!("skipped: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if stderr.contains("run `cyclictest`") {
+        return println!("skipped: {stderr}");
     }
     let Some(report) = report(&output) else {
         return;
@@ -154,25 +154,25 @@ fn what_cyclictest_says_of_each_cycle_is_no_less_than_what_is_told_of_it() {
     let rows = report["rows"].as_array().unwrap();
     let row = rows.iter().find(|row| row["policy"] == "fifo:80");
     let Some(row) = row else {
-        return println!("skipped: cyclictest had no real-time thread: {said}");
+        return println!("skipped: cyclictest had no real-time thread: {stderr}");
     };
 
-    let told = fs::read_to_string(&file).unwrap();
-    let mut told = told.lines();
-    let names: Vec<&str> = told.next().unwrap().split(',').collect();
-    let place = |name: &str| names.iter().position(|one| *one == name).unwrap();
-    let told: Vec<Vec<&str>> = told.map(|line| line.split(',').collect()).collect();
-    let of = |line: &[&str], name: &str| line[place(name)].parse::<u64>().unwrap();
-    let mut ours: Vec<(u64, u64)> = told
+    let listing = fs::read_to_string(&file).unwrap();
+    let mut listing = listing.lines();
+    let names: Vec<&str> = listing.next().unwrap().split(',').collect();
+    let place = |name: &str| names.iter().position(|column| *column == name).unwrap();
+    let listing: Vec<Vec<&str>> = listing.map(|line| line.split(',').collect()).collect();
+    let field = |line: &[&str], name: &str| line[place(name)].parse::<u64>().unwrap();
+    let mut ours: Vec<(u64, u64)> = listing
         .iter()
-        .filter(|line| of(line, "number") == number(row, "number"))
+        .filter(|line| field(line, "number") == number(row, "number"))
         .filter(|line| line[place("woken_by")] == "timer")
-        // Of the others it is told when they ran at the latest.
-        .filter(|line| of(line, "run_seen") == 1)
-        .map(|line| (of(line, "origin_ns"), of(line, "running_ns")))
+        // For the others, only the latest possible start of the run is known.
+        .filter(|line| field(line, "run_seen") == 1)
+        .map(|line| (field(line, "origin_ns"), field(line, "running_ns")))
         .collect();
     ours.sort_unstable();
-    // Cycles that were due while an earlier one went on have no wakeup and no line.
+    // Cycles that were due during an earlier one have no wakeup and no line.
     let passed = row["deadline"]["passed"].as_u64().unwrap_or(0);
     let not_seen = number(row, "activations") - passed - ours.len() as u64;
     assert!(not_seen <= number(row, "inferred"), "{row:#}");
@@ -187,8 +187,8 @@ fn what_cyclictest_says_of_each_cycle_is_no_less_than_what_is_told_of_it() {
         Some(late * 1_000)
     });
     let own: Vec<u64> = own.collect();
-    // Its first cycle is due an interval after it began; where one comes so late that
-    // it leaves others out, numbers are no use any more.
+    // Its first cycle is due one interval after its start. If it starts so late that it skips
+    // cycles, the numbers do not match.
     let first = ours[0].0;
     let same = own
         .iter()

@@ -1,4 +1,4 @@
-//! Control groups and units: all that are in them, and those that come.
+//! Control groups and units: all their threads, including new ones.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::{Begun, SLEEPER, laggard, number, report};
 pub(crate) struct OwnGroup(pub(crate) PathBuf);
 
 impl OwnGroup {
-    /// `None`: it cannot be had here, which is said.
+    /// Returns `None`, with a message, if it is unavailable on this machine.
     pub(crate) fn new(name: &str) -> Option<Self> {
         let mounts = fs::read_to_string("/proc/mounts").unwrap();
         let mut mounts = mounts.lines().map(|line| line.split(' '));
@@ -89,8 +89,8 @@ fn a_control_group_is_watched_with_those_that_come_to_it() {
     }
 }
 
-/// A service that is a shell's script: those that end between being listed and being
-/// marked are none, and take nobody with them.
+/// A service that is a shell script: processes that end between listing and marking are skipped,
+/// without an effect on others.
 #[test]
 fn a_group_whose_processes_end_all_the_time_is_watched_all_the_time() {
     let Some(group) = OwnGroup::new("churn") else {
@@ -112,18 +112,21 @@ fn a_group_whose_processes_end_all_the_time_is_watched_all_the_time() {
 
     shell.kill().unwrap();
     shell.wait().unwrap();
-    // What it started last ends by itself, and the group can go.
+    // Its last process ends by itself, so that the group can be removed.
     thread::sleep(Duration::from_millis(200));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!said.contains("No such file"), "{said}");
-    assert!(!said.contains("are not measured"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(!stderr.contains("No such file"), "{stderr}");
+    assert!(!stderr.contains("are not measured"), "{stderr}");
     let Some(report) = report(&output) else {
         return;
     };
     let rows = report["rows"].as_array().unwrap();
     let of_shell = rows.iter().filter(|row| row["process"] == shell.id());
-    let told: u64 = of_shell.map(|row| number(row, "activations")).sum();
-    assert!(told > 0 && number(&report, "ended") > 0, "{report:#}");
+    let activations: u64 = of_shell.map(|row| number(row, "activations")).sum();
+    assert!(
+        activations > 0 && number(&report, "ended") > 0,
+        "{report:#}"
+    );
 }
 
 #[test]
@@ -141,9 +144,9 @@ fn a_group_of_threads_alone_is_refused_and_not_watched_without_a_thread() {
         .output()
         .unwrap();
 
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("has threads and no processes"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("has threads and no processes"), "{stderr}");
 }
 
 #[test]
@@ -161,11 +164,11 @@ fn a_unit_is_a_service_also_where_its_name_has_a_dot() {
         .unwrap();
 
     fs::remove_dir(&folder).unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!said.contains("there is no control group"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(!stderr.contains("there is no control group"), "{stderr}");
     let Some(report) = report(&output) else {
         return;
     };
     assert_eq!(report["threads"], 0, "{report:#}");
-    assert!(said.contains(&folder.display().to_string()), "{said}");
+    assert!(stderr.contains(&folder.display().to_string()), "{stderr}");
 }

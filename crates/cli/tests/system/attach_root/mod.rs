@@ -19,19 +19,19 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// Where the program writes what it did; set: this process is the program.
+/// Variable with the path of the program's results. If it is set, this process is the program.
 const RESULT: &str = "LAGGARD_PLANNED_RESULT";
 /// Set: it sleeps and wakes until it is ended, for a minute at most.
 const SLEEPER: &str = "LAGGARD_PLANNED_SLEEPER";
-/// How many threads it has.
+/// Number of its threads.
 const THREADS: &str = "LAGGARD_PLANNED_THREADS";
 const CYCLES: u64 = 150;
 const SLEEP: Duration = Duration::from_millis(2);
 const SHORT: Duration = Duration::from_micros(200);
-/// Every tenth takes so long, and misses.
+/// Duration of every tenth cycle, which misses its deadline.
 const LONG: Duration = Duration::from_millis(5);
 const DEADLINE: Duration = Duration::from_millis(3);
-/// The program's own reading of the clock may be so far from the kernel's.
+/// Maximum difference between the program's reading of the clock and the kernel's.
 const UNSURE: Duration = Duration::from_micros(200);
 
 /// Not a test by itself: the program that is watched.
@@ -74,7 +74,7 @@ fn cycles() -> (u64, u64) {
     (surely, perhaps)
 }
 
-/// For how long this thread has had a CPU.
+/// Returns the CPU time of this thread.
 fn computed() -> Duration {
     let clock = nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID;
     nix::time::clock_gettime(clock).unwrap().into()
@@ -86,7 +86,7 @@ fn laggard() -> Command {
     command
 }
 
-/// The program, with so many threads; what it does is in `result` at its end.
+/// Configures the program with this number of threads. Its results are in `result` at its end.
 fn program(command: &mut Command, result: &Path, threads: usize) {
     command
         .arg("--")
@@ -96,19 +96,21 @@ fn program(command: &mut Command, result: &Path, threads: usize) {
         .env(THREADS, threads.to_string());
 }
 
-/// The answer; `None`: it cannot be had here, which is said.
+/// Returns the answer; `None`, with a message, if it is unavailable on this machine.
 fn report(output: &Output) -> Option<Value> {
-    let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("threads cannot be watched here") {
-        println!("skipped: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if stderr.contains("threads cannot be watched here") {
+        println!("skipped: {stderr}");
         return None;
     }
     // A build without optimisation, or a busy machine, can lose more than a tenth of the
     // records of thousands of threads. The exit code is then 3, and the report counts them.
-    assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{stderr}");
     let text = String::from_utf8_lossy(&output.stdout);
-    // What the program itself wrote comes before.
-    let begin = text.find("{\n").unwrap_or_else(|| panic!("{text} {said}"));
+    // The output of the program itself comes first.
+    let begin = text
+        .find("{\n")
+        .unwrap_or_else(|| panic!("{text} {stderr}"));
     Some(serde_json::from_str(&text[begin..]).unwrap())
 }
 
@@ -118,7 +120,7 @@ fn number(row: &Value, name: &str) -> u64 {
         .unwrap_or_else(|| panic!("{name}: {row}"))
 }
 
-/// What is told of `script`, which Python runs.
+/// Returns the report for `script`, which Python runs.
 fn of_python(script: &str, more: &[&str]) -> Option<Value> {
     let mut command = laggard();
     command.arg("--json").args(more);
@@ -127,7 +129,7 @@ fn of_python(script: &str, more: &[&str]) -> Option<Value> {
     report(&output)
 }
 
-/// What says on its standard error that it watches.
+/// Running `attach` that has printed that it watches.
 struct Begun {
     errors: BufReader<std::process::ChildStderr>,
     said: String,
@@ -138,9 +140,9 @@ impl Begun {
     /// that takes seconds.
     fn of(watching: &mut std::process::Child) -> Self {
         let mut errors = BufReader::new(watching.stderr.take().unwrap());
-        let mut said = String::new();
-        errors.read_line(&mut said).unwrap();
-        Self { errors, said }
+        let mut text = String::new();
+        errors.read_line(&mut text).unwrap();
+        Self { errors, text }
     }
 
     /// Waits for its end.

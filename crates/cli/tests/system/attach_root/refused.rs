@@ -1,11 +1,11 @@
-//! What cannot be watched is refused with a reason.
+//! Targets that cannot be watched are refused with a reason.
 
 use std::process::Command;
 
 use super::laggard;
 
 #[test]
-fn what_is_not_there_is_refused_with_a_reason() {
+fn missing_target_is_refused_with_a_reason() {
     // The largest number that there can be is above the usual limit.
     for (args, words) in [
         (
@@ -41,18 +41,18 @@ fn what_is_not_there_is_refused_with_a_reason() {
     ] {
         let output = laggard().args(args).output().unwrap();
 
-        let said = String::from_utf8_lossy(&output.stderr);
-        if said.contains("threads cannot be watched here") {
-            println!("skipped: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        if stderr.contains("threads cannot be watched here") {
+            println!("skipped: {stderr}");
             continue;
         }
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
-        assert!(said.contains(words), "{args:?}: {said}");
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
+        assert!(stderr.contains(words), "{args:?}: {stderr}");
     }
 }
 
 #[test]
-fn a_root_without_the_capabilities_is_told_which_it_lacks() {
+fn root_without_capabilities_gets_the_missing_ones() {
     let output = Command::new("setpriv")
         .arg("--bounding-set=-bpf,-perfmon,-sys_admin")
         .arg(env!("CARGO_BIN_EXE_laggard"))
@@ -62,14 +62,14 @@ fn a_root_without_the_capabilities_is_told_which_it_lacks() {
         return println!("skipped: there is no setpriv");
     };
 
-    let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("setpriv") || !nix::unistd::geteuid().is_root() {
-        return println!("skipped: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if stderr.contains("setpriv") || !nix::unistd::geteuid().is_root() {
+        return println!("skipped: {stderr}");
     }
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(
-        said.contains("this root lacks rights") && said.contains("CAP_BPF"),
-        "{said}"
+        stderr.contains("this root lacks rights") && stderr.contains("CAP_BPF"),
+        "{stderr}"
     );
 }
 
@@ -84,15 +84,15 @@ fn in_a_pid_namespace_a_warning_names_the_numbers_of_the_kernel() {
         return println!("skipped: there is no unshare");
     };
 
-    let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("unshare:") || said.contains("threads cannot be watched here") {
-        return println!("skipped: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if stderr.contains("unshare:") || stderr.contains("threads cannot be watched here") {
+        return println!("skipped: {stderr}");
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let words: Vec<&str> = text.split_whitespace().collect();
     let words = words.join(" ");
     assert!(
         words.contains("thread IDs are those of the host"),
-        "{text} {said}"
+        "{text} {stderr}"
     );
 }

@@ -10,13 +10,13 @@ use serde_json::Value;
 use super::groups::OwnGroup;
 use super::{Begun, SLEEPER, laggard, number, report};
 
-/// How long the program is held up.
+/// Time for which the program is stopped.
 const HELD: Duration = Duration::from_millis(800);
 /// Some of that may pass before the thread was due.
 const MIN_SEEN_NS: u64 = 600_000_000;
 
-/// Attached to a program that sleeps and wakes: it is held up for a while in between,
-/// by `hold`, until `go_on`. `None`: it cannot be had here, which is said.
+/// Attaches to a program that sleeps and wakes. `hold` stops it for a while, and `go_on` continues
+/// it. Returns `None`, with a message, if it is unavailable on this machine.
 fn held_up(hold: impl Fn(u32), go_on: impl Fn(u32)) -> Option<Value> {
     let mut sleeper = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "attach_root::planned", "--quiet"])
@@ -60,17 +60,17 @@ fn assert_has_length(report: &Value, field: &str) {
 #[test]
 fn stop_signal_makes_a_cycle_late_and_has_a_length() {
     use nix::sys::signal::{Signal, kill};
-    let signal = |process: u32, one: Signal| {
+    let signal = |process: u32, signal: Signal| {
         let process = nix::unistd::Pid::from_raw(i32::try_from(process).unwrap());
-        kill(process, one).unwrap();
+        kill(process, signal).unwrap();
     };
 
-    let told = held_up(
+    let stopped = held_up(
         |process| signal(process, Signal::SIGSTOP),
         |process| signal(process, Signal::SIGCONT),
     );
 
-    if let Some(report) = told {
+    if let Some(report) = stopped {
         assert_has_length(&report, "stopped_ns");
     }
 }
@@ -85,7 +85,7 @@ fn frozen_cgroup_makes_a_cycle_late_and_has_a_length() {
     }
     let write = |file: &str, text: &str| fs::write(group.0.join(file), text).unwrap();
 
-    let told = held_up(
+    let stopped = held_up(
         |process| {
             write("cgroup.procs", &process.to_string());
             write("cgroup.freeze", "1");
@@ -93,7 +93,7 @@ fn frozen_cgroup_makes_a_cycle_late_and_has_a_length() {
         |_| write("cgroup.freeze", "0"),
     );
 
-    if let Some(report) = told {
+    if let Some(report) = stopped {
         assert_has_length(&report, "frozen_ns");
     }
 }

@@ -1,4 +1,4 @@
-//! What threads are called, how many there are, as what they run, and what becomes of them.
+//! Threads: their names, their number, their policies, and their ends.
 
 use std::process::Command;
 use std::thread;
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::{Begun, CYCLES, RESULT, laggard, number, of_python, program, report};
 
 #[test]
-fn what_a_process_becomes_by_exec_is_watched_to_its_end() {
+fn process_is_watched_across_exec_to_its_end() {
     let dir = TempDir::new().unwrap();
     let result = dir.path().join("result");
     let mut command = laggard();
@@ -53,15 +53,15 @@ fn threads_without_a_row_are_named_with_their_count() {
     assert!(watched >= 40, "{report:#}");
     assert_eq!(number(&report, "ended"), watched);
     let others = report["others"].as_array().unwrap();
-    let without: u64 = others.iter().map(|one| number(one, "threads")).sum();
+    let without: u64 = others.iter().map(|other| number(other, "threads")).sum();
     let mut with: Vec<u64> = rows.iter().map(|row| number(row, "number")).collect();
     with.sort_unstable();
     with.dedup();
     assert_eq!(without + with.len() as u64, watched, "{report:#}");
 }
 
-/// As many as a program has threads that has many: what few there are of real-time ones
-/// come first, however late they came and seldom they run.
+/// A program with very many threads. The few real-time threads come first, whatever their latency
+/// and frequency.
 #[test]
 fn of_two_thousand_threads_real_time_ones_have_rows_and_none_is_missing() {
     let script = "import os, threading, time\n\
@@ -90,7 +90,7 @@ fn of_two_thousand_threads_real_time_ones_have_rows_and_none_is_missing() {
         .collect();
     assert_eq!(first[..2], ["fifo:30", "fifo:30"], "{first:?}");
     let others = report["others"].as_array().unwrap();
-    let without: u64 = others.iter().map(|one| number(one, "threads")).sum();
+    let without: u64 = others.iter().map(|other| number(other, "threads")).sum();
     let mut with: Vec<u64> = rows.iter().map(|row| number(row, "number")).collect();
     with.sort_unstable();
     with.dedup();
@@ -118,11 +118,11 @@ fn a_number_that_is_used_again_is_another_thread() {
     };
 
     let rows = report["rows"].as_array().unwrap();
-    let of = |name: &str| {
+    let row_of = |name: &str| {
         rows.iter()
             .find(|row| row["name"] == name && row["woken_by"] == "timer")
     };
-    let Some((first, second)) = of("of-first").zip(of("of-second")) else {
+    let Some((first, second)) = row_of("of-first").zip(row_of("of-second")) else {
         return println!("skipped: no number was used again: {rows:?}");
     };
     assert_eq!(first["tid"], second["tid"], "{rows:?}");
@@ -130,8 +130,8 @@ fn a_number_that_is_used_again_is_another_thread() {
     for (row, count) in [(first, 20), (second, 30)] {
         let not_told = number(row, "unseen") + number(row, "merged") + number(row, "lost");
         let unfinished = u64::from(row["unfinished"].is_object());
-        let told = number(row, "activations") + unfinished + not_told;
-        assert_eq!(told, count, "{row:#}");
+        let total = number(row, "activations") + unfinished + not_told;
+        assert_eq!(total, count, "{row:#}");
     }
 }
 
@@ -157,21 +157,21 @@ fn a_name_of_escape_sequences_changes_no_terminal_and_a_killed_one_ends_its_row(
     shell.kill().unwrap();
     shell.wait().unwrap();
 
-    // Without a duration: it ends because all that it watches have.
+    // Without a duration, it ends because all watched threads have ended.
     let output = begun.end(watching);
-    let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("threads cannot be watched here") {
-        return println!("skipped: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if stderr.contains("threads cannot be watched here") {
+        return println!("skipped: {stderr}");
     }
-    assert!(output.status.success(), "{said}");
-    assert!(said.contains("have ended"), "{said}");
+    assert!(output.status.success(), "{stderr}");
+    assert!(stderr.contains("have ended"), "{stderr}");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("\\x1b[2J\\nx/"), "{text}");
     assert!(!text.contains('\u{1b}'), "{text}");
     assert!(text.contains(" ended"), "{text}");
 }
 
-/// As cyclictest does, which was told as a normal thread.
+/// Like cyclictest, which was reported as a normal thread.
 #[test]
 fn a_thread_runs_as_it_did_most_and_not_as_it_did_last() {
     let program = "import os, time\n\
@@ -182,9 +182,9 @@ fn a_thread_runs_as_it_did_most_and_not_as_it_did_last() {
     let mut command = laggard();
     command.args(["--json", "--", "python3", "-c", program]);
     let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("python3") || said.contains("Operation not permitted") {
-        return println!("skipped: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if stderr.contains("python3") || stderr.contains("Operation not permitted") {
+        return println!("skipped: {stderr}");
     }
 
     let Some(report) = report(&output) else {
@@ -204,9 +204,9 @@ fn a_thread_runs_as_it_did_most_and_not_as_it_did_last() {
     );
 }
 
-/// The kernel wakes nobody as the next period of such a thread begins.
+/// The kernel does not wake such a thread at the start of its next period.
 #[test]
-fn jobs_of_a_deadline_thread_that_end_by_yielding_are_told_each() {
+fn yielding_jobs_of_a_deadline_thread_are_reported_individually() {
     const JOBS: u64 = 200;
     const PERIOD_NS: u64 = 5_000_000;
     let program = format!(
@@ -223,9 +223,9 @@ fn jobs_of_a_deadline_thread_that_end_by_yielding_are_told_each() {
     command.args(["--sched-deadline", &period, "--sched-period", &period]);
     command.args(["0", "/usr/bin/python3", "-c", &program]);
     let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() && !said.contains("Traceback") {
-        return println!("skipped: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() && !stderr.contains("Traceback") {
+        return println!("skipped: {stderr}");
     }
     let Some(report) = report(&output) else {
         return;
@@ -237,16 +237,16 @@ fn jobs_of_a_deadline_thread_that_end_by_yielding_are_told_each() {
         .find(|row| row["wakers"][0]["kind"] == "next_period")
         .unwrap_or_else(|| panic!("{report:#}"));
     assert_eq!(row["policy"], "deadline", "{row:#}");
-    // Who is late for the next period goes on at once, as the same activation.
+    // A thread that is late for the next period continues at once, in the same activation.
     let late = number(&row["deadline"], "misses");
-    let told = number(row, "activations") + number(row, "unseen") + number(row, "lost");
-    assert!(told <= JOBS && told + 10 + 2 * late >= JOBS, "{row:#}");
+    let total = number(row, "activations") + number(row, "unseen") + number(row, "lost");
+    assert!(total <= JOBS && total + 10 + 2 * late >= JOBS, "{row:#}");
     assert!(number(&row["execution"], "median_ns") >= 300_000, "{row:#}");
     assert!(number(&row["response"], "median_ns") >= 300_000, "{row:#}");
-    // There is no wake to be seen, whatever else is not.
-    assert!(number(row, "inferred") <= told / 10, "{row:#}");
+    // There is no wakeup to observe.
+    assert!(number(row, "inferred") <= total / 10, "{row:#}");
     if late == 0 {
-        let found = number(row, "period_ns");
-        assert!(found.abs_diff(PERIOD_NS) < PERIOD_NS / 100, "{row:#}");
+        let period = number(row, "period_ns");
+        assert!(period.abs_diff(PERIOD_NS) < PERIOD_NS / 100, "{row:#}");
     }
 }
