@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What wdmlat.sys and the programs that control it share: the sample that one
- * read brings, how reads are served, and the codes to ask. Fixed sizes, no
- * padding, no pointers: the same in C and in Rust, in 32 bits and in 64.
+ * Interface between wdmlat.sys and the programs that control it: the result of
+ * a read, the configuration of reads, and the control codes. Fixed sizes, no
+ * padding and no pointers, so that the layout is the same in C and in Rust,
+ * with 32 bits and with 64.
  *
  * A read arms a timer; the timer's DPC wakes a thread, which completes the read
- * (Cota-Robles and Held, OSDI 1999, 2.2.2 to 2.2.4). One read at a time: another
- * one meanwhile ends with STATUS_DEVICE_BUSY (ERROR_BUSY).
+ * (Cota-Robles and Held, OSDI 1999, 2.2.2 to 2.2.4). The driver serves one read
+ * at a time. Another read during that time ends with STATUS_DEVICE_BUSY
+ * (ERROR_BUSY).
  */
 #ifndef WDMLAT_H
 #define WDMLAT_H
@@ -17,7 +19,7 @@
 #define WDMLAT_NAME L"wdmlat"
 #define WDMLAT_PATH L"\\\\.\\wdmlat"
 
-/* What expires: begins the DPC. Numbers are part of the interface. */
+/* Event that starts the DPC. The numbers are part of the interface. */
 enum wdmlat_source {
 	WDMLAT_SOURCE_TIMER,	/* KeSetTimer, relative: may fire a tick early */
 	WDMLAT_SOURCE_HIGH_RES, /* ExSetTimer, EX_TIMER_HIGH_RESOLUTION: never early */
@@ -31,7 +33,7 @@ enum wdmlat_dpc {
 	WDMLAT_DPC_NR,
 };
 
-/* As KDPC_IMPORTANCE. */
+/* Values of KDPC_IMPORTANCE. */
 enum wdmlat_importance {
 	WDMLAT_IMPORTANCE_LOW,
 	WDMLAT_IMPORTANCE_MEDIUM,
@@ -40,7 +42,7 @@ enum wdmlat_importance {
 	WDMLAT_IMPORTANCE_NR,
 };
 
-/* Whom the DPC asks to complete the read. */
+/* Thread or work item that the DPC requests to complete the read. */
 enum wdmlat_follower {
 	WDMLAT_FOLLOWER_THREAD,	   /* a system thread at `priority` */
 	WDMLAT_FOLLOWER_WORK_ITEM, /* a work item of the DelayedWorkQueue */
@@ -49,14 +51,14 @@ enum wdmlat_follower {
 };
 
 #define WDMLAT_ANY_CPU UINT32_MAX
-/* The real-time priorities of NT; the papers' are 24 (default) and 28 (high). */
+/* Real-time priorities of NT. The papers use 24 (default) and 28 (high). */
 #define WDMLAT_PRIORITY_MIN 16
 #define WDMLAT_PRIORITY_MAX 31
-/* 100 us to 1 s: the unload waits for what is armed. */
+/* 100 us to 1 s. Unloading waits for a pending timer, so the limit is low. */
 #define WDMLAT_DELAY_MIN_100NS 1000
 #define WDMLAT_DELAY_MAX_100NS 10000000
 
-/* How reads are served: from the next one on, until the last handle is closed. */
+/* Configuration of reads: from the next read, until the last handle is closed. */
 struct wdmlat_config {
 	uint64_t delay_100ns; /* from the read to the expiry; 0 with SOURCE_QUEUE */
 	uint32_t source;
@@ -68,9 +70,9 @@ struct wdmlat_config {
 };
 
 /*
- * What a read brings. The first 24 bytes are the papers' IRP->ASB[0..2]. Each
- * TSC stamp has the performance counter, read right after it, because a TSC
- * counts in a unit of its own. Zero where nobody followed.
+ * Result of a read. The first 24 bytes are the papers' IRP->ASB[0..2]. Each TSC
+ * stamp comes with the performance counter, read directly after it, because the
+ * unit of a TSC differs between machines. Zero without a follower.
  */
 struct wdmlat_sample {
 	uint64_t read_tsc; /* before the timer is set */
@@ -95,7 +97,7 @@ enum wdmlat_ability {
 	WDMLAT_CAN_THREADED = 1 << 1, /* Windows Vista */
 };
 
-/* armed = served + cancelled + the one that is outstanding (0 or 1). */
+/* armed = served + cancelled + outstanding (0 or 1). */
 struct wdmlat_info {
 	uint32_t version;
 	uint32_t abilities;
@@ -118,12 +120,14 @@ _Static_assert(sizeof(struct wdmlat_info) == 88, "no hidden padding");
 #define WDMLAT_MAY_READ 1u
 #define WDMLAT_MAY_WRITE 2u
 
-/* Nothing in; a `wdmlat_info` out. */
+/* Input: none. Output: a `wdmlat_info`. */
 #define WDMLAT_GET_INFO WDMLAT_CODE(0x800u, WDMLAT_MAY_READ)
-/* A `wdmlat_config` in, of this size; nothing out. A refused one changes nothing. */
+/* Input: a `wdmlat_config` of this size. Output: none. A refused configuration
+ * changes nothing. */
 #define WDMLAT_SET_CONFIG WDMLAT_CODE(0x801u, WDMLAT_MAY_WRITE)
 
-/* A distance on the performance counter in ns; negative where `end` is earlier. */
+/* Converts a distance on the performance counter to ns; negative if `end` is
+ * earlier. */
 static inline int64_t wdmlat_ns(int64_t start_qpc, int64_t end_qpc, uint64_t qpc_per_s)
 {
 	int64_t ticks = end_qpc - start_qpc, per_s = (int64_t)qpc_per_s;
@@ -132,8 +136,8 @@ static inline int64_t wdmlat_ns(int64_t start_qpc, int64_t end_qpc, uint64_t qpc
 }
 
 /*
- * How long after the estimated expiry (read + delay) the DPC ran. Signed: a
- * relative timer of NT may fire up to one clock tick early.
+ * Returns the time from the estimated expiry (read + delay) to the DPC. Signed:
+ * a relative timer of NT may fire up to one clock tick early.
  */
 static inline int64_t wdmlat_lateness_ns(const struct wdmlat_sample *sample, uint64_t qpc_per_s)
 {

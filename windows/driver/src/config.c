@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What control programs ask and set. A configuration is checked whole before
- * any of it is used, and never while a read is served.
+ * Requests and settings of control programs. A configuration is checked
+ * completely before any part of it is used, and never while a read is served.
  */
 #include "state.h"
 
@@ -28,7 +28,7 @@ static BOOLEAN can_high_res(const struct optional_routines *optional)
 	return optional->allocate_timer && optional->set_timer && optional->delete_timer;
 }
 
-/* Whether it says something, on a machine of so many CPUs. */
+/* Returns TRUE if the configuration is valid on a machine with `cpus` CPUs. */
 static BOOLEAN is_sound(const struct wdmlat_config *config, ULONG cpus)
 {
 	if (config->source >= WDMLAT_SOURCE_NR || config->dpc >= WDMLAT_DPC_NR ||
@@ -48,7 +48,7 @@ static BOOLEAN is_sound(const struct wdmlat_config *config, ULONG cpus)
 	       config->delay_100ns <= WDMLAT_DELAY_MAX_100NS;
 }
 
-/* Whether this kernel has what it asks for; gets the timer that it needs. */
+/* Checks that this kernel supports the configuration, and creates its timer. */
 static NTSTATUS provide(struct state *state, const struct wdmlat_config *config)
 {
 	struct optional_routines *optional = &state->optional;
@@ -63,7 +63,7 @@ static NTSTATUS provide(struct state *state, const struct wdmlat_config *config)
 	return state->high_res ? STATUS_SUCCESS : STATUS_INSUFFICIENT_RESOURCES;
 }
 
-/* KeSetTargetProcessorDpc alone reaches CPUs of the first group only. */
+/* KeSetTargetProcessorDpc reaches only CPUs of the first group. */
 static NTSTATUS aim(struct state *state, PKDPC dpc, uint32_t cpu)
 {
 	PROCESSOR_NUMBER number;
@@ -81,7 +81,8 @@ static NTSTATUS aim(struct state *state, PKDPC dpc, uint32_t cpu)
 	return NT_SUCCESS(status) ? state->optional.set_target_processor(dpc, &number) : status;
 }
 
-/* The DPC as configured. Made anew, because nothing takes a target CPU back. */
+/* Creates the configured DPC. It is a new one, because a target CPU cannot be
+ * unset. */
 static NTSTATUS make_dpc(struct state *state, const struct wdmlat_config *config)
 {
 	if (config->dpc == WDMLAT_DPC_THREADED)
@@ -111,8 +112,8 @@ static NTSTATUS configure(struct state *state, const struct wdmlat_config *confi
 	return STATUS_SUCCESS;
 }
 
-/* As before anybody configured it. The papers': a timer of 1 ms, its DPC, and a
- * thread at priority 24. */
+/* Sets the initial configuration. It is the one of the papers: a timer of 1 ms,
+ * its DPC, and a thread at priority 24. */
 void configure_first(struct state *state)
 {
 	static const struct wdmlat_config papers = {
@@ -122,7 +123,7 @@ void configure_first(struct state *state)
 		.priority = 24,
 	};
 
-	/* Asks for nothing that a kernel may lack. */
+	/* Uses only features that every kernel has. */
 	configure(state, &papers);
 }
 
@@ -155,7 +156,8 @@ static NTSTATUS set_config(struct state *state, const struct wdmlat_config *conf
 	if (!is_sound(config, state->cpus))
 		return STATUS_INVALID_PARAMETER;
 	hold_handles(state);
-	/* As a read does: none is served meanwhile. */
+	/* Claims the driver like a read, so that no read is served at this
+	 * time. */
 	if (claim(state)) {
 		status = configure(state, config);
 		keep_tick(state);

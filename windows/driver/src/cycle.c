@@ -7,12 +7,12 @@
  *   expired    the DPC: stamps, then wakes whoever follows
  *   follow     the thread: stamps, then completes the read
  *
- * Unlike the papers' ghIRP, a cycle ends before its read is completed: the next
- * read, which may come at once, finds the driver free.
+ * Unlike the papers' ghIRP, a cycle ends before its read is completed. The next
+ * read may follow immediately, and must find the driver free.
  */
 #include "state.h"
 
-/* The TSC when all earlier instructions are done. */
+/* Reads the TSC after all earlier instructions have completed. */
 static inline uint64_t tsc(void)
 {
 	uint32_t low, high;
@@ -36,7 +36,7 @@ NTSTATUS complete(PIRP irp, NTSTATUS status, ULONG_PTR bytes)
 	return status;
 }
 
-/* With `lock` held: whether the driver was free, and is now the caller's. */
+/* Requires `lock`. Returns TRUE if the driver was free. It is then claimed. */
 static BOOLEAN claim_locked(struct state *state)
 {
 	if (state->busy) {
@@ -74,22 +74,23 @@ void release(struct state *state)
 	KeReleaseSpinLock(&state->lock, irql);
 }
 
-/* Waits until the cycle has run out: every timer expires within
- * WDMLAT_DELAY_MAX_100NS. FALSE: it never does, which is Wine's alone. Nobody may
- * begin another one meanwhile. */
+/* Waits for the end of the cycle: every timer expires within
+ * WDMLAT_DELAY_MAX_100NS. Returns FALSE if it never ends, which happens only
+ * with Wine. The caller must prevent a new cycle. */
 BOOLEAN outlast(struct state *state)
 {
 	KeFlushQueuedDpcs();
-	/* On NT a flushed DPC has run. Wine's KeInsertQueueDpc queues none: then
-	 * nothing follows either. */
+	/* On NT a flushed DPC has run. Wine's KeInsertQueueDpc does not queue
+	 * one, and then there is no follower either. */
 	if (state->config.source == WDMLAT_SOURCE_QUEUE && !state->sample.dpc_tsc)
 		return !state->busy;
 	KeWaitForSingleObject(&state->idle, Executive, KernelMode, FALSE, NULL);
 	return TRUE;
 }
 
-/* With `lock` held: the read, for the caller to complete; NULL where there is
- * none, or its cancel routine runs already and will complete it. */
+/* Requires `lock`. Returns the read, for the caller to complete. Returns NULL
+ * if there is no read, or if its cancel routine is running and will complete
+ * it. */
 static PIRP take_locked(struct state *state)
 {
 	PIRP irp = state->irp;
@@ -114,7 +115,7 @@ static VOID NTAPI on_cancel(PDEVICE_OBJECT device, PIRP irp)
 	complete(irp, STATUS_CANCELLED, 0);
 }
 
-/* Cancels the read that was made through `file`, or through any if NULL. */
+/* Cancels the pending read of `file`, or of any file if NULL. */
 void cancel_of(struct state *state, PFILE_OBJECT file)
 {
 	PIRP irp = NULL;
@@ -130,7 +131,7 @@ void cancel_of(struct state *state, PFILE_OBJECT file)
 		complete(irp, STATUS_CANCELLED, 0);
 }
 
-/* Ends the cycle, and completes its read if that still waits. */
+/* Ends the cycle, and completes its read if it is still pending. */
 static void serve(struct state *state)
 {
 	PIRP irp;
@@ -139,7 +140,7 @@ static void serve(struct state *state)
 	KeAcquireSpinLock(&state->lock, &irql);
 	irp = take_locked(state);
 	if (irp) {
-		/* Here, because the next cycle writes the sample anew. */
+		/* Copied here, because the next cycle overwrites the sample. */
 		RtlCopyMemory(irp->AssociatedIrp.SystemBuffer, &state->sample,
 			      sizeof(state->sample));
 		state->served++;
@@ -194,7 +195,7 @@ static void expired(struct state *state)
 		serve(state);
 	}
 #ifdef WDMLAT_SLOW_DPC_TSC
-	/* For tests, never shipped: the DPC still runs when the next read comes. */
+	/* For tests only: the DPC still runs when the next read arrives. */
 	for (uint64_t until = tsc() + WDMLAT_SLOW_DPC_TSC; tsc() < until;)
 		;
 #endif
@@ -214,13 +215,14 @@ VOID NTAPI on_high_res(PEX_TIMER timer, PVOID context)
 	expired(context);
 }
 
-/* With `arming` held, so at DISPATCH_LEVEL: only interrupts come between the
- * stamp and the timer. */
+/* Requires `arming`, and therefore runs at DISPATCH_LEVEL: only interrupts can
+ * run between the stamp and the timer. */
 static void arm(struct state *state)
 {
 	const struct wdmlat_config *config = &state->config;
 	struct wdmlat_sample *sample = &state->sample;
-	/* Negative: relative, which high-resolution timers must be. */
+	/* Negative means relative, which is required for high-resolution
+	 * timers. */
 	LARGE_INTEGER due = {.QuadPart = -(LONGLONG)config->delay_100ns};
 
 	RtlZeroMemory(sample, sizeof(*sample));
@@ -230,9 +232,9 @@ static void arm(struct state *state)
 	sample->dpc = (uint8_t)config->dpc;
 	sample->follower = (uint8_t)config->follower;
 	sample->priority = (uint8_t)config->priority;
-	/* No timer is set here on NT, where this does nothing. Wine counts one that
-	 * expired as set, and its KeSetTimer then waits for the old DPC under a lock
-	 * that this DPC needs. */
+	/* On NT no timer is set at this point, and this call has no effect.
+	 * Wine treats an expired timer as set, and its KeSetTimer then waits
+	 * for the old DPC under a lock that this DPC needs. */
 	KeCancelTimer(&state->timer);
 
 	stamp(&sample->read_tsc, &sample->read_qpc, &sample->read_cpu);
@@ -248,15 +250,15 @@ static void arm(struct state *state)
 	}
 }
 
-/* With `lock` held: makes the read the cycle's, to be cancelled from now on;
- * FALSE where it was cancelled before. */
+/* Requires `lock`. Makes the read the current one of the cycle; from now it can
+ * be cancelled. Returns FALSE if it was already cancelled. */
 static BOOLEAN accept_locked(struct state *state, PIRP irp)
 {
 	IoMarkIrpPending(irp);
 	IoSetCancelRoutine(irp, on_cancel);
 	if (irp->Cancel && IoSetCancelRoutine(irp, NULL))
 		return FALSE;
-	/* If it is being cancelled right now, on_cancel waits for `lock`. */
+	/* If it is being cancelled at this moment, on_cancel waits for `lock`. */
 	state->irp = irp;
 	state->armed++;
 	return TRUE;
@@ -286,7 +288,7 @@ NTSTATUS NTAPI on_read(PDEVICE_OBJECT device, PIRP irp)
 
 	if (!is_claimed)
 		return complete(irp, STATUS_DEVICE_BUSY, 0);
-	/* After IoMarkIrpPending nothing else may be returned. */
+	/* After IoMarkIrpPending only STATUS_PENDING may be returned. */
 	if (!is_accepted)
 		complete(irp, STATUS_CANCELLED, 0);
 	return STATUS_PENDING;

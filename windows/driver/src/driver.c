@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * wdmlat.sys: how late Windows runs a DPC, and whom it wakes. Loading and
- * unloading (OSDI 1999, 2.2.1); reads are served in cycle.c.
+ * wdmlat.sys: latency of DPCs of Windows, and of the threads that they wake.
+ * Loading and unloading (OSDI 1999, 2.2.1). cycle.c serves reads.
  */
 #include "state.h"
 
@@ -10,8 +10,8 @@ DRIVER_INITIALIZE DriverEntry;
 static UNICODE_STRING device_name = RTL_CONSTANT_STRING(L"\\Device\\wdmlat");
 static UNICODE_STRING link_name = RTL_CONSTANT_STRING(L"\\DosDevices\\wdmlat");
 
-/* `volatile`: an image with no address in its data has no relocations, and can
- * then be loaded only where it was linked. */
+/* `volatile`: an image without addresses in its data has no relocations, and
+ * could be loaded only at its link address. */
 static const volatile struct {
 	ULONG major;
 	PDRIVER_DISPATCH dispatch;
@@ -23,13 +23,13 @@ static const volatile struct {
 	{IRP_MJ_DEVICE_CONTROL, on_device_control},
 };
 
-/* Waits until nothing of ours can run any more. */
+/* Waits until no code of this driver can run. */
 static void drain(struct state *state)
 {
 	KIRQL irql;
 
 	cancel_of(state, NULL);
-	/* A read that is arming has armed. */
+	/* A read that was about to set its timer has done so. */
 	KeAcquireSpinLock(&state->arming, &irql);
 	KeReleaseSpinLock(&state->arming, irql);
 	outlast(state);
@@ -71,9 +71,9 @@ static NTSTATUS start_thread(struct state *state)
 				      state);
 	if (!NT_SUCCESS(status))
 		return status;
-	/* By this pointer its end is waited for, and its priority set. No type is
-	 * asked for: the handle is new and ours, and mingw-w64's header makes
-	 * `*PsThreadType` the type's first word. */
+	/* This pointer is used to wait for its end and to set its priority. The
+	 * type is not checked: the handle is new and belongs to this driver,
+	 * and mingw-w64's header makes `*PsThreadType` the type's first word. */
 	status = ObReferenceObjectByHandle(handle, THREAD_ALL_ACCESS, NULL, KernelMode,
 					   (PVOID *)&state->thread, NULL);
 	if (!NT_SUCCESS(status)) {
@@ -102,8 +102,8 @@ static void prepare(struct state *state)
 	find_optional(&state->optional);
 }
 
-/* The device's own: its list of who may open it, its work item, its thread, and
- * last its name, by which programs find it. Undoes what it did if it fails. */
+/* Creates the device's access list, work item and thread, and last its name,
+ * under which programs find it. On failure, undoes all of it. */
 static NTSTATUS furnish(PDEVICE_OBJECT device)
 {
 	struct state *state = device->DeviceExtension;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Who has the device open. What the driver asks of the whole machine, and how
- * programs configured it, lasts from the first handle to the last: one that is
- * only loaded asks for nothing, and a program that was ended leaves nothing.
+ * Open handles of the device. System-wide requests of the driver, and its
+ * configuration, last from the first handle to the last. A driver that is only
+ * loaded therefore requests nothing, and a program that was killed leaves
+ * nothing behind.
  */
 #include "state.h"
 
-/* The papers' 1 ms. */
+/* 1 ms, as in the papers. */
 #define RESOLUTION_100NS 10000
 
 void hold_handles(struct state *state)
@@ -19,8 +20,8 @@ void release_handles(struct state *state)
 	KeReleaseMutex(&state->handles, FALSE);
 }
 
-/* Before KeSetTimer serves a read: a high-resolution timer brings its own, and a
- * DPC that the read queues waits for no tick. */
+/* Called before KeSetTimer serves a read. A high-resolution timer does not need
+ * the tick, and neither does a DPC that the read queues. */
 void keep_tick(struct state *state)
 {
 	BOOLEAN is_needed = state->opened && state->config.source == WDMLAT_SOURCE_TIMER;
@@ -55,14 +56,14 @@ NTSTATUS NTAPI on_cleanup(PDEVICE_OBJECT device, PIRP irp)
 	return complete(irp, STATUS_SUCCESS, 0);
 }
 
-/* After IRP_MJ_CLEANUP, once nothing that was asked through the handle is under
- * way; Wine sends this one alone. */
+/* Called after IRP_MJ_CLEANUP, once all requests through the handle have ended.
+ * Wine sends only this one. */
 NTSTATUS NTAPI on_close(PDEVICE_OBJECT device, PIRP irp)
 {
 	struct state *state = device->DeviceExtension;
 
 	hold_handles(state);
-	/* Nobody can configure or read meanwhile. */
+	/* No program can configure or read at this time. */
 	if (--state->opened == 0 && outlast(state))
 		configure_first(state);
 	keep_tick(state);
@@ -70,8 +71,8 @@ NTSTATUS NTAPI on_close(PDEVICE_OBJECT device, PIRP irp)
 	return complete(irp, STATUS_SUCCESS, 0);
 }
 
-/* On NT nobody has it open when it is unloaded, so there is nothing to do; Wine
- * unloads it all the same. */
+/* On NT the device has no open handles when the driver is unloaded, and there
+ * is nothing to do. Wine unloads it nevertheless. */
 void forget_handles(struct state *state)
 {
 	hold_handles(state);

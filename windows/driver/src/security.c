@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Who may open the device: the system and administrators, nobody else, as
+ * Access to the device: only the system and administrators, as
  *
  *     D:(A;;FA;;;SY)(A;;FA;;;BA)
  *
- * This is what IoCreateDeviceSecure does, whose library (wdmsec) mingw-w64 does
- * not have: make the device, then set its list. Nobody can open the device in
- * between: until DriverEntry has returned, it has DO_DEVICE_INITIALIZING.
+ * IoCreateDeviceSecure does the same, but mingw-w64 lacks its library (wdmsec):
+ * create the device, then set its access list. The device cannot be opened in
+ * between, because it has DO_DEVICE_INITIALIZING until DriverEntry has
+ * returned.
  */
 #include "state.h"
 
-/* A SID in memory, of two subauthorities at most. */
+/* SID in memory with at most two subauthorities. */
 struct sid {
 	UCHAR revision;
 	UCHAR subauthorities;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the driver keeps: all of it in the device's extension, so that no
- * memory is asked for from a read to its end.
+ * State of the driver. All of it is in the device's extension, so that a read
+ * does not allocate memory.
  */
 #ifndef WDMLAT_STATE_H
 #define WDMLAT_STATE_H
@@ -10,7 +10,8 @@
 
 #include "wdmlat.h"
 
-/* Routines that mingw-w64's headers or some kernels lack: asked for by name. */
+/* Routines that mingw-w64's headers or some kernels lack. They are looked up by
+ * name. */
 typedef struct _EX_TIMER *PEX_TIMER;
 typedef VOID NTAPI ex_timer_callback(PEX_TIMER timer, PVOID context);
 #define EX_TIMER_HIGH_RESOLUTION 4
@@ -25,30 +26,30 @@ struct optional_routines {
 };
 
 /*
- * A cycle lasts from an accepted read until its follower has run. It is not cut
- * short when the read is cancelled: nothing can then take the old cycle's DPC
- * for the next one's. `busy` says that there is one.
+ * A cycle lasts from an accepted read until its follower has run. Cancelling
+ * the read does not shorten it. The DPC of the old cycle can therefore never be
+ * mistaken for the DPC of the next one. `busy` is set during a cycle.
  */
 struct state {
-	/* Of `opened`, `has_tick` and of who configures; taken before all others, and
-	 * at PASSIVE_LEVEL alone, where the tick is asked for. */
+	/* Protects `opened`, `has_tick` and the configuration. Taken before all
+	 * other locks, and only at PASSIVE_LEVEL, where the tick is requested. */
 	KMUTEX handles;
 	ULONG opened;	  /* how many handles there are */
 	BOOLEAN has_tick; /* asked for, and not given back */
 
-	/* Held from `busy` until the timer is set; taken before `lock`. The DPC and
-	 * those who follow never take it, so the kernel's own waits for a timer's
-	 * DPC may happen under it. */
+	/* Held from `busy` until the timer is set; taken before `lock`. The DPC
+	 * and its followers never take it, so that the kernel may wait for the
+	 * DPC of a timer while it is held. */
 	KSPIN_LOCK arming;
-	/* Of `irp`, `busy`, the counts and `resolution_100ns`. */
+	/* Protects `irp`, `busy`, the counts and `resolution_100ns`. */
 	KSPIN_LOCK lock;
 	PIRP irp; /* whose read the cycle serves; NULL once it was cancelled */
 	BOOLEAN busy;
 	volatile LONG stop; /* the thread shall end */
 
-	/* Written by the cycle's own steps, which follow each other. */
+	/* Written by the steps of the cycle, which never overlap. */
 	struct wdmlat_sample sample;
-	/* Written by who has claimed the cycle, with `lock` held. */
+	/* Written by the holder of the cycle, with `lock` held. */
 	struct wdmlat_config config;
 
 	KTIMER timer;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The control program of the tests: the driver's whole life in one process,
- * because Wine ends its services when the last program has ended.
+ * Control program of the tests. It installs, uses and removes the driver in one
+ * process, because Wine ends its services when the last program has ended.
  *
  * usage: control life DRIVER READS      install, (start, read, end, stop) twice, remove
  *        control handles DRIVER         what lasts as long as the device is open
@@ -22,7 +22,7 @@ static void live(const char *path, unsigned int reads)
 		expect(start(), "started, round %d", round);
 		try_reads(reads);
 		try_ends();
-		/* The two ends of a life, each in one of the rounds: both leave a cycle. */
+		/* Two ways to end, one per round. Both leave a cycle behind. */
 		if (round == 1) {
 			try_unload_while_busy();
 		} else {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the parts of the control program share: the device, and how it counts. */
+/* Common parts of the control program: the device, and the counts of the tests. */
 #ifndef CONTROL_H
 #define CONTROL_H
 
@@ -8,7 +8,7 @@
 
 #include "wdmlat.h"
 
-/* A limit against hanging, not an expectation. */
+/* Limit that detects a hang, not an expected duration. */
 #define DEADLINE_MS 30000
 
 struct reading {
@@ -16,23 +16,25 @@ struct reading {
 	struct wdmlat_sample sample;
 };
 
-/* report.c: prints what holds or does not; the exit code is 1 if something did not. */
+/* report.c: prints a passed or failed expectation. The exit code is 1 after a
+ * failure. */
 void expect(bool holds, const char *format, ...) __attribute__((format(gnu_printf, 2, 3)));
 int verdict(void);
 bool is_wine(void);
 
-/* device.c: an error is what GetLastError says, 0 where there was none. */
+/* device.c: errors are those of GetLastError; 0 means no error. */
 HANDLE open_device(DWORD *error);
 DWORD get_info(HANDLE device, struct wdmlat_info *info);
 DWORD set_config(HANDLE device, const struct wdmlat_config *config);
 DWORD begin_read(HANDLE device, struct reading *reading);
-/* How it ended; WAIT_TIMEOUT where it did not within `timeout_ms`. */
+/* Returns the result of the read; WAIT_TIMEOUT if it did not end within
+ * `timeout_ms`. */
 DWORD end_read(HANDLE device, struct reading *reading, DWORD timeout_ms);
 void forget(struct reading *reading);
-/* A configuration that every kernel has: a timer of `delay_us`, its DPC, and a
- * thread at priority 24. */
+/* Returns a configuration that every kernel supports: a timer of `delay_us`,
+ * its DPC, and a thread at priority 24. */
 struct wdmlat_config plain(uint32_t delay_us);
-/* Sets it when what the driver serves has ended. */
+/* Sets the configuration once the driver is idle. */
 DWORD set_when_idle(HANDLE device, const struct wdmlat_config *config);
 
 /* service.c */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The device, opened, asked and read. */
+/* Opens, controls and reads the device. */
 #include "control.h"
 
 HANDLE open_device(DWORD *error)
@@ -11,7 +11,8 @@ HANDLE open_device(DWORD *error)
 	return device;
 }
 
-/* On a handle for overlapped I/O even what ends at once takes an OVERLAPPED. */
+/* With a handle for overlapped I/O, every call needs an OVERLAPPED, also if it
+ * ends at once. */
 static DWORD control(HANDLE device, DWORD code, void *in, DWORD in_bytes, void *out,
 		     DWORD out_bytes, DWORD *got)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Reads that do not end as they began: cancelled, refused, left, unloaded. */
+/* Reads that end abnormally: cancelled, refused, abandoned, unloaded. */
 #include "control.h"
 
-/* Long, so that it still waits when something is done to it. */
+/* Long enough that the read is still pending when the test acts on it. */
 #define LONG_US 500000
-/* How often a trial is repeated in which this machine took longer than that. */
+/* Number of attempts, in case this machine was slower than that. */
 #define TRIALS 10
 
 static bool is_over(DWORD since)
@@ -23,7 +23,8 @@ static DWORD read_once(HANDLE device)
 	return error;
 }
 
-/* FALSE where the read might have ended by itself meanwhile: nothing is told. */
+/* Returns FALSE if the read may have ended by itself in the meantime. The
+ * attempt then has no result. */
 static bool try_cancel(HANDLE device)
 {
 	struct wdmlat_config config = plain(LONG_US);
@@ -38,7 +39,8 @@ static bool try_cancel(HANDLE device)
 	CancelIo(device);
 	cancelled = end_read(device, &reading, DEADLINE_MS);
 	forget(&reading);
-	/* The cancelled read's cycle runs out: its timer serves no other read. */
+	/* The cycle of the cancelled read ends, and its timer serves no other
+	 * read. */
 	next = read_once(device);
 	if (is_over(since))
 		return false;
@@ -103,7 +105,7 @@ static void try_small(HANDLE device)
 	       error);
 }
 
-/* On Wine, which sends no IRP_MJ_CLEANUP, the read runs out instead. */
+/* Wine does not send IRP_MJ_CLEANUP. There the read runs to its end. */
 static void try_close_while_pending(void)
 {
 	struct wdmlat_config config = plain(LONG_US);
@@ -121,7 +123,7 @@ static void try_close_while_pending(void)
 	if (error == WAIT_OBJECT_0)
 		forget(&reading);
 	device = open_device(&error);
-	/* Whoever completed it may still count it. */
+	/* The thread that completed it may not have counted it yet. */
 	for (since = GetTickCount(); GetTickCount() - since < DEADLINE_MS; Sleep(1)) {
 		error = get_info(device, &after);
 		if (error || after.served + after.cancelled == after.armed)
@@ -148,7 +150,7 @@ void try_ends(void)
 	try_close_while_pending();
 }
 
-/* Stopped with a read that waits: the stop ends, and so does the read. */
+/* Stops the driver with a pending read: both the stop and the read end. */
 void try_unload_while_busy(void)
 {
 	struct wdmlat_config config = plain(LONG_US);
@@ -160,7 +162,7 @@ void try_unload_while_busy(void)
 		return expect(false, "a long read is configured");
 	begin_read(device, &reading);
 	stop();
-	/* NT unloads when the last handle is closed, Wine at once. */
+	/* NT unloads the driver when the last handle is closed, Wine at once. */
 	CloseHandle(device);
 	error = WaitForSingleObject(reading.overlapped.hEvent, DEADLINE_MS);
 	expect(error == WAIT_OBJECT_0, "a read that waits at the stop ends");

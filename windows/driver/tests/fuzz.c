@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Codes, sizes and configurations at random: each ends, and the driver works on. */
+/* Random codes, sizes and configurations: every call ends, and the driver
+ * continues to work. */
 #include <stdio.h>
 
 #include "control.h"
 
 static uint64_t state;
 
-/* xorshift64*: the same cases for the same seed. */
+/* xorshift64*: equal seeds give equal cases. */
 static uint64_t random_word(void)
 {
 	state ^= state >> 12;
@@ -20,13 +21,13 @@ static uint32_t below(uint32_t end)
 	return (uint32_t)((random_word() >> 32) % end);
 }
 
-/* Below `end`, seldom `end` itself: a word that no enumeration has. */
+/* Returns a number below `end`, or rarely `end`, which is in no enumeration. */
 static uint32_t mostly_below(uint32_t end)
 {
 	return below(16) ? below(end) : end;
 }
 
-/* Mostly sound, for a random number is refused at the first look. */
+/* Mostly valid, because the first check refuses a random number. */
 static void make_config(struct wdmlat_config *config)
 {
 	*config = plain(100 + below(900));
@@ -39,7 +40,7 @@ static void make_config(struct wdmlat_config *config)
 		config->cpu = below(below(2) ? 2 : 80);
 	if (config->source == WDMLAT_SOURCE_QUEUE && below(4))
 		config->delay_100ns = 0;
-	/* A bit anywhere. */
+	/* Flips any bit. */
 	if (below(4) == 0)
 		((uint8_t *)config)[below(sizeof(*config))] ^= (uint8_t)(1u << below(8));
 }
@@ -52,14 +53,15 @@ static uint32_t make_code(void)
 	case 1:
 		return (uint32_t)random_word();
 	case 2:
-		/* Another function, access or way to give buffers. */
+		/* Another function, access or transfer method. */
 		return WDMLAT_SET_CONFIG ^ 1u << below(16);
 	default:
 		return WDMLAT_SET_CONFIG;
 	}
 }
 
-/* What wdmlat.h and its comments allow on a kernel with these abilities. */
+/* Returns true if wdmlat.h and its comments allow it on a kernel with these
+ * abilities. */
 static bool is_allowed(const struct wdmlat_config *config, const struct wdmlat_info *info)
 {
 	bool is_any = config->cpu == WDMLAT_ANY_CPU;
@@ -82,7 +84,8 @@ static bool is_allowed(const struct wdmlat_config *config, const struct wdmlat_i
 			: config->delay_100ns >= 1000 && config->delay_100ns <= 10000000;
 }
 
-/* One call, and whether it ended as it must: `now` is then what is configured. */
+/* Makes one call, and checks its result. Updates `now` to the current
+ * configuration. */
 static bool call(HANDLE device, const struct wdmlat_info *info, struct wdmlat_config *now)
 {
 	union {
@@ -111,7 +114,7 @@ static bool call(HANDLE device, const struct wdmlat_info *info, struct wdmlat_co
 		is_right = !error == (in_bytes == sizeof(in.config) && is_allowed(&in.config, info));
 	else
 		is_right = error != 0;
-	/* Nothing behind the answer, and nothing at all with an error. */
+	/* No bytes are written after the output, and none at all with an error. */
 	for (i = error ? 0 : got; i < sizeof(out); i++)
 		is_right = is_right && out[i] == 0x5a;
 	if (!error && code == WDMLAT_SET_CONFIG)

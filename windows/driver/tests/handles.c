@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What lasts from the first handle to the last. Of the tick life.py reads in Wine's
- * log which of these steps asked for it, and which gave it back. */
+/* State that lasts from the first handle to the last. For the tick, life.py
+ * reads in Wine's log which of these steps requested it, and which released it. */
 #include "control.h"
 
 /* Longer than it takes to open the device. */
@@ -14,7 +14,7 @@ static bool is_first(HANDLE device)
 	return !get_info(device, &info) && !memcmp(&info.config, &papers, sizeof(papers));
 }
 
-/* A handle is closed, the last one, while the cycle of its read still runs. */
+/* Closes the last handle while the cycle of its read still runs. */
 static void leave_cycle(HANDLE device)
 {
 	struct wdmlat_config config = plain(LONG_US);
@@ -43,8 +43,8 @@ static DWORD set_source(HANDLE device, uint32_t source)
 	return set_when_idle(device, &config);
 }
 
-/* A step is told when the driver has answered: Wine waits neither for the open nor for
- * the close, which is then told with the next step. */
+/* Prints a step once the driver has responded. Wine waits neither for the open
+ * nor for the close. The close is then printed with the next step. */
 static HANDLE opened(const char *step)
 {
 	struct wdmlat_info info;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Reads by every route: their order, their counts, what they say of themselves. */
+/* Reads by every route: their order, their counts, and the configuration in
+ * their samples. */
 #include <stdio.h>
 
 #include "control.h"
@@ -7,7 +8,7 @@
 #include <aclapi.h>
 #include <sddl.h>
 
-/* Whether one read's stamps follow each other, on both clocks. */
+/* Returns true if the stamps of a read are in order, on both clocks. */
 static bool is_in_order(const struct wdmlat_sample *sample)
 {
 	bool is_followed = sample->follower != WDMLAT_FOLLOWER_NONE;
@@ -20,8 +21,8 @@ static bool is_in_order(const struct wdmlat_sample *sample)
 	return sample->dpc_tsc < sample->follower_tsc && sample->dpc_qpc <= sample->follower_qpc;
 }
 
-/* So many reads, one after the other; how many were served, in order, and said
- * what was configured and the next number. */
+/* Makes `count` consecutive reads. Returns the number of reads that were
+ * served, in order, with the expected configuration and number. */
 static unsigned int read_many(HANDLE device, const struct wdmlat_config *config, unsigned int reads,
 			      uint32_t cpus)
 {
@@ -38,8 +39,8 @@ static unsigned int read_many(HANDLE device, const struct wdmlat_config *config,
 		forget(&reading);
 		if (error) {
 			printf("read %u: error %lu\n", i, error);
-			/* A read that still waits writes into `reading`: the next one
-			 * would too. */
+			/* A pending read writes into `reading`, and the next
+			 * one would, too. */
 			if (error == WAIT_TIMEOUT)
 				CancelIo(device);
 			break;
@@ -79,7 +80,8 @@ static void try_route(HANDLE device, const char *name, const struct wdmlat_confi
 		       after.armed - before.armed);
 }
 
-/* What a kernel lacks is refused by name; what it has is measured. */
+/* A feature that the kernel lacks is refused with its name. A present one is
+ * measured. */
 static void try_optional(HANDLE device, const char *name, const struct wdmlat_config *config,
 			 bool is_there, unsigned int reads)
 {
@@ -92,8 +94,9 @@ static void try_optional(HANDLE device, const char *name, const struct wdmlat_co
 	expect(error == ERROR_NOT_SUPPORTED, "%s: this kernel has none, error %lu", name, error);
 }
 
-/* Only the system and administrators may open it. Wine's handle has no rights of
- * its device: there life.py reads what the driver set in its server's log. */
+/* Only the system and administrators may open it. Wine's handle does not expose
+ * the rights of its device. There, life.py reads them in the log of Wine's
+ * server. */
 static void try_rights(HANDLE device)
 {
 	PSECURITY_DESCRIPTOR descriptor;
@@ -112,8 +115,8 @@ static void try_rights(HANDLE device)
 	       text ? text : "none", error);
 }
 
-/* Wine's KeInsertQueueDpc queues nothing: there the read waits until it is
- * cancelled, and the driver is busy until it is unloaded. */
+/* Wine's KeInsertQueueDpc does not queue a DPC. There the read waits until it
+ * is cancelled, and the driver stays busy until it is unloaded. */
 void try_queue(void)
 {
 	struct wdmlat_config config = plain(0);

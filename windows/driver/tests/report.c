@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What was expected, and whether it was so. */
+/* Prints expectations and their results. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -17,7 +17,8 @@ void expect(bool holds, const char *format, ...)
 	vprintf(format, arguments);
 	va_end(arguments);
 	printf("\n");
-	/* What was seen is known also where the kernel, or Wine, ends here. */
+	/* Flushed, so that the output survives a crash of the kernel or of
+	 * Wine. */
 	fflush(stdout);
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The driver as a service: installed, started, stopped and removed. */
+/* Installs, starts, stops and removes the driver as a service. */
 #include "control.h"
 
-/* Both are kept open: one process is the driver's whole life. */
+/* Kept open, because one process installs and removes the driver. */
 static SC_HANDLE manager, service;
 
-/* A run that was ended may have left its service, and with it another path. */
+/* A run that was killed may have left its service behind, with another path. */
 static void remove_left(void)
 {
 	SC_HANDLE left = OpenServiceW(manager, WDMLAT_NAME, SERVICE_ALL_ACCESS);
@@ -40,7 +40,8 @@ bool stop(void)
 	return ControlService(service, SERVICE_CONTROL_STOP, &status);
 }
 
-/* Whether it is marked for removal, and gone when the last handle is closed. */
+/* Returns true if it is marked for removal, and is gone once the last handle is
+ * closed. */
 bool uninstall(void)
 {
 	SC_HANDLE gone;
