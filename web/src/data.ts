@@ -54,7 +54,7 @@ export function foremostOf(charts: Charts[], all: { name: string; recording: num
   return Math.max(index, 0);
 }
 
-/** Where a bucket begins, ns: what is in it is later than this. */
+/** Lower edge of a bucket, ns. Its values are later than this. */
 export function bucketBegin(bucket: number): number {
   return bucket === 0 ? 0 : 2 ** ((bucket - 1) / 64);
 }

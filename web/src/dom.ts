@@ -31,7 +31,7 @@ export function svg<K extends keyof SVGElementTagNameMap>(
   return element;
 }
 
-/** Text in which `...` is something to type. */
+/** Returns text in which `...` marks user input. */
 export function prose(text: string): DocumentFragment {
   const fragment = document.createDocumentFragment();
   const parts = text.split("`");
@@ -41,7 +41,7 @@ export function prose(text: string): DocumentFragment {
   return fragment;
 }
 
-/** What is shown as a table and saved as CSV. */
+/** Table that is shown and can be saved as CSV. */
 export interface Table {
   head: string[];
   rows: (string | number)[][];
@@ -55,7 +55,8 @@ interface TableOptions {
   long?: number[];
 }
 
-/** A table whose first column names its row. Where it is wider than its room it scrolls by itself, and says so. */
+/** Returns a table whose first column names its rows. If it is wider than its
+ * container, it scrolls and indicates this. */
 export function tableElement({ head, rows }: Table, { caption, words = 1, long = [] }: TableOptions): HTMLElement {
   const kind = (column: number) => (long.includes(column) ? "long" : column < words ? "word" : "number");
   const cell = (text: string | number, column: number) =>
@@ -96,7 +97,7 @@ function sayWhereWide(scroll: HTMLElement, name: string): void {
   new ResizeObserver(look).observe(scroll);
 }
 
-/** Words and what they stand for. */
+/** Returns a list of terms and their values. */
 export function definitions(pairs: [string, string | null | undefined][]): HTMLElement {
   const known = pairs.filter((pair): pair is [string, string] => pair[1] != null && pair[1] !== "");
   return h("dl", {}, ...known.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));

@@ -7,14 +7,14 @@ import { h, prose, tableElement, type Table } from "./dom";
 import { count } from "./format";
 import { isPrinting, onPalette } from "./theme";
 
-/** What a figure shows at the moment. */
+/** Content of a figure at a given time. */
 export interface View {
-  /** What can be seen, in words, for those who cannot see it. */
+  /** Description of the visible content, for readers who cannot see it. */
   words: string;
-  /** A chart, or an image of our own. */
+  /** Chart, or a custom image. */
   option?: Option;
   image?: (width: number) => SVGSVGElement;
-  /** Pixels, where it is not always the same. */
+  /** Height in pixels, if it varies. */
   height?: number;
   table: Table;
 }
@@ -48,7 +48,7 @@ export function figure({ id, title, reading, choices = [], below = [], height = 
   let chart: ECharts | null = null;
   let now = view();
   const canvas = h("div", { class: "chart" });
-  // An image of our own can be walked through, so it says itself what it is.
+  // A custom image can be navigated, so it provides its own description.
   if (now.option) canvas.setAttribute("role", "img");
   const words = h("p", { class: "words", "aria-live": "polite" });
   const data = h("details", { class: "data" }, h("summary", {}, "Data as a table"));
@@ -121,7 +121,7 @@ function imageText(image: SVGSVGElement): string {
   return new XMLSerializer().serializeToString(image);
 }
 
-/** An SVG text as the address of a PNG, twice as large. */
+/** Converts an SVG text to the address of a PNG of twice the size. */
 async function rastered(svg: string): Promise<string> {
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
@@ -153,7 +153,7 @@ function dataTable(title: string, table: Table): HTMLElement {
 
 function toCsv({ head, rows }: Table): string {
   const cell = (value: string | number) => {
-    // A spreadsheet would run a cell that begins so.
+    // A spreadsheet would execute a cell that starts like this.
     const text = typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };

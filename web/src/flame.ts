@@ -1,5 +1,5 @@
-// A flame graph that can be walked through with the keyboard: a tree whose
-// widths are time. Its image is drawn anew at each step.
+// Flame graph that can be navigated with the keyboard: a tree whose widths are
+// times. Each step draws its image again.
 
 import type { FlameNode } from "./data";
 import { svg } from "./dom";
@@ -10,7 +10,7 @@ const ROW = 22;
 const FONT = 12;
 /** A letter's width, pixels, of the font above. */
 const LETTER = 7;
-/** What is narrower is not drawn. */
+/** Narrower boxes are not drawn. */
 const NARROWEST = 3;
 
 interface Box {
@@ -26,7 +26,7 @@ interface Box {
 
 export interface Flame {
   image: (width: number) => SVGSVGElement;
-  /** Where the reader is, for the words below. */
+  /** Position of the reader, for the words below. */
   words: () => string;
 }
 
@@ -114,7 +114,7 @@ function isWithin(node: FlameNode, outer: FlameNode, above: Map<FlameNode, Flame
   return false;
 }
 
-/** Where each box lies: `shown` over the whole width, with what leads to it above. */
+/** Position of each box: `shown` has the full width, with its ancestors above. */
 function layout(shown: FlameNode, root: FlameNode, above: Map<FlameNode, FlameNode>, classes: string[]): Box[] {
   const way: FlameNode[] = [];
   for (let node: FlameNode | undefined = shown; node; node = above.get(node)) way.unshift(node);
@@ -154,7 +154,7 @@ function drawn({ node, depth, left, width, color }: Box, total: number, root: Fl
     height: ROW - 1,
     rx: 2,
     fill,
-    // Deeper calls are paler, so that rows tell apart; text stays readable.
+    // Deeper calls are paler, so that rows differ; text stays readable.
     "fill-opacity": color < 0 ? 1 : depth <= 1 ? 0.45 : depth === 2 ? 0.34 : 0.2 + 0.08 * (depth % 2),
     stroke: isHere ? text : ground,
     "stroke-width": isHere ? 2 : 0,

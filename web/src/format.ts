@@ -22,7 +22,7 @@ export function exact(ns: number): string {
   return `${ns / factor}${unit}`;
 }
 
-/** As `time`, or a dash where there is none. */
+/** Like `time`, or a dash for a missing value. */
 export function timeOrDash(ns: number | null | undefined): string {
   return ns === null || ns === undefined ? "-" : time(ns);
 }
@@ -32,7 +32,8 @@ export function atLeast(isAtLeast: boolean | undefined, text: string): string {
   return isAtLeast ? `>= ${text}` : text;
 }
 
-/** A quantile as far as it is known: `153 us`, `>= 2.10 s`, `15.0 ms to 17.0 ms`, or a dash. */
+/** Formats a quantile: `153 us`, `>= 2.10 s` for a lower bound, `15.0 ms to
+ * 17.0 ms` for a range, or a dash. */
 export function quantile({ ns, is_at_least, low_ns }: { ns?: number; is_at_least?: boolean; low_ns?: number }): string {
   if (ns === undefined) return "-";
   const low = low_ns === undefined ? null : time(low_ns);
@@ -82,7 +83,7 @@ export function meanTime(ns: number): string {
   return `${value.toFixed(value < 10 ? 1 : 0)} ${unit}`;
 }
 
-/** Units of a mean time, and from which on each is used. */
+/** Units of a mean time, and the lower limit of each. */
 const ROUGH: [number, string, number][] = [
   [1, "ns", 1],
   [1e3, "us", 1],
@@ -106,7 +107,7 @@ export function roughTime(ns: number, digits: number): string {
 const MINUTE = 60e9;
 const DAY = 24 * 60 * MINUTE;
 
-/** Where the axis of a mean time has its labels. */
+/** Labels on the axis of a mean time. */
 export const MEAN_TIMES: [number, string][] = [
   [1e5, "100 us"],
   [1e6, "1 ms"],
@@ -131,7 +132,7 @@ const BYTES: [number, string][] = [
   [1e9, "GB"],
 ];
 
-/** When, since the recording began: `12.345 s`. */
+/** Time since the start of the recording: `12.345 s`. */
 export function instant(ns: number): string {
   return `${(ns / 1e9).toFixed(3)} s`;
 }

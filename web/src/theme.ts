@@ -1,5 +1,5 @@
-// Light and dark. Colours are those of Okabe and Ito (2008), which people
-// with any kind of colour vision can tell apart; lines differ in dashes too.
+// Light and dark colours. They are the colours of Okabe and Ito (2008), which
+// all kinds of colour vision can distinguish. Lines also differ in dashes.
 
 export interface Palette {
   text: string;

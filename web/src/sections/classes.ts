@@ -10,7 +10,7 @@ export interface Class {
   shape: string;
 }
 
-/** The classes of all recordings, those with most time first. */
+/** Classes of all recordings, longest total time first. */
 export function classesOf({ charts }: PageData): Class[] {
   const totals = new Map<string, { words: string; ns: number }>();
   for (const one of charts.flatMap(({ causes }) => causes?.classes ?? [])) {

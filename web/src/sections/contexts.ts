@@ -1,4 +1,5 @@
-// Deferred work beside busy processes, by who does it (Heubaum 1995, Tables 3 to 5).
+// Deferred work while busy processes run, per service (Heubaum 1995, Tables 3
+// to 5).
 
 import { lineName, type Context, type ContextRow, type Contexts, type PageData } from "../data";
 import { h, prose, section, tableElement } from "../dom";

@@ -1,4 +1,4 @@
-// What is known to differ between recordings and their machines.
+// Known differences between recordings and their machines.
 
 import type { PageData } from "../data";
 import { h, tableElement } from "../dom";

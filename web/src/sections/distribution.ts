@@ -11,7 +11,7 @@ import { DASHES, palette, SERIES } from "../theme";
 /** Buckets of a recording that are drawn as one: eight per doubling. */
 const MERGED = 8;
 
-/** Curves that the words below the figure tell of. */
+/** Number of curves that the words below the figure describe. */
 const SAID = 10;
 
 interface Curve {
@@ -28,7 +28,7 @@ interface Curve {
 
 type Kind = "count" | "exceedance";
 
-/** A line across the picture: what is later than it is too late for somebody. */
+/** Line across the figure: later wakeups are too late for an application. */
 export interface Limit {
   ns: number;
   words: string;
@@ -140,14 +140,15 @@ function view(curves: Curve[], names: string[], drawn: Drawn): View {
       step: kind === "count" ? "end" : "start",
       symbol: "none",
       color: colors[nth % colors.length]!,
-      // Beyond the last colour a line is told by its width.
+      // After the last colour, lines differ by their width.
       lineStyle: { width: nth < colors.length ? 2 : 4, type: DASHES[dash % DASHES.length]! },
     };
   });
   return { words: words(curves), option: option(series, curves, drawn), table: table(curves, points, kind) };
 }
 
-/** Where the axis begins: what is earlier than all but 1 in 1,000 would only take up room. */
+/** Start of the axis: the 0.1 % quantile. Smaller values would only take up
+ * space. */
 function ordinary(line: [number, number][], kind: Kind): number {
   const first = kind === "count" ? line[0] : line.find(([, share]) => share <= 0.999) ?? line[0];
   return first?.[0] ?? Infinity;
@@ -160,7 +161,7 @@ function option(series: LineSeriesOption[], curves: Curve[], { kind, limit }: Dr
   const smallest = Math.min(...points.map((line) => ordinary(line, kind)));
   const largest = Math.max(...curves.map((curve) => curve.largest));
   const x = timeAxis("latency", 30, Number.isFinite(smallest) ? smallest : 1e3, largest);
-  // A limit far beyond all that was seen would press the curves together.
+  // A limit far beyond all observed latencies would compress the curves.
   const isNear = limit !== null && limit.ns > x.min && limit.ns < 20 * x.max;
   if (isNear) x.max = Math.max(x.max, 10 ** Math.ceil(Math.log10(limit.ns)));
   const isRight = limit !== null && limit.ns * limit.ns > x.min * x.max;
@@ -221,13 +222,14 @@ function option(series: LineSeriesOption[], curves: Curve[], { kind, limit }: Dr
   };
 }
 
-/** Where a curve's name stands, and on which side of the curve. */
+/** Position of a curve's name, and its side of the curve. */
 interface Place {
   at: [number, number];
   side: "left" | "right";
 }
 
-/** Heights at which a name may stand, as parts of the way from the top of the picture to its bottom. */
+/** Possible heights of a name, as fractions of the height of the figure from
+ * the top. */
 const HEIGHTS = Array.from({ length: 24 }, (_, nth) => 0.06 + 0.037 * nth);
 /** Room that any name fits into, as a part of the picture's width. */
 const ENOUGH = 0.3;
@@ -235,7 +237,8 @@ const ENOUGH = 0.3;
 /** Half the height of a name, as a part of the picture's. */
 const HALF = 0.035;
 
-/** For each curve the height at which the others leave its name most room beside it, each height for one name only. */
+/** Returns for each curve the height at which the other curves leave most room
+ * for its name. Each height is used once. */
 function places(lines: [number, number][][], [left, right]: [number, number]): Place[] {
   const heights = lines.flatMap((line) => line.map(([, y]) => Math.log(y)));
   const [top, bottom] = [Math.max(...heights), Math.min(...heights)];
@@ -249,7 +252,7 @@ function places(lines: [number, number][][], [left, right]: [number, number]): P
   const taken = new Set<number>();
   return lines.map((line, index) => {
     const found = HEIGHTS.filter((part) => !taken.has(part)).map((part) => {
-      // What each curve takes up beside the name.
+      // Extent of each curve next to the name.
       const [own, ...others] = [line, ...lines.filter((_, which) => which !== index)].map((one) => [across(one, part - HALF), across(one, part + HALF)] as const);
       const [from, to] = own!;
       const onRight = others.map(([begin, end]) => (end <= to ? 1 : begin - to));
@@ -283,7 +286,7 @@ function counts({ histogram }: Curve): [number, number][] {
   return points;
 }
 
-/** Beginning of each bucket and the share of all that is later. */
+/** Lower edge of each bucket, and the share of all later values. */
 function exceedances({ histogram, samples, largest }: Curve): [number, number][] {
   let later = samples;
   const points = histogram.buckets.map(([bucket, count]): [number, number] => {

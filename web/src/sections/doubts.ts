@@ -1,4 +1,4 @@
-// Losses, caveats and own cost: how far the figures can be believed.
+// Losses, warnings and overhead: trustworthiness of the figures.
 
 import type { Caveat, Charts, PageData, Recording } from "../data";
 import { h, prose, section, tableElement } from "../dom";

@@ -1,4 +1,4 @@
-// One episode: who ran when, its stages, its call chains.
+// One episode: activity of the CPU, stages and call chains.
 
 import type { CustomSeriesOption } from "echarts/charts";
 import { axisLook, base, type Option } from "../chart";
@@ -11,7 +11,7 @@ import type { Class } from "./classes";
 
 interface Shown {
   one: Episode;
-  /** What the episode names by number. */
+  /** Texts to which the episode refers by number. */
   texts: string[];
   label: string;
 }
@@ -89,7 +89,7 @@ function words({ one }: Shown, classes: Class[]): string {
 
 const wordsOf = (name: string, classes: Class[]) => classes.find((one) => one.class === name)?.words ?? name;
 
-/** The class of each part, and what it ran within, joined where it goes on. */
+/** Class and context of each part. Adjacent equal parts are joined. */
 function bars({ one, texts }: Shown, classes: Class[]): Bar[] {
   const { line, series, faint } = palette();
   const done: Bar[] = [];
@@ -199,7 +199,7 @@ function option(one: Episode, all: Bar[], lanes: number): Option {
   };
 }
 
-/** Rows of stages' labels: as many as a thread has stages. */
+/** Rows of stage labels: as many as a thread has stages. */
 const ROWS = 5;
 
 /** Labels of stages that come together go above each other, in rows. */
@@ -213,7 +213,7 @@ function spread(stages: [string, number][], latency: number): [string, number, n
   });
 }
 
-/** Call chains that were seen, those that are alike together. */
+/** Observed call chains, with equal ones merged. */
 function callTree({ one, texts }: Shown): HTMLElement[] {
   if (one.samples.length === 0) return [h("p", {}, "No call chain was sampled in this episode.")];
   const chains = new Map<string, { frames: string[]; at: number[] }>();

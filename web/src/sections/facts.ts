@@ -1,22 +1,23 @@
-// What was measured, and on what, as names and values; the same names for
-// every recording.
+// Names and values of the measurement and its machine. All recordings have the
+// same names.
 
 import type { Charts, Host, Load, Recording } from "../data";
 import { bytes, count, perSecond, span, time } from "../format";
 
-/** What is compared word by word. */
+/** Values that are compared word by word. */
 export const COMMAND_LINE = "kernel command line";
 
 /** A value is null or empty where it is not known. */
 export type Fact = [name: string, value: string | null];
 
-/** How often services are measured: those that are not named, as the first says. */
+/** Period of the services. Unnamed services have the first period. */
 function periods({ period_ns: period, every = {} }: Recording["plan"]): string {
   const seldom = Object.entries(every).map(([service, times]) => `, ${service} ${time(period * times)}`);
   return time(period) + seldom.join("");
 }
 
-/** How the recording was made, and the machine. When it began is another matter. */
+/** Returns the parameters of the recording, and its machine. The start time is
+ * shown elsewhere. */
 export function facts({ host, plan, duration_ns, load, services, ...rest }: Recording, { measured_with }: Charts): Fact[] {
   return [
     ["lasted", `${span(duration_ns)}, ${ending(rest)}`],

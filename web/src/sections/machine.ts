@@ -1,4 +1,4 @@
-// What was measured, and on what.
+// Measurement and machine.
 
 import type { PageData } from "../data";
 import { definitions, h, section } from "../dom";

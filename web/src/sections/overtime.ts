@@ -1,4 +1,4 @@
-// Latency over time: the ordinary in intervals, what was late one by one.
+// Latency over time: usual latencies in intervals, late wakeups as points.
 
 import { axisLook, base, legendRoom, timeAxis, type Option } from "../chart";
 import { foremostOf, type Course, type PageData } from "../data";
@@ -14,7 +14,7 @@ interface Late {
   latency: number;
   missed: boolean;
   waiting: boolean;
-  /** The class that took most of it, where it is an episode. */
+  /** Class with the most time, if it is an episode. */
   cause: Class | null;
 }
 

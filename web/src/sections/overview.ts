@@ -1,5 +1,5 @@
-// Above the fold: what the machine does to an application, four numbers, a
-// picture; and how far all that can be believed.
+// Top of the report: the effect of the machine on an application, four numbers,
+// a figure, and the trustworthiness of all of it.
 
 import { lineName, type Application, type Charts, type Fit, type PageData, type Recording, type ServiceRow } from "../data";
 import { conditions as heading, rest, verdicts } from "../summary";
@@ -20,7 +20,7 @@ export function overview(data: PageData): HTMLElement {
   return section("verdict", "Summary", h("div", { class: picture ? "fold" : "" }, facts, picture), ...below);
 }
 
-/** One recording: the verdict, four numbers, and what was measured. */
+/** Returns the verdict, four numbers and the measurement of one recording. */
 function one(data: PageData, application: Application | undefined): HTMLElement {
   const recording = data.report.recordings[0];
   const charts = data.charts[0];
@@ -47,7 +47,7 @@ function one(data: PageData, application: Application | undefined): HTMLElement 
   );
 }
 
-/** What the numbers are of. */
+/** Describes the source of the numbers. */
 function reading({ beginning, ending }: Charts, row: ServiceRow, fit: Fit | undefined): string {
   const of = `Latency of ${lineName(row)} on all CPUs: from ${beginning} to ${ending}.`;
   if (!fit) return of;
@@ -140,12 +140,14 @@ function meanWords(fit: Fit | undefined): { large: string; small: string } {
   return { large: failures === 0 ? "not once" : "less than once", small: `${where}in ${meanTime(exposure)} of CPU time; on average in ${least} or more` };
 }
 
-/** What the verdict rests on: the CPUs that stand out, or else all. */
+/** Returns the figures behind the verdict: those of conspicuous CPUs, otherwise
+ * those of all. */
 function judged(fit: Fit): Fit["figures"] {
   return fit.apart?.on ?? fit.figures;
 }
 
-/** As many digits as so few clusters carry; as in the terminal. */
+/** Returns the number of digits that this number of clusters justifies, as in
+ * the terminal. */
 function digits(fit: Fit): number {
   const clusters = judged(fit).clusters ?? 0;
   return clusters < 10 ? 1 : clusters < 1000 ? 2 : 3;

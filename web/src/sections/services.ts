@@ -34,7 +34,8 @@ function figures({ min_ns, mean_ns, mean_is_at_least, deviation_ns, quantiles, l
   ];
 }
 
-/** Where some were missed, the smallest is of others than the figures beside it. */
+/** If some expiries were missed, the minimum is based on fewer wakeups than the
+ * other figures. */
 function figureNames(rows: ServiceRow[]): string[] {
   const { quantiles } = rows[0]!.latency;
   return [rows.some(({ missed }) => missed > 0) ? "min (served)" : "min", "mean", "std dev", ...quantiles.map(({ q }) => quantileName(q)), "largest seen"];
