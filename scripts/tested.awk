@@ -1,6 +1,6 @@
-# Reads what `cargo test -- --show-output` and `node --test` print. Passes it on
-# without what passed tests printed, and ends with how many there were and which
-# could not run. Fails where one could not and LAGGARD_TESTS is `required`.
+# Filters the output of `cargo test -- --show-output` and `node --test`. Removes the
+# output of passed tests, and adds the number of tests and the tests that could not run.
+# Fails if a test could not run and LAGGARD_TESTS is `required`.
 
 function place(test) {
 	return "  " (program == "" ? "" : program ": ") (test == "" ? "" : test ": ")
@@ -18,7 +18,7 @@ function could_not_run(test, why) {
 	sub(/-[0-9a-f]+$/, "", program)
 }
 
-# What passed tests printed, then their names.
+# Output of passed tests, then their names.
 /^successes:$/ {
 	quiet = 1
 	test = ""
@@ -54,7 +54,7 @@ function could_not_run(test, why) {
 	failed += $6
 }
 
-# Of Node: `# pass 12` or, newer, `ℹ pass 12`.
+# Node: `# pass 12` or, newer, `ℹ pass 12`.
 /^(#|ℹ) (pass|fail) [0-9]+$/ {
 	program = ""
 	if ($2 == "pass")
