@@ -66,7 +66,7 @@ export interface BumpRow {
   positions: number[];
 }
 
-export type CauseClass = "idle_exit" | "stolen" | "stall" | "interrupts_off" | "interrupt" | "softirq" | "dpc" | "preemption_off" | "higher_priority" | "equal" | "group_weight" | "throttled" | "rt_throttled" | "fair_server" | "deadline_throttled" | "migration" | "context_switch" | "return_to_user" | "own_work" | "overrun" | "system_call" | "page_fault" | "lock" | "kernel_lock" | "blocked" | "wait" | "frozen" | "stopped" | "own_path" | "unexplained";
+export type CauseClass = "idle_exit" | "stolen" | "stall" | "interrupts_off" | "interrupt" | "softirq" | "dpc" | "preemption_off" | "higher_priority" | "equal" | "group_weight" | "throttled" | "rt_throttled" | "fair_server" | "deadline_throttled" | "migration" | "context_switch" | "return_to_user" | "own_work" | "overrun" | "system_call" | "page_fault" | "reclaim" | "lock" | "kernel_lock" | "blocked" | "wait" | "frozen" | "stopped" | "own_path" | "unexplained";
 
 export interface CauseLevel {
   causes: CauseSet[];
@@ -341,7 +341,7 @@ export interface Fit {
 
 export type Fitness = "fit" | "not_fit" | "unknown";
 
-export type Fix = { kind: "measure_less" } | { kind: "hold_awake" } | { kind: "poll_idle" } | { kind: "halt_poll" } | { kind: "dedicated_cpus" } | { kind: "check_overcommit" } | { kind: "firmware" } | { kind: "move_caller" } | { irq: number; kind: "move_irq" } | { kind: "isolate_cpu" } | { kind: "above_softirqs" } | { kind: "move_softirqs" } | { kind: "move_thread" } | { kind: "preempt_rt" } | { kind: "preempt_full" } | { kind: "lower_priority" } | { kind: "raise_priority" } | { kind: "raise_quota"; quota: GroupQuota | null } | { kind: "raise_weight" } | { kind: "disable_autogroup" } | { kind: "rt_runtime" } | { kind: "fair_server" } | { kind: "deadline_budget" } | { kind: "pin" } | { kind: "lock_memory" } | { kind: "shorten_lock" } | { kind: "map_elsewhere" } | { kind: "move_wait" } | { kind: "reduce_work" } | { kind: "find_stopper" } | { kind: "timer_migration" } | { episode: number; kind: "inspect" } | { kind: "driver" } | { kind: "move_raised" } | { kind: "move_or_raise" } | { kind: "raise_above" } | { kind: "virtual_lock" };
+export type Fix = { kind: "measure_less" } | { kind: "hold_awake" } | { kind: "poll_idle" } | { kind: "halt_poll" } | { kind: "dedicated_cpus" } | { kind: "check_overcommit" } | { kind: "firmware" } | { kind: "move_caller" } | { irq: number; kind: "move_irq" } | { kind: "isolate_cpu" } | { kind: "above_softirqs" } | { kind: "move_softirqs" } | { kind: "move_thread" } | { kind: "preempt_rt" } | { kind: "preempt_full" } | { kind: "lower_priority" } | { kind: "raise_priority" } | { kind: "raise_quota"; quota: GroupQuota | null } | { kind: "raise_weight" } | { kind: "disable_autogroup" } | { kind: "rt_runtime" } | { kind: "fair_server" } | { kind: "deadline_budget" } | { kind: "pin" } | { kind: "lock_memory" } | { kind: "raise_memory_limit" } | { kind: "shorten_lock" } | { kind: "map_elsewhere" } | { kind: "move_wait" } | { kind: "reduce_work" } | { kind: "find_stopper" } | { kind: "timer_migration" } | { episode: number; kind: "inspect" } | { kind: "driver" } | { kind: "move_raised" } | { kind: "move_or_raise" } | { kind: "raise_above" } | { kind: "virtual_lock" };
 
 export interface FlameNode {
   name: string;

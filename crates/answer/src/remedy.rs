@@ -70,6 +70,8 @@ pub enum Fix {
     Pin,
     /// Lock the memory of the application.
     LockMemory,
+    /// Raise the memory limit of the control group, or use less memory.
+    RaiseMemoryLimit,
     /// Hold the lock for a shorter time, or let its holder inherit priority.
     ShortenLock,
     /// Do not map memory or fork in the process during a cycle.
@@ -125,7 +127,8 @@ impl Fix {
             Self::DeadlineBudget => Remedy::DeadlineBudget,
             Self::Pin => Remedy::Pin,
             Self::LockMemory => Remedy::LockMemory,
-            Self::ShortenLock
+            Self::RaiseMemoryLimit
+            | Self::ShortenLock
             | Self::MapElsewhere
             | Self::MoveWait
             | Self::ReduceWork
@@ -216,6 +219,7 @@ pub(crate) fn fix_on(
         }
         CauseClass::OwnWork | CauseClass::Overrun => Fix::ReduceWork,
         CauseClass::PageFault => Fix::LockMemory,
+        CauseClass::Reclaim => Fix::RaiseMemoryLimit,
         CauseClass::Lock => Fix::ShortenLock,
         CauseClass::KernelLock if row.who.as_ref().is_some_and(|who| who.contains(MMAP_LOCK)) => {
             Fix::MapElsewhere
@@ -264,6 +268,7 @@ const fn windows(class: CauseClass) -> Option<Fix> {
         | CauseClass::Overrun
         | CauseClass::SystemCall
         | CauseClass::PageFault
+        | CauseClass::Reclaim
         | CauseClass::Lock
         | CauseClass::KernelLock
         | CauseClass::Blocked

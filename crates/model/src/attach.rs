@@ -179,6 +179,12 @@ pub struct ThreadUsage {
     pub minor_faults: u32,
     /// Page faults that waited for a disk.
     pub major_faults: u32,
+    /// Part of the time off the CPU in which the budget of `SCHED_DEADLINE` was used up.
+    pub throttled: Nanos,
+    /// Part of the execution time in which the thread reclaimed memory.
+    pub reclaim: Nanos,
+    /// Whether the wait at the end is for memory: reclaim, or the limit of a control group.
+    pub waits_for_memory: bool,
 }
 
 /// Waits between the activations that are joined to one cycle.

@@ -63,6 +63,9 @@ pub enum CauseClass {
     SystemCall,
     /// The thread handled page faults.
     PageFault,
+    /// Memory was short, or the control group was at its limit: the thread reclaimed memory, or
+    /// waited for it.
+    Reclaim,
     /// The thread waited for a futex: a mutex, a condition variable.
     Lock,
     /// The thread waited for a lock of the kernel.
@@ -84,7 +87,7 @@ pub enum CauseClass {
 
 impl CauseClass {
     /// All classes.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::IdleExit,
         Self::Stolen,
         Self::Stall,
@@ -107,6 +110,7 @@ impl CauseClass {
         Self::Overrun,
         Self::SystemCall,
         Self::PageFault,
+        Self::Reclaim,
         Self::Lock,
         Self::KernelLock,
         Self::Blocked,
@@ -142,6 +146,7 @@ impl CauseClass {
             Self::Overrun => "overrun",
             Self::SystemCall => "system call",
             Self::PageFault => "page fault",
+            Self::Reclaim => "memory reclaim",
             Self::Lock => "lock",
             Self::KernelLock => "kernel lock",
             Self::Blocked => "uninterruptible wait",

@@ -272,6 +272,7 @@ impl<'a> Judge<'a> {
             | CauseClass::PageFault
             | CauseClass::Lock
             | CauseClass::KernelLock
+            | CauseClass::Reclaim
             | CauseClass::Blocked
             | CauseClass::Wait
             | CauseClass::Frozen

@@ -166,6 +166,7 @@ const fn kind(class: CauseClass) -> PieceKind {
         | CauseClass::PageFault
         | CauseClass::Lock
         | CauseClass::KernelLock
+        | CauseClass::Reclaim
         | CauseClass::Blocked
         | CauseClass::Wait
         | CauseClass::Frozen

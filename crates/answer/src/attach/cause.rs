@@ -46,8 +46,10 @@ pub enum AttachCauseKind {
         /// Name of the system call.
         call: String,
     },
-    /// Execution time in page faults, from stack samples.
+    /// Execution time in page faults, from stack samples or their number.
     PageFault,
+    /// The kernel reclaimed memory for the thread, or made it wait for memory.
+    Reclaim,
     /// Execution time of an earlier cycle while this one was due.
     Overrun,
     /// Other threads ran while the thread moved between CPUs: their names are not known.
@@ -199,6 +201,7 @@ impl AttachCause {
                 | AttachCauseKind::Kernel { .. }
                 | AttachCauseKind::SystemCall { .. }
                 | AttachCauseKind::PageFault
+                | AttachCauseKind::Reclaim
                 | AttachCauseKind::Overrun
                 | AttachCauseKind::Sleep { .. }
                 | AttachCauseKind::NextPeriod
@@ -225,6 +228,7 @@ impl AttachCauseKind {
             Self::Execution | Self::UserCode => CauseClass::OwnWork,
             Self::Kernel { .. } | Self::SystemCall { .. } => CauseClass::SystemCall,
             Self::PageFault => CauseClass::PageFault,
+            Self::Reclaim => CauseClass::Reclaim,
             Self::Overrun => CauseClass::Overrun,
             Self::OtherThreads | Self::OtherCpu | Self::System { .. } => CauseClass::Unexplained,
             Self::Frozen => CauseClass::Frozen,

@@ -90,6 +90,9 @@ pub(super) struct LineState {
     given_period: Option<Nanos>,
     /// Cycles whose period is not known yet: at least the newest.
     pending: VecDeque<DueUnknown>,
+    /// Due time of the newest cycle of the periodic timer. Between its cycles, other timers of
+    /// the same thread may expire.
+    grid: Option<Nanos>,
 }
 
 /// Span of time in which a thread's cycles have one period.
@@ -222,6 +225,7 @@ impl LineState {
             is_given: deadline.is_some(),
             given_period,
             pending: VecDeque::new(),
+            grid: None,
         }
     }
 
@@ -268,7 +272,7 @@ impl LineState {
             && let Some(newest) = self.pending.back()
             && let Some(deadline) = self.deadline
         {
-            let passed = passed(&newest.cycle, one.origin, period, deadline);
+            let passed = passed(&mut self.grid, &newest.cycle, one.origin, period, deadline);
             self.counted.pass(&passed);
         }
         let mut earlier = self.place_pending(one.origin, has_deadline);
@@ -357,8 +361,8 @@ impl LineState {
             let nexts = self.pending.iter().skip(1);
             let nexts = nexts.map(|one| one.cycle.whole.origin).chain(next);
             for (one, next) in self.pending.iter().zip(nexts) {
-                self.counted
-                    .pass(&passed(&one.cycle, next, limit, deadline));
+                let passed = passed(&mut self.grid, &one.cycle, next, limit, deadline);
+                self.counted.pass(&passed);
             }
         }
         let mut missed = Vec::new();
@@ -487,19 +491,44 @@ impl LineState {
 
 /// Returns the due times of cycles that were due and late while `cycle` went on, before the one
 /// that was due at `next`: a program that is behind does not sleep between them. A program that
-/// continues at another phase skips them, and a program with relative sleeps has none.
-fn passed(cycle: &ThreadCycle, next: Nanos, period: Nanos, deadline: Nanos) -> Vec<Nanos> {
+/// continues at another phase skips them, and a program with relative sleeps has none. `cycle`
+/// itself may be of another timer of the thread: then they are counted from `grid`.
+fn passed(
+    grid: &mut Option<Nanos>,
+    cycle: &ThreadCycle,
+    next: Nanos,
+    period: Nanos,
+    deadline: Nanos,
+) -> Vec<Nanos> {
     /// As a part of the period.
     const PHASE_TOLERANCE: f64 = 0.02;
     let one = &cycle.whole;
-    let gap = next.saturating_sub(one.origin).as_f64();
-    let periods = multiple_of(gap, period.as_f64()).unwrap_or(0);
-    let phase = gap - periods as f64 * period.as_f64();
-    if cycle.is_relative || phase.abs() > PHASE_TOLERANCE * period.as_f64() {
+    let tolerance = cycle
+        .timeout_resolution
+        .as_f64()
+        .max(PHASE_TOLERANCE * period.as_f64());
+    let periods_since = |from: Nanos| {
+        let gap = next.saturating_sub(from).as_f64();
+        let periods = multiple_of(gap, period.as_f64())?;
+        let phase = gap - periods as f64 * period.as_f64();
+        (phase.abs() <= tolerance).then_some(periods)
+    };
+    let starts = [Some(one.origin), *grid];
+    let from = starts
+        .into_iter()
+        .flatten()
+        .find_map(|from| Some((from, periods_since(from)?)));
+    let Some((from, periods)) = from else {
+        grid.get_or_insert(one.origin);
+        return Vec::new();
+    };
+    *grid = Some(next);
+    if cycle.is_relative {
         return Vec::new();
     }
     (1..periods)
-        .map(|number| one.origin + Nanos::from_ns(number * period.ns()))
+        .map(|number| from + Nanos::from_ns(number * period.ns()))
+        .filter(|&due| due > one.origin)
         .take_while(|&due| due + deadline < one.done)
         .collect()
 }

@@ -73,6 +73,8 @@ pub struct AttachRequest {
     pub cycle: CycleChoice,
     /// Whether the user named the threads: each has the deadline, also a busy one.
     pub names_threads: bool,
+    /// Duration of a page fault that needs no disk, on this machine; 0: not known.
+    pub page_fault: Nanos,
 }
 
 /// Losses, of all threads together.
@@ -585,6 +587,7 @@ impl AttachCollector {
                 cycle: one.cycle,
                 missed: true,
                 deadline: Some(one.deadline),
+                page_fault: self.asked.page_fault,
             });
         }
         let is_above = above(self.wanted_above, &cycle.whole);
@@ -596,6 +599,7 @@ impl AttachCollector {
                 cycle: cycle.clone(),
                 missed: picked.missed,
                 deadline: line.deadline,
+                page_fault: self.asked.page_fault,
             });
         }
         self.ended.push(cycle);
@@ -621,6 +625,7 @@ impl AttachCollector {
                     cycle: one.cycle,
                     missed: true,
                     deadline: Some(one.deadline),
+                    page_fault: self.asked.page_fault,
                 });
             }
         }

@@ -253,6 +253,7 @@ fn thread_on_another_cpu_is_not_the_cause_before_the_migration() {
 #[test]
 fn time_of_others_is_unexplained_if_the_cpu_is_not_known() {
     let found = taken(|one| {
+        (one.waker_cpu, one.first_cpu, one.cpu) = (Cpu(1), Cpu(1), Cpu(2));
         one.migrations = 1;
         one.preempted = Nanos::from_us(10);
     });
@@ -264,6 +265,195 @@ fn time_of_others_is_unexplained_if_the_cpu_is_not_known() {
         let mut kinds = found.iter().map(|(cause, us)| (cause.kind.clone(), *us));
         assert!(kinds.any(|found| found == part), "{found:?}");
     }
+}
+
+/// Returns the causes of one cycle with this trace data, with their time in us.
+fn taken_with(
+    change: impl Fn(&mut ThreadActivation),
+    evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence,
+) -> Vec<(AttachCause, u64)> {
+    let mut seen = AttachCollector::new(AttachRequest {
+        page_fault: Nanos::from_us(2),
+        ..asked(9)
+    });
+    let done = ThreadHappening::Done(one(change));
+    let mut all = vec![told(1, ThreadPolicy::Fifo(80), 0, done)];
+    seen.told(&mut all, Nanos::MAX);
+    let chosen = seen.choose();
+    let found = chosen[0].taken(evidence, &mut NoNames::default());
+    let us = |part: AttachTaken| (part.cause, part.time_ns.ns() / 1_000);
+    found.into_iter().map(us).collect()
+}
+
+/// Switches as the CPU, the time after the thread was due in us, and the thread.
+fn switches(cpu: Cpu, times: &[(u32, u64, u32)]) -> Evidence {
+    let times = times.iter().filter(|(on, ..)| *on == cpu.0);
+    let switch = |&(_, us, tid): &(u32, u64, u32)| FlightEvent {
+        at_ns: CYCLE + Nanos::from_us(us),
+        what: Happening::Switch {
+            tid: Tid(tid),
+            name: if tid == 1_001 { "cycle" } else { "hog" }.into(),
+            priority: if tid == 1_001 { 19 } else { 9 },
+            priority_before: None,
+            before: None,
+            preempted: true,
+        },
+    };
+    Evidence {
+        events: times.map(switch).collect(),
+        ..Evidence::default()
+    }
+}
+
+#[test]
+fn preemption_of_a_thread_that_moves_names_the_thread_on_its_cpu() {
+    let found = taken_with(
+        |one| {
+            (one.running, one.waking) = (one.origin, one.origin);
+            (one.first_cpu, one.cpu, one.migrations) = (Cpu(0), Cpu(1), 1);
+            (one.preemptions, one.preempted) = (1, Nanos::from_us(500));
+        },
+        |cpu, _, _| {
+            let times = [(0, 0, 1_001), (0, 200, 7), (1, 0, 0), (1, 700, 1_001)];
+            switches(cpu, &times)
+        },
+    );
+
+    let execution = AttachCauseKind::Execution;
+    assert_eq!(found[0], (preempted_by("hog"), 500), "{found:?}");
+    assert_eq!((&found[1].0.kind, found[1].1), (&execution, 300));
+}
+
+#[test]
+fn budget_of_a_deadline_thread_is_the_cause_of_its_wait() {
+    let found = taken_with(
+        |one| {
+            (one.running, one.waking) = (one.origin, one.origin);
+            (one.preemptions, one.preempted) = (2, Nanos::from_us(500));
+            one.usage.throttled = Nanos::from_us(400);
+        },
+        |cpu, _, _| {
+            let times = [
+                (0, 0, 1_001),
+                (0, 200, 7),
+                (0, 300, 1_001),
+                (0, 350, 0),
+                (0, 750, 1_001),
+            ];
+            switches(cpu, &times)
+        },
+    );
+
+    assert_eq!(
+        (found[0].0.class, found[0].1),
+        (CauseClass::DeadlineThrottled, 400),
+        "{found:?}"
+    );
+    assert!(found.contains(&(preempted_by("hog"), 100)), "{found:?}");
+}
+
+#[test]
+fn reclaim_is_not_execution_time() {
+    let found = taken_with(
+        |one| {
+            (one.running, one.waking) = (one.origin, one.origin);
+            one.usage.reclaim = Nanos::from_us(500);
+            one.usage.system = Nanos::from_us(600);
+        },
+        |_, _, _| Evidence::default(),
+    );
+
+    let kinds: Vec<_> = found.iter().map(|(cause, us)| (&cause.kind, *us)).collect();
+    let kernel = AttachCauseKind::Kernel { is_sampled: false };
+    let expected = [
+        (&AttachCauseKind::Reclaim, 500),
+        (&AttachCauseKind::Execution, 200),
+        (&kernel, 100),
+    ];
+    assert_eq!(kinds, expected);
+}
+
+#[test]
+fn number_of_page_faults_explains_the_time_in_the_kernel() {
+    let kinds = |faults: u32| {
+        let found = taken_with(
+            |one| {
+                (one.running, one.waking) = (one.origin, one.origin);
+                one.usage.system = Nanos::from_us(600);
+                one.usage.minor_faults = faults;
+            },
+            |_, _, _| Evidence::default(),
+        );
+        let kinds = found.into_iter().map(|(cause, us)| (cause.kind, us));
+        kinds.collect::<Vec<_>>()
+    };
+
+    let kernel = AttachCauseKind::Kernel { is_sampled: false };
+    let execution = (AttachCauseKind::Execution, 200);
+    assert_eq!(kinds(10), [(kernel, 600), execution.clone()]);
+    assert_eq!(kinds(250), [(AttachCauseKind::PageFault, 600), execution]);
+    assert_eq!(
+        kinds(350),
+        [
+            (AttachCauseKind::PageFault, 700),
+            (AttachCauseKind::Execution, 100)
+        ]
+    );
+}
+
+/// A callback of an event loop sleeps, with the period of its timer. The loop has more sleeps.
+#[test]
+fn home_wait_of_an_event_loop_is_not_the_sleep_of_a_callback() {
+    for argument in [0, 1] {
+        let mut script = Script::new(1);
+        let slept = ActivationEnd::Slept;
+        let poll = (slept, site("epoll_wait", 4, 0, 0));
+        let sleep = (slept, site("clock_nanosleep", 1, argument, 0));
+        for cycle in 0..30 {
+            let due = 10_000 * cycle;
+            script.add(TIMER, (due, due + 10, due + 100), poll);
+            script.add(TIMER, (due + 2_000, due + 2_010, due + 2_100), sleep);
+            script.add(TIMER, (due + 5_000, due + 5_010, due + 5_100), poll);
+            script.add(TIMER, (due + 6_000, due + 6_010, due + 6_100), poll);
+            script.add(TIMER, (due + 8_000, due + 8_010, due + 8_100), poll);
+        }
+
+        let report = report(9, script.records);
+
+        let row = &report.rows[0];
+        let home = row.home.as_ref().unwrap();
+        assert_eq!(home.call.as_deref(), Some("epoll_wait"));
+        assert_eq!(row.sleeps, 30);
+    }
+}
+
+/// Two timers of an event loop: each 20th cycle of the regular one, the callback of the other
+/// takes 36 ms. The regular one is due twice in that time, and late once.
+#[test]
+fn timer_that_is_due_during_a_callback_of_another_timer_is_missed() {
+    let mut script = Script::new(1);
+    let poll = (ActivationEnd::Slept, site("epoll_wait", 4, 0, 0));
+    for cycle in 0..100 {
+        let due = 20_000 * cycle;
+        match cycle % 20 {
+            10 => {
+                script.add(TIMER, (due, due + 10, due + 100), poll);
+                script.add(TIMER, (due + 5_000, due + 5_010, due + 41_000), poll);
+            }
+            11 | 12 => {}
+            _ => script.add(TIMER, (due, due + 10, due + 100), poll),
+        }
+    }
+    let mut seen = AttachCollector::new(AttachRequest {
+        deadline: Some(Nanos::from_ms(10)),
+        ..asked(9)
+    });
+    seen.told(&mut script.records, Nanos::MAX);
+
+    let report = measured(seen, 9);
+
+    let deadline = report.rows[0].deadline.as_ref().unwrap();
+    assert_eq!((deadline.passed, deadline.misses), (5, 10));
 }
 
 /// A system call with its first three arguments.
@@ -804,6 +994,7 @@ fn asked(rows: usize) -> AttachRequest {
         steps: false,
         cycle: CycleChoice::Auto,
         names_threads: false,
+        page_fault: Nanos::ZERO,
     }
 }
 
@@ -935,6 +1126,7 @@ fn a_period_that_is_given_is_the_deadline_and_periods_without_a_wake_are_counted
         steps: false,
         cycle: CycleChoice::Auto,
         names_threads: false,
+        page_fault: Nanos::ZERO,
     };
     let seen = |period| {
         let mut seen = AttachCollector::new(asked(period));

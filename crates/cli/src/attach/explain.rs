@@ -1,5 +1,7 @@
 //! Causes of late cycles, during the measurement.
 
+use std::time::{Duration, Instant};
+
 use laggard_answer::attach::AttachCollector;
 use laggard_measure::linux::{self, FlightError, FlightOptions, FlightRecorder};
 use laggard_measure::{Flight as _, LiveNames};
@@ -10,8 +12,11 @@ use super::on_late::AttachOnLate;
 use super::recording::AttachRecording;
 use crate::args::{AttachArgs, EpisodesArg};
 
-/// Cycles that are analysed per look; each takes some hundred microseconds.
-const MAX_EXPLAINED: usize = 10;
+/// Time for the analysis of cycles per look, which is a fifth of the time between two looks: an
+/// analysis takes some hundred microseconds.
+const ANALYSIS_TIME: Duration = Duration::from_millis(20);
+/// Cycles that are analysed per look in any case.
+const MIN_EXPLAINED: usize = 10;
 
 /// Flight recorder with the names of its threads and functions.
 pub(super) struct LateWatch {
@@ -75,9 +80,10 @@ impl LateWatch {
             return;
         };
         flight.poll();
+        let since = Instant::now();
         for (place, cycle) in chosen.iter().enumerate() {
             let evidence = |cpu, from, to| flight.evidence(cpu, from, to);
-            if place < MAX_EXPLAINED {
+            if place < MIN_EXPLAINED || since.elapsed() < ANALYSIS_TIME {
                 let taken = cycle.taken(evidence, &mut self.names);
                 seen.explain(cycle, &taken);
                 if let Some(on_late) = &mut on_late {

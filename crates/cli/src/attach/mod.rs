@@ -20,7 +20,9 @@ use laggard_answer::attach::{
 };
 use laggard_answer::qos;
 use laggard_measure::host::{self, Files};
-use laggard_measure::linux::{self, AttachError, AttachProbe, AttachTarget, MarkReader};
+use laggard_measure::linux::{
+    self, AttachError, AttachProbe, AttachTarget, MarkReader, UnseenCause,
+};
 use laggard_model::text::Unit;
 use laggard_model::{Caveat, CaveatKind, Names as _, Nanos};
 use laggard_view::attach::{document, json};
@@ -224,6 +226,7 @@ fn asked(args: &AttachArgs) -> anyhow::Result<AttachRequest> {
         steps: args.every.is_some(),
         cycle: args.cycle.clone(),
         names_threads: !args.tid.is_empty() || args.comm.is_some(),
+        page_fault: linux::page_fault_time().unwrap_or(Nanos::ZERO),
     })
 }
 
@@ -290,6 +293,23 @@ fn caveats(probe: &AttachProbe) -> Vec<Caveat> {
             ),
             "use an x86 kernel with CONFIG_KALLSYMS_ALL=y, or ignore rows that are woken by a thread",
         ));
+    }
+    for cause in probe.unseen_causes() {
+        let (what, advice) = match cause {
+            UnseenCause::KernelLock => (
+                "this kernel has no tracepoint lock:contention_begin: a wait for a lock of the kernel counts as `held up in` its system call",
+                "use Linux 5.19 or later",
+            ),
+            UnseenCause::Reclaim => (
+                "this kernel has no tracepoint vmscan:mm_vmscan_direct_reclaim_begin: reclaim counts as execution time in the kernel",
+                "use a kernel with this tracepoint",
+            ),
+            UnseenCause::GroupReclaim => (
+                "this kernel has no tracepoint vmscan:mm_vmscan_memcg_reclaim_begin: reclaim at a memory limit counts as execution time in the kernel",
+                "use a kernel with CONFIG_MEMCG=y",
+            ),
+        };
+        all.push(Caveat::new(CaveatKind::AbilityAbsent, what, advice));
     }
     if probe.renumbers() {
         all.push(Caveat::new(

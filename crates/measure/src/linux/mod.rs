@@ -25,6 +25,7 @@ pub mod mapping;
 mod memory;
 pub mod objects;
 pub mod obstacle;
+mod page_fault;
 mod passed;
 mod perf;
 mod pidfd;
@@ -51,7 +52,7 @@ pub mod witness;
 pub use abilities::{abilities, method, not_loaded, optional_ability};
 pub use attach::{
     AttachError, AttachGroup, AttachLosses, AttachProbe, AttachTarget, GroupError, MarkReader,
-    find_threads, is_system_call,
+    UnseenCause, find_threads, is_system_call,
 };
 pub use awake::Awake;
 pub use boost::{LateBoost, drop_ambient_capabilities, take_default_share, take_usual_share};
@@ -63,6 +64,7 @@ pub use handlers::{HandlerCounter, HandlersRefused};
 pub use identity::Identity;
 pub use inherited::{become_normal, inherited};
 pub use memory::{OutOfMemory, ReportingAllocator, end_in_order, has_room, is_short, ran_out};
+pub use page_fault::page_fault_time;
 pub use pidfd::HeldProcess;
 pub use probe::LinuxProbe;
 pub use starvation::{StarvationTrial, try_starvation};

@@ -218,6 +218,10 @@ fn action_and_price(fix: &Fix) -> (String, &'static str) {
             "Lock the memory of the application (`mlockall`) and touch all of it in advance",
             "The kernel then cannot swap it out",
         ),
+        Fix::RaiseMemoryLimit => (
+            "Raise the memory limit of the control group (`memory.high`, `memory.max`), or use less memory",
+            "Less memory is left for other groups",
+        ),
         Fix::ShortenLock => (
             "Hold this lock for a shorter time, or use a mutex with priority inheritance (PTHREAD_PRIO_INHERIT)",
             "The holder then runs at the priority of the thread that waits",

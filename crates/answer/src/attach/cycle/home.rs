@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use laggard_model::{Nanos, ThreadActivation, WaitSite};
 
-use super::site::{SiteKey, WaitKind};
+use super::site::{SiteKey, WaitKind, is_event_loop};
 use crate::attach::period::period;
 
 /// Sleeps that a decision considers, the newest.
@@ -17,6 +17,9 @@ const MIN_SHARE: f64 = 0.8;
 
 /// Share of the sleeps that a site with absolute times has at least, if no site is periodic.
 const MIN_TIMED_SHARE: f64 = 0.2;
+
+/// An event loop has more than this many times the sleeps of a callback in it.
+const LOOP_FACTOR: usize = 2;
 
 /// Home wait of a thread.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -110,6 +113,24 @@ impl Sleeps {
         let is_periodic = |sleeps: &SiteSleeps| {
             sleeps.origins.len() >= MIN_PERIODIC && period(&sleeps.origins).is_some()
         };
+        // Timers that expire in an event loop: a sleep between them, of whatever kind, is in a
+        // callback of the loop.
+        let slept = sites.values().map(|sleeps| sleeps.length).max();
+        let event_loop = sites.iter().find(|(_, sleeps)| {
+            let is_longest = Some(sleeps.length) == slept;
+            let count = sleeps.origins.len();
+            let others = sites.values().filter(|other| other.site != sleeps.site);
+            let most = others.map(|other| other.origins.len()).max();
+            let is_most = most.is_none_or(|most| count > LOOP_FACTOR * most);
+            is_event_loop(&sleeps.site) && is_longest && is_most
+        });
+        if let Some((key, sleeps)) = event_loop {
+            return if is_final {
+                Home::At(*key, sleeps.site)
+            } else {
+                Home::Undecided
+            };
+        }
         // A cycle with a lock or a short sleep in it has several sites with its period.
         let periodic = sites
             .iter()

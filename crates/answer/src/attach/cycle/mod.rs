@@ -15,7 +15,7 @@ pub(super) use home::Home;
 use home::Sleeps;
 pub(super) use site::wait_kind;
 pub use site::{AttachSite, WaitKind};
-use site::{SiteKey, is_restarted};
+use site::{SiteKey, is_restarted, timeout_resolution};
 
 /// Sleeps after which the home wait is looked for: early if its kind leaves no doubt.
 const EARLY_SLEEPS: usize = 8;
@@ -59,6 +59,8 @@ pub struct ThreadCycle {
     pub(super) is_interruption: bool,
     /// Whether its thread sleeps for a time: no cycle is due while an earlier one goes on.
     pub(super) is_relative: bool,
+    /// Resolution of the timeouts of its thread: 1 ms in `poll` and `epoll_wait`.
+    pub(super) timeout_resolution: Nanos,
 }
 
 impl ThreadCycle {
@@ -322,6 +324,10 @@ impl CycleBuilder {
             before,
             is_interruption,
             is_relative: matches!(self.home, Some(Home::At(key, _)) if key.kind == WaitKind::SleepFor),
+            timeout_resolution: match self.home {
+                Some(Home::At(_, site)) => timeout_resolution(&site),
+                Some(Home::None | Home::Undecided) | None => Nanos::ZERO,
+            },
         }
     }
 
@@ -382,6 +388,9 @@ fn joined(sum: &ThreadActivation, next: &ThreadActivation) -> ThreadActivation {
             system: sum.usage.system + next.usage.system,
             minor_faults: sum.usage.minor_faults + next.usage.minor_faults,
             major_faults: sum.usage.major_faults + next.usage.major_faults,
+            throttled: sum.usage.throttled + next.usage.throttled,
+            reclaim: sum.usage.reclaim + next.usage.reclaim,
+            waits_for_memory: next.usage.waits_for_memory,
         },
         waits,
         ..*sum

@@ -1,6 +1,6 @@
 //! Wait sites: where a thread waits, and what for.
 
-use laggard_model::{ActivationEnd, Names, ThreadActivation, WaitSite};
+use laggard_model::{ActivationEnd, Names, Nanos, ThreadActivation, WaitSite};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -145,6 +145,32 @@ fn has_address_first(site: &WaitSite) -> bool {
         "pause",
     ];
     site.call.is_some_and(|call| NAMES.contains(&call.name))
+}
+
+/// Whether a thread waits there for several events, one after the other: the wait of an event
+/// loop.
+pub(in crate::attach) fn is_event_loop(site: &WaitSite) -> bool {
+    const NAMES: [&str; 8] = [
+        "epoll_pwait",
+        "epoll_pwait2",
+        "epoll_wait",
+        "io_uring_enter",
+        "poll",
+        "ppoll",
+        "pselect6",
+        "select",
+    ];
+    site.call.is_some_and(|call| NAMES.contains(&call.name))
+}
+
+/// Returns the resolution of the timeout of a call.
+pub(in crate::attach) fn timeout_resolution(site: &WaitSite) -> Nanos {
+    const NAMES: [&str; 3] = ["epoll_pwait", "epoll_wait", "poll"];
+    if site.call.is_some_and(|call| NAMES.contains(&call.name)) {
+        Nanos::from_ms(1)
+    } else {
+        Nanos::ZERO
+    }
 }
 
 /// Whether the kernel restarts another call, whose number is not known any more.

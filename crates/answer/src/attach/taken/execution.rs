@@ -32,6 +32,16 @@ const FAULTS: [&str; 4] = [
     "do_page_fault",
 ];
 
+/// Page faults are a cause if they take at least this part of the execution time: one of 10.
+const MIN_FAULT_SHARE: u64 = 10;
+
+/// Takes up to `time` from what is left.
+fn take_part(left: &mut Nanos, time: Nanos) -> Nanos {
+    let part = (*left).min(time);
+    *left = left.saturating_sub(part);
+    part
+}
+
 impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
     /// Divides execution time by the samples that were taken in it.
     pub(super) fn execution(&mut self, time: Nanos, samples: &[&StackSample]) {
@@ -39,11 +49,11 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
             self.add(AttachCauseKind::Overrun, time);
             return;
         }
+        let reclaim = take_part(&mut self.usage.reclaim, time);
+        self.add(AttachCauseKind::Reclaim, reclaim);
+        let time = time.saturating_sub(reclaim);
         if samples.is_empty() {
-            let system = self.system.min(time);
-            self.system = self.system.saturating_sub(system);
-            self.add(AttachCauseKind::Kernel { is_sampled: false }, system);
-            self.add(AttachCauseKind::Execution, time.saturating_sub(system));
+            self.unsampled(time, reclaim);
             return;
         }
         let mut counts = BTreeMap::<AttachCauseKind, u64>::new();
@@ -63,6 +73,28 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
             left = left.saturating_sub(share);
             self.add(place, share);
         }
+    }
+
+    /// Divides execution time by the accounting of the kernel. Its time in the kernel has the
+    /// resolution of the tick, so the number of page faults is the better measure if it explains
+    /// most of that time.
+    fn unsampled(&mut self, time: Nanos, reclaim: Nanos) {
+        let system = take_part(&mut self.usage.system, time + reclaim);
+        let system = system.saturating_sub(reclaim);
+        let count = u64::from(self.usage.minor_faults) + u64::from(self.usage.major_faults);
+        (self.usage.minor_faults, self.usage.major_faults) = (0, 0);
+        let faults = Nanos::from_ns(self.page_fault.ns().saturating_mul(count)).min(time);
+        let explains_kernel = faults.ns() >= system.ns() / 2;
+        let faults = if explains_kernel && faults.ns() >= time.ns() / MIN_FAULT_SHARE {
+            faults.max(system)
+        } else {
+            Nanos::ZERO
+        };
+        let kernel = system.saturating_sub(faults);
+        self.add(AttachCauseKind::PageFault, faults);
+        self.add(AttachCauseKind::Kernel { is_sampled: false }, kernel);
+        let own = time.saturating_sub(faults + kernel);
+        self.add(AttachCauseKind::Execution, own);
     }
 
     /// Returns where a sample found the thread.

@@ -9,8 +9,8 @@ use laggard_analyze::causes::explain_named;
 use laggard_model::name::who;
 use laggard_model::{
     Activation, Activity, CauseClass, Cpu, Episode, Evidence, Happening, LineId, Names, Nanos,
-    Route, STAGES, Service, Stage, ThreadActivation, ThreadPolicy, Tid, Vector, WatchedThread,
-    WokenBy, WokenWay,
+    Route, STAGES, Service, Stage, ThreadActivation, ThreadPolicy, ThreadUsage, Tid, Vector,
+    WatchedThread, WokenBy, WokenWay,
 };
 
 use super::cause::{AttachCause, AttachCauseKind, AttachTaken};
@@ -37,6 +37,8 @@ pub struct AttachChosen {
     pub(super) missed: bool,
     /// Deadline, if it is known yet.
     pub(super) deadline: Option<Nanos>,
+    /// Duration of a page fault on this machine.
+    pub(super) page_fault: Nanos,
 }
 
 impl AttachChosen {
@@ -157,6 +159,7 @@ impl AttachChosen {
         names: &mut dyn Names,
     ) -> Vec<AttachTaken> {
         let mut time = CycleTime::new(&self.cycle.thread, self.policy, &evidence, names);
+        time.page_fault = self.page_fault;
         let course = Course {
             before: &self.cycle.before,
             parts: self.cycle.parts(),
@@ -211,6 +214,14 @@ struct Course<'a> {
     parts: &'a [ThreadActivation],
 }
 
+/// Time in which the thread ran on a CPU.
+#[derive(Clone, Copy, Debug)]
+struct CpuRun {
+    cpu: Cpu,
+    from: Nanos,
+    to: Nanos,
+}
+
 /// Time of a cycle, explained part by part.
 struct CycleTime<'a, E> {
     thread: Tid,
@@ -224,8 +235,10 @@ struct CycleTime<'a, E> {
     /// Whether the thread was not preempted: a switch that the flight recorder missed does not
     /// matter then.
     is_on_cpu: bool,
-    /// Time in the kernel of the current activation.
-    system: Nanos,
+    /// Accounting of the current activation, as far as it is not attributed yet.
+    usage: ThreadUsage,
+    /// Duration of a page fault; 0: not known.
+    page_fault: Nanos,
     taken: BTreeMap<AttachCause, Nanos>,
 }
 
@@ -245,7 +258,8 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
             names,
             is_before: false,
             is_on_cpu: false,
-            system: Nanos::ZERO,
+            usage: ThreadUsage::default(),
+            page_fault: Nanos::ZERO,
             taken: BTreeMap::new(),
         }
     }
@@ -267,7 +281,7 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
         for (place, part) in all.iter().enumerate() {
             self.is_before = place < course.before.len();
             self.woken = part.woken;
-            self.system = part.usage.system;
+            self.usage = part.usage;
             let is_first = place == course.before.len();
             if let Some(ended) = ended.filter(|_| !is_first && from < part.waking) {
                 // A late timer is not part of the wait.
@@ -342,17 +356,106 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
 
     /// Explains the time from `from`, when it ran, until an activation ended.
     fn activation(&mut self, one: &ThreadActivation, from: Nanos) {
-        if one.migrations == 0 {
+        let throttled = one.usage.throttled.min(one.done.saturating_sub(from));
+        if one.migrations == 0 && throttled == Nanos::ZERO {
             self.is_on_cpu = one.preemptions == 0 && one.back_seen;
             self.run(one.cpu, from, one.done);
             self.is_on_cpu = false;
             return;
         }
-        // It is not known when it was on which CPU.
-        let all = one.done.saturating_sub(from);
-        let preempted = one.preempted.min(all);
-        self.add(AttachCauseKind::OtherThreads, preempted);
-        self.execution(all.saturating_sub(preempted), &[]);
+        let runs = self.runs(&[one.first_cpu, one.cpu], (from, one.done));
+        if runs.is_empty() {
+            // It is not known when it was on which CPU.
+            let all = one.done.saturating_sub(from);
+            let preempted = one.preempted.min(all).saturating_sub(throttled);
+            self.add_throttled(throttled);
+            self.add(AttachCauseKind::OtherThreads, preempted);
+            self.execution(all.saturating_sub(preempted + throttled), &[]);
+            return;
+        }
+        self.moving(&runs, (from, one.done), throttled);
+    }
+
+    /// Explains a span in which the thread ran at these times, on several CPUs. Between two of
+    /// them it waited on the CPU that it had left, or for its next budget.
+    fn moving(&mut self, runs: &[CpuRun], (from, to): (Nanos, Nanos), throttled: Nanos) {
+        let ends = runs.iter().map(|run| (run.from, Some(run)));
+        let mut waits = Vec::new();
+        let mut since = (from, runs.first().map(|run| run.cpu));
+        for (at, run) in ends.chain([(to, None)]) {
+            if at > since.0 {
+                waits.push((since.1, since.0, at));
+            }
+            if let Some(run) = run {
+                self.is_on_cpu = true;
+                self.run(run.cpu, run.from, run.to);
+                self.is_on_cpu = false;
+                since = (run.to, Some(run.cpu));
+            }
+        }
+        // A wait for the next budget is longer than those for a CPU.
+        waits.sort_by_key(|&(_, from, to)| std::cmp::Reverse(to.saturating_sub(from)));
+        let mut throttled = throttled;
+        for (cpu, from, to) in waits {
+            let part = throttled.min(to.saturating_sub(from));
+            throttled = throttled.saturating_sub(part);
+            self.add_throttled(part);
+            let from = from + part;
+            if let Some(cpu) = cpu.filter(|_| from < to) {
+                let way = [(Stage::Waking, from), (Stage::Running, to)];
+                self.explain(self.service, cpu, from, &way);
+            }
+        }
+    }
+
+    fn add_throttled(&mut self, time: Nanos) {
+        let kind = AttachCauseKind::System {
+            who: None,
+            contender: None,
+        };
+        let class = CauseClass::DeadlineThrottled;
+        self.add_cause(AttachCause { class, kind }, time);
+    }
+
+    /// Returns when the thread ran on these CPUs, in order, from the switches there.
+    fn runs(&self, cpus: &[Cpu], (from, to): (Nanos, Nanos)) -> Vec<CpuRun> {
+        let mut runs = Vec::new();
+        for (place, &cpu) in cpus.iter().enumerate() {
+            if cpus[..place].contains(&cpu) {
+                continue;
+            }
+            let evidence = (self.evidence)(cpu, from.saturating_sub(BEFORE), to + AFTER);
+            let mut since = None;
+            for event in &evidence.events {
+                let Happening::Switch { tid, .. } = event.what else {
+                    continue;
+                };
+                let at = event.at_ns.clamp(from, to);
+                if let Some(since) = since.take().filter(|&since| at > since) {
+                    runs.push(CpuRun {
+                        cpu,
+                        from: since,
+                        to: at,
+                    });
+                }
+                since = (tid == self.thread).then_some(at);
+            }
+            if let Some(since) = since.filter(|&since| to > since) {
+                runs.push(CpuRun {
+                    cpu,
+                    from: since,
+                    to,
+                });
+            }
+        }
+        runs.sort_by_key(|run| run.from);
+        // Clocks of two CPUs may disagree a little.
+        for place in 1..runs.len() {
+            let end = runs[place - 1].to;
+            runs[place].from = runs[place].from.max(end);
+        }
+        runs.retain(|run| run.from < run.to);
+        runs
     }
 
     /// Explains a span in which the thread ran, or others had its CPU.

@@ -26,6 +26,9 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
         let call = ended.site.call.map(call_name);
         let waker = WaitEnd::from_wakeup(woken);
         let kind = match ended.end {
+            ActivationEnd::Blocked | ActivationEnd::Slept if ended.usage.waits_for_memory => {
+                AttachCauseKind::Reclaim
+            }
             ActivationEnd::Blocked => self.blocked(ended, woken),
             ActivationEnd::Stopped => AttachCauseKind::Stopped { is_traced: false },
             ActivationEnd::Traced => AttachCauseKind::Stopped { is_traced: true },

@@ -280,6 +280,7 @@ fn addressee(cause: &CauseShare) -> Option<Addressee> {
         | CauseClass::PageFault
         | CauseClass::Lock
         | CauseClass::KernelLock
+        | CauseClass::Reclaim
         | CauseClass::Blocked
         | CauseClass::Wait
         | CauseClass::Frozen

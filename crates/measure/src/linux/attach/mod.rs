@@ -68,6 +68,17 @@ pub enum AttachError {
     TooMany(usize),
 }
 
+/// Cause that needs a tracepoint which some kernels do not have.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum UnseenCause {
+    /// Waits for a lock of the kernel (Linux 5.19 or later).
+    KernelLock,
+    /// Reclaim of memory of the machine.
+    Reclaim,
+    /// Reclaim at the limit of a control group (`CONFIG_MEMCG`).
+    GroupReclaim,
+}
+
 /// Losses of all threads together.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct AttachLosses {
@@ -88,6 +99,7 @@ pub struct AttachProbe {
     rings: AttachRings,
     disordered: u64,
     context_unknown: Option<String>,
+    absent: Vec<String>,
     renumbers: bool,
 }
 
@@ -114,8 +126,9 @@ impl AttachProbe {
             ("records", cpus << bits),
             ("chosen", MAX_CHOSEN),
         ];
+        let mut absent = Vec::new();
         let mut loaded = object.load(&[], &sizes, |open| {
-            objects::leave_out_absent(open)?;
+            absent = objects::leave_out_absent(open)?;
             object.set_input(open, "ring_bits", &bits.to_ne_bytes())?;
             let timers = CpuInterrupts::of_machine().timer_input();
             object.set_input(open, "timer_irqs", &timers)?;
@@ -136,6 +149,7 @@ impl AttachProbe {
         loaded.set_value("states", 0, &begun)?;
         Ok(Self {
             context_unknown,
+            absent,
             renumbers: target::is_in_namespace(),
             loaded,
             rings,
@@ -263,6 +277,20 @@ impl AttachProbe {
     #[must_use]
     pub fn context_unknown(&self) -> Option<&str> {
         self.context_unknown.as_deref()
+    }
+
+    /// Returns the causes that this kernel does not show, because it has no tracepoint for them.
+    #[must_use]
+    pub fn unseen_causes(&self) -> Vec<UnseenCause> {
+        let all = [
+            (UnseenCause::KernelLock, "contention_begin"),
+            (UnseenCause::Reclaim, "mm_vmscan_direct_reclaim_begin"),
+            (UnseenCause::GroupReclaim, "mm_vmscan_memcg_reclaim_begin"),
+        ];
+        let absent = all
+            .into_iter()
+            .filter(|(_, tracepoint)| self.absent.iter().any(|absent| absent == tracepoint));
+        absent.map(|(cause, _)| cause).collect()
     }
 
     /// Whether processes and threads are told by other numbers than they have here: in

@@ -8,10 +8,10 @@ use laggard_model::{
 
 use shared::{
     ATTACH_ACTIVATION, ATTACH_BACK_UNSEEN, ATTACH_BEGAN, ATTACH_END_BLOCKED, ATTACH_END_FREEZE,
-    ATTACH_END_PERIOD, ATTACH_END_STOP, ATTACH_END_TRACE, ATTACH_ENDED, ATTACH_HRTIMER, ATTACH_IRQ,
-    ATTACH_LAST, ATTACH_LOCK_MMAP, ATTACH_NO_CALL, ATTACH_PREEMPTED, ATTACH_RUN_UNSEEN,
-    ATTACH_RUNS, ATTACH_SOFTIRQ, ATTACH_START_UNSEEN, ATTACH_THREAD, ATTACH_TIMER, ATTACH_VECTOR,
-    ATTACH_WAKE_UNSEEN, ATTACH_WAS_FROZEN, ATTACH_WOKEN, AttachRecord,
+    ATTACH_END_PERIOD, ATTACH_END_STOP, ATTACH_END_TRACE, ATTACH_ENDED, ATTACH_HRTIMER,
+    ATTACH_IN_RECLAIM, ATTACH_IRQ, ATTACH_LAST, ATTACH_LOCK_MMAP, ATTACH_NO_CALL, ATTACH_PREEMPTED,
+    ATTACH_RUN_UNSEEN, ATTACH_RUNS, ATTACH_SOFTIRQ, ATTACH_START_UNSEEN, ATTACH_THREAD,
+    ATTACH_TIMER, ATTACH_VECTOR, ATTACH_WAKE_UNSEEN, ATTACH_WAS_FROZEN, ATTACH_WOKEN, AttachRecord,
 };
 
 use super::calls::system_call;
@@ -108,6 +108,9 @@ impl AttachRecord {
                 system: Nanos::from_ns(self.system_ns),
                 minor_faults: self.minor_faults,
                 major_faults: self.major_faults,
+                throttled: Nanos::from_ns(self.throttled_ns.min(preempted)),
+                reclaim: Nanos::from_ns(self.reclaim_ns),
+                waits_for_memory: unseen & ATTACH_IN_RECLAIM != 0,
             },
             waits: CycleWaits::default(),
         })

@@ -41,11 +41,10 @@
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_sched_waking, struct task_struct *task)
 {
-	struct attach_thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
+	struct attach_thread *thread = watched(task);
 	bool is_self;
 
-	/* Not watched. */
-	if (!thread || !thread->number || !has_begun())
+	if (!thread || !has_begun())
 		return 0;
 	if (is_stopped(task, task->__state)) {
 		resumes(thread);
@@ -116,9 +115,9 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 SEC("tp_btf/sched_migrate_task")
 int BPF_PROG(on_sched_migrate_task, struct task_struct *task)
 {
-	struct attach_thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
+	struct attach_thread *thread = watched(task);
 
-	if (!thread || !thread->number || !has_begun())
+	if (!thread || !has_begun())
 		return 0;
 	if (thread->has_next)
 		moves(&thread->next, task);
@@ -141,8 +140,8 @@ int BPF_PROG(on_hrtimer_start, struct hrtimer *timer)
 
 	if (!&hrtimer_wakeup || timer->function != &hrtimer_wakeup)
 		return 0;
-	thread = bpf_task_storage_get(&threads, self, NULL, 0);
-	if (!thread || !thread->number || !has_begun())
+	thread = watched(self);
+	if (!thread || !has_begun())
 		return 0;
 	/* A thread that starts a sleep runs, even if its switch-in was not
 	 * seen. */
@@ -177,13 +176,13 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 
 	/* A CPU's idle thread, one side of most switches, is never watched. */
 	if (prev->pid) {
-		thread = bpf_task_storage_get(&threads, prev, NULL, 0);
-		if (thread && thread->number && has_begun())
+		thread = watched(prev);
+		if (thread && has_begun())
 			leaves(thread, prev, preempt || !prev_state, prev_state);
 	}
 	if (next->pid) {
-		thread = bpf_task_storage_get(&threads, next, NULL, 0);
-		if (thread && thread->number && has_begun())
+		thread = watched(next);
+		if (thread && has_begun())
 			comes(thread);
 	}
 	return 0;
@@ -257,10 +256,10 @@ static __always_inline void settle(struct attach_thread *thread, struct task_str
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_sched_process_exit, struct task_struct *task)
 {
-	struct attach_thread *thread = bpf_task_storage_get(&threads, task, NULL, 0);
+	struct attach_thread *thread = watched(task);
 	struct attach_state *now;
 
-	if (!thread || !thread->number)
+	if (!thread)
 		return 0;
 	settle(thread, task);
 	write_record(thread, task, ATTACH_ENDED, bpf_ktime_get_ns());
@@ -320,8 +319,8 @@ int tell_last(struct bpf_iter__task *ctx)
 
 	if (!task)
 		return 0;
-	thread = bpf_task_storage_get(&threads, task, NULL, 0);
-	if (!thread || !thread->number)
+	thread = watched(task);
+	if (!thread)
 		return 0;
 	thread->follows = 0;
 	settle(thread, task);

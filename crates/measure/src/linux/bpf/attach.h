@@ -55,6 +55,7 @@ enum attach_unseen {
 	ATTACH_START_UNSEEN = 8, /* it was running when watching started */
 	ATTACH_WAS_FROZEN = 16, /* from its expiry until its wakeup, or
 				   longer */
+	ATTACH_IN_RECLAIM = 32, /* not a part: it reclaims memory at the end */
 };
 
 /* State of a thread. Append only. */
@@ -136,8 +137,11 @@ struct attach_record {
 	u32 major_faults;
 	u32 exit_code; /* of a thread that ended: the signal that killed it, in 7 bits */
 	u64 rt_limit_us; /* RLIMIT_RTTIME of a thread that ended; all bits: none */
+	u64 throttled_ns; /* part of preempted_ns: its SCHED_DEADLINE budget was
+			     used up */
+	u64 reclaim_ns;	  /* part of its run time: it reclaimed memory */
 };
-_Static_assert(sizeof(struct attach_record) == 248, "no hidden padding");
+_Static_assert(sizeof(struct attach_record) == 264, "no hidden padding");
 
 /* Whether threads of a process are watched. */
 enum attach_process {

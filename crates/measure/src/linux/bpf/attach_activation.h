@@ -68,6 +68,8 @@ static __always_inline void write_record(struct attach_thread *thread,
 	record->rt_limit_us = 0;
 	if (kind == ATTACH_ENDED)
 		read_exit(record, task);
+	record->throttled_ns = thread->throttled_ns;
+	take_reclaim(thread, record, task, now);
 	take_usage(thread, record, task);
 	take_lock(thread, record, task);
 	read_site(record, task);
@@ -79,6 +81,10 @@ static __always_inline void runs(struct attach_thread *thread, u64 now)
 	thread->running_ns = now;
 	thread->preempted_ns = 0;
 	thread->blocked_ns = 0;
+	thread->throttled_ns = 0;
+	thread->is_throttled = 0;
+	thread->reclaim_ns = 0;
+	thread->reclaim_since_ns = thread->reclaims ? now : 0;
 	thread->preemptions = 0;
 	thread->migrations = 0;
 	thread->blocks = 0;
@@ -184,6 +190,11 @@ static __always_inline void comes_back(struct attach_thread *thread, u64 now)
 	u32 cpu = bpf_get_smp_processor_id();
 
 	thread->preempted_ns += now - thread->off_ns;
+	if (thread->is_throttled)
+		thread->throttled_ns += now - thread->off_ns;
+	thread->is_throttled = 0;
+	if (thread->reclaims)
+		thread->reclaim_since_ns = now;
 	if (thread->cpu != cpu)
 		thread->migrations++;
 	thread->cpu = cpu;
@@ -312,6 +323,8 @@ static __always_inline void leaves(struct attach_thread *thread, struct task_str
 	if (is_preempted) {
 		thread->preemptions++;
 		thread->off_ns = now;
+		thread->is_throttled = is_out_of_budget(task);
+		pause_reclaim(thread, now);
 		thread->phase = ATTACH_PREEMPTED;
 	} else {
 		waits(thread, task, end, now);

@@ -67,6 +67,16 @@ static __always_inline bool has_yielded(struct task_struct *task)
 	       BPF_CORE_READ_BITFIELD(periodic, dl.dl_throttled);
 }
 
+/* Whether a SCHED_DEADLINE thread, which can continue, has used up its budget. */
+static __always_inline bool is_out_of_budget(struct task_struct *task)
+{
+	struct task_struct___periodic *periodic = (void *)task;
+
+	if (task->policy != POLICY_DEADLINE || !bpf_core_field_exists(periodic->dl.dl_throttled))
+		return false;
+	return BPF_CORE_READ_BITFIELD(periodic, dl.dl_throttled);
+}
+
 /* Whether it waits for a wakeup. */
 static __always_inline bool sleeps_by_itself(u32 state)
 {

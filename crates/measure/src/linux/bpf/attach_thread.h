@@ -27,6 +27,9 @@ struct attach_thread {
 			     activation */
 	u64 major_faults;
 	u64 system_ns;
+	u64 throttled_ns;
+	u64 reclaim_ns;
+	u64 reclaim_since_ns; /* it runs and reclaims memory since then; 0: no */
 	u64 seq;
 	u64 has_next; /* a wakeup came while it ran: it may end the next
 		         sleep */
@@ -46,6 +49,8 @@ struct attach_thread {
 	u32 is_periodic; /* waits for its next period, not for a wakeup */
 	u32 lock_flags;
 	u32 end; /* enum attach_end, of the last activation */
+	u32 is_throttled; /* its SCHED_DEADLINE budget is used up */
+	u32 reclaims;	  /* it is in the kernel's reclaim of memory */
 };
 
 struct {
@@ -78,6 +83,25 @@ struct {
 
 /* Softirqs run in threads that are preempted (PREEMPT_RT). */
 const volatile u32 softirqs_are_preempted;
+
+struct task_struct___stored {
+	void *bpf_storage;
+} __kernel_type;
+
+/*
+ * Returns the state of a watched thread, otherwise NULL. Nearly all threads of a machine have
+ * no storage, and a read of its pointer takes less time than the call of the helper.
+ */
+static __always_inline struct attach_thread *watched(struct task_struct *task)
+{
+	struct task_struct___stored *stored = (void *)task;
+	struct attach_thread *thread;
+
+	if (bpf_core_field_exists(stored->bpf_storage) && !stored->bpf_storage)
+		return NULL;
+	thread = bpf_task_storage_get(&threads, task, NULL, 0);
+	return thread && thread->number ? thread : NULL;
+}
 
 static __always_inline void becomes_unknown(struct attach_thread *thread, u64 now)
 {

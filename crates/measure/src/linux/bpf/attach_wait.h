@@ -45,6 +45,7 @@ struct task_struct___waits {
 	unsigned long maj_flt;
 	u64 stime;
 	int exit_code;
+	unsigned int in_memstall : 1; /* with pressure stall information */
 } __kernel_type;
 
 enum {
@@ -118,6 +119,85 @@ static __always_inline void take_lock(struct attach_thread *thread, struct attac
 		record->lock_flags |= ATTACH_LOCK_MMAP;
 }
 
+/* Ends a part of the reclaim: the thread leaves its CPU, or has reclaimed enough. */
+static __always_inline void pause_reclaim(struct attach_thread *thread, u64 now)
+{
+	if (thread->reclaim_since_ns)
+		thread->reclaim_ns += now - thread->reclaim_since_ns;
+	thread->reclaim_since_ns = 0;
+}
+
+/* Whether it waits for memory: also the delay of a control group above memory.high, and
+ * for a page that reclaim had evicted. */
+static __always_inline bool is_in_memory_stall(struct task_struct *task)
+{
+	struct task_struct___waits *waits = (void *)task;
+
+	if (!bpf_core_field_exists(waits->in_memstall))
+		return false;
+	return BPF_CORE_READ_BITFIELD(waits, in_memstall);
+}
+
+static __always_inline void take_reclaim(struct attach_thread *thread,
+					 struct attach_record *record,
+					 struct task_struct *task, u64 now)
+{
+	pause_reclaim(thread, now);
+	record->reclaim_ns = thread->reclaim_ns;
+	if (thread->reclaims || is_in_memory_stall(task))
+		record->unseen_of |= ATTACH_IN_RECLAIM;
+}
+
+static __always_inline int begins_reclaim(void)
+{
+	struct attach_thread *thread;
+
+	thread = watched(bpf_get_current_task_btf());
+	if (!thread)
+		return 0;
+	thread->reclaims = 1;
+	thread->reclaim_since_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+static __always_inline int ends_reclaim(void)
+{
+	struct attach_thread *thread;
+
+	thread = watched(bpf_get_current_task_btf());
+	if (!thread || !thread->reclaims)
+		return 0;
+	pause_reclaim(thread, bpf_ktime_get_ns());
+	thread->reclaims = 0;
+	return 0;
+}
+
+/* The machine has too little memory. */
+SEC("tp_btf/mm_vmscan_direct_reclaim_begin")
+int BPF_PROG(on_direct_reclaim_begin)
+{
+	return begins_reclaim();
+}
+
+SEC("tp_btf/mm_vmscan_direct_reclaim_end")
+int BPF_PROG(on_direct_reclaim_end)
+{
+	return ends_reclaim();
+}
+
+/* A control group is at its limit (memory.max or memory.high). */
+SEC("tp_btf/mm_vmscan_memcg_reclaim_begin")
+int BPF_PROG(on_memcg_reclaim_begin)
+{
+	return begins_reclaim();
+}
+
+SEC("tp_btf/mm_vmscan_memcg_reclaim_end")
+int BPF_PROG(on_memcg_reclaim_end)
+{
+	return ends_reclaim();
+}
+
 static __always_inline void read_exit(struct attach_record *record, struct task_struct *task)
 {
 	struct task_struct___waits *ended = (void *)task;
@@ -135,8 +215,8 @@ int BPF_PROG(on_contention_begin, void *lock, unsigned int flags)
 
 	if (flags & CONTENDS_SPINNING)
 		return 0;
-	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL, 0);
-	if (!thread || !thread->number)
+	thread = watched(bpf_get_current_task_btf());
+	if (!thread)
 		return 0;
 	thread->lock = (u64)lock;
 	thread->lock_flags = flags;
@@ -148,7 +228,7 @@ int BPF_PROG(on_contention_end, void *lock)
 {
 	struct attach_thread *thread;
 
-	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), NULL, 0);
+	thread = watched(bpf_get_current_task_btf());
 	if (thread && thread->lock == (u64)lock)
 		thread->lock = 0;
 	return 0;

@@ -21,6 +21,9 @@ pub(crate) fn cause(cause: &AttachCause) -> String {
         }
         AttachCauseKind::SystemCall { call } => format!("execution time in {call}()"),
         AttachCauseKind::PageFault => "execution time in page faults".into(),
+        AttachCauseKind::Reclaim => {
+            "memory reclaim (too little memory, or the limit of its control group)".into()
+        }
         AttachCauseKind::Overrun => "overrun: own work of an earlier cycle".into(),
         AttachCauseKind::OtherThreads => {
             "preempted while it moved between CPUs, names unknown".into()
@@ -109,6 +112,7 @@ pub(crate) fn culprit(cause: &AttachCause) -> Option<String> {
         AttachCauseKind::Execution
         | AttachCauseKind::Kernel { .. }
         | AttachCauseKind::PageFault
+        | AttachCauseKind::Reclaim
         | AttachCauseKind::Overrun
         | AttachCauseKind::Frozen => Vec::new(),
         AttachCauseKind::Sleep { call } => vec![call_or_fault(call.as_deref())],
@@ -272,6 +276,9 @@ pub(crate) fn next_step(cause: &AttachCause) -> Option<String> {
         (CauseClass::SystemCall, _) => "move this system call to another thread",
         (CauseClass::PageFault, _) => {
             "lock the memory (mlockall) and touch all of it before the first cycle"
+        }
+        (CauseClass::Reclaim, _) => {
+            "raise the memory limit of the control group (memory.high, memory.max), or use less memory"
         }
         (CauseClass::Lock, _) => "let the holder of this lock hold it for a shorter time",
         (CauseClass::KernelLock | CauseClass::Blocked | CauseClass::Wait, _) => {
