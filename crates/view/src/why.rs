@@ -6,7 +6,7 @@ use laggard_model::text::span;
 use laggard_model::{Nanos, Route, Service, printable};
 
 use crate::doc::{Block, Cell, Column, Detail, Document, Reason, Table, code, quoted};
-use crate::phrase::{cause, why as phrase};
+use crate::phrase::{cause, sample_unit, why as phrase};
 
 mod episode;
 mod handlers;
@@ -257,13 +257,10 @@ fn next(report: &WhyReport, detail: Detail) -> Vec<String> {
         let is_worst = (report.series.first())
             .and_then(|late| late.measured_max_ns)
             .is_none_or(|max| max <= worst.latency_ns);
-        let name = if is_worst {
-            "Worst wakeup"
-        } else {
-            "Worst wakeup with trace data"
-        };
+        let unit = sample_unit(report.series.first().and_then(|late| late.service));
+        let scope = if is_worst { "" } else { " with trace data" };
         lines.push(format!(
-            "{name}: {}",
+            "Worst {unit}{scope}: {}",
             code(&format!(
                 "laggard why {} --episode {}",
                 quoted(&report.path),

@@ -7,9 +7,9 @@ use laggard_answer::check::{
 use laggard_answer::compare::LEAST_RECORDINGS;
 use laggard_model::name::series_words;
 use laggard_model::text::{Unit, percent, rough_time};
-use laggard_model::{LoadLabel, Nanos, whole};
+use laggard_model::{LoadLabel, Nanos, Service, whole};
 
-use super::{code, plural};
+use super::{code, plural, sample_unit};
 use crate::doc::Cell;
 use crate::text::Tone;
 
@@ -79,14 +79,15 @@ fn under(load: &LoadLabel) -> String {
 }
 
 /// States a requirement.
-pub(crate) fn requirement(requirement: &Requirement) -> String {
+pub(crate) fn requirement(requirement: &Requirement, service: Option<Service>) -> String {
+    let unit = sample_unit(service);
     match requirement {
         Requirement::Share {
             at_most_ns, share, ..
-        } if *share < 0.01 => format!("at most {share:e} of wakeups later than {at_most_ns}"),
+        } if *share < 0.01 => format!("at most {share:e} of {unit}s later than {at_most_ns}"),
         Requirement::Share {
             at_most_ns, share, ..
-        } => format!("at most {share} of wakeups later than {at_most_ns}"),
+        } => format!("at most {share} of {unit}s later than {at_most_ns}"),
         Requirement::Mttf {
             application,
             mttf_ns,
@@ -100,7 +101,7 @@ pub(crate) fn requirement(requirement: &Requirement) -> String {
             estimate(per_ns.as_f64())
         ),
         Requirement::NotWorseThan { ratio } => {
-            format!("at most {ratio} times as many late wakeups as the baseline")
+            format!("at most {ratio} times as many late {unit}s as the baseline")
         }
         Requirement::LongestSoftirq { at_most_ns, .. } => {
             format!("no softirq longer than {at_most_ns}")
@@ -114,7 +115,7 @@ pub(crate) fn requirement(requirement: &Requirement) -> String {
 /// Names a requirement: the name in the file, or the requirement itself.
 pub(crate) fn name(row: &CheckedRow) -> String {
     let name = row.name.clone();
-    name.unwrap_or_else(|| requirement(&row.requirement))
+    name.unwrap_or_else(|| requirement(&row.requirement, row.service))
 }
 
 /// Names the service; `None` for handlers.
@@ -137,7 +138,7 @@ pub(crate) fn subject(row: &CheckedRow, with_load: bool) -> String {
 /// Names and states the requirement of a row.
 pub(crate) fn requirement_of_row(row: &CheckedRow, with_load: bool) -> String {
     let subject = subject(row, with_load);
-    let title = requirement(&row.requirement);
+    let title = requirement(&row.requirement, row.service);
     match (&row.name, subject.is_empty()) {
         (Some(name), true) => format!("{name}: {title}"),
         (Some(name), false) => format!("{name}: {subject}, {title}"),
@@ -150,19 +151,21 @@ pub(crate) fn requirement_of_row(row: &CheckedRow, with_load: bool) -> String {
 pub(crate) fn observed(row: &CheckedRow) -> String {
     let Some(figure) = &row.figure else {
         return match row.why {
-            Some(Undecided::NotWatched) => "no trace data of late wakeups".into(),
+            Some(Undecided::NotWatched) => {
+                format!("no trace data of late {}s", sample_unit(row.service))
+            }
             _ => "not compared with the baseline".into(),
         };
     };
     match figure.of {
-        FigureOf::Share => share(figure),
+        FigureOf::Share => share(figure, sample_unit(row.service)),
         FigureOf::MeanTime => mean_time(row, figure),
         FigureOf::Ratio => ratio(row, figure),
         FigureOf::Longest => longest(row, figure),
     }
 }
 
-fn share(figure: &CheckFigure) -> String {
+fn share(figure: &CheckFigure, unit: &str) -> String {
     let part = |share: f64| format!("{share:.1e}");
     let high = part(figure.high.unwrap_or(1.0));
     let interval = if figure.low > 0.0 {
@@ -173,11 +176,11 @@ fn share(figure: &CheckFigure) -> String {
     let samples = number(figure.samples.unwrap_or_default());
     match figure.value.filter(|_| figure.seen > 0.0) {
         Some(value) => format!(
-            "{} of {samples} wakeups, {} ({interval})",
+            "{} of {samples} {unit}s, {} ({interval})",
             number(figure.seen),
             part(value)
         ),
-        None => format!("0 of {samples} wakeups, {interval}"),
+        None => format!("0 of {samples} {unit}s, {interval}"),
     }
 }
 

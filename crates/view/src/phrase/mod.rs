@@ -21,7 +21,7 @@ pub(crate) mod timers;
 pub(crate) mod trace;
 pub(crate) mod why;
 
-use laggard_model::{Caveat, CompetingThread, Host, Nanos};
+use laggard_model::{Caveat, CompetingThread, Host, Nanos, Service};
 
 use crate::doc::{Cell, code};
 
@@ -29,6 +29,15 @@ use crate::doc::{Cell, code};
 pub(crate) fn plural(number: u64, singular: &str) -> String {
     let s = if number == 1 { "" } else { "s" };
     format!("{} {singular}{s}", Cell::Count(number))
+}
+
+/// Returns the unit of the samples of a service: threads of programs have cycles.
+pub(crate) const fn sample_unit(service: Option<Service>) -> &'static str {
+    if matches!(service, Some(Service::Task(_))) {
+        "cycle"
+    } else {
+        "wakeup"
+    }
 }
 
 /// Describes a warning about the machine.

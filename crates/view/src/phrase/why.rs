@@ -6,7 +6,7 @@ use laggard_model::name::series_words;
 use laggard_model::text::{Unit, mean_time};
 use laggard_model::{Line, Nanos, Route};
 
-use super::{cause, forecast, plural};
+use super::{cause, forecast, plural, sample_unit};
 use crate::doc::Cell;
 
 /// Name of late wakeups without trace data.
@@ -60,7 +60,7 @@ pub(crate) fn late(late: &LateWakeups) -> String {
     format!(
         "{}: {}{above}, {} in total, max {}",
         scope(late),
-        plural(late.wakeups, "late wakeup"),
+        plural(late.wakeups, &format!("late {}", sample_unit(late.service))),
         time(late.total_ns),
         at_least(late.largest_is_at_least, max.max(late.largest_ns))
     )
@@ -149,7 +149,8 @@ fn traced(late: &LateWakeups) -> String {
         return String::new();
     }
     let traced = late.wakeups.saturating_sub(untraced);
-    format!(" of the {} with trace data", plural(traced, "wakeup"))
+    let unit = sample_unit(late.service);
+    format!(" of the {} with trace data", plural(traced, unit))
 }
 
 /// Describes the period of a cause, if it has one.
