@@ -15,7 +15,7 @@ UNROOTED := case "$$PWD$$HOME$$CARGO_HOME" in *' '*) ;; *) \
 	RUSTFLAGS="$$RUSTFLAGS --remap-path-prefix=$$PWD=. --remap-path-prefix=$${CARGO_HOME:-$$HOME/.cargo}=cargo"; \
 	esac; export RUSTFLAGS;
 
-.PHONY: build dist page book fleet ship run test test-system test-fleet test-cluster test-ship test-statistics fuzz check bench prove install reproducible clean \
+.PHONY: build dist page book fleet ship run test test-system test-fleet test-cluster test-ship test-statistics fuzz check bench prove public-reports install reproducible clean \
 	test-kernels compare-kernels static loads windows check-windows test-windows driver test-driver deb
 
 # Without link-time optimisation, which packages have (`make dist`).
@@ -206,6 +206,12 @@ loads:
 bench: build
 	@scripts/packages bench
 	$(AS_ROOT) python3 bench/bench.py $(LAGGARD)
+
+# Reproduces public reports of late programs and compares the answers of laggard and other tools
+# with the truth; rewrites docs/validation/public-reports.md. ONLY="fsync rwlock" prints some rows.
+public-reports: build
+	@scripts/packages reports
+	$(AS_ROOT) python3 bench/public-reports/run.py --laggard $(LAGGARD) $(if $(ONLY),--only $(ONLY))
 
 # Whether `why` names the faults of `provoke`; KIND=softirq,irq for some only,
 # which leaves the table in docs/validation/accuracy.md alone. HOST=6.12: on a test host.
