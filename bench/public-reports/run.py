@@ -170,6 +170,15 @@ def stopped(process, number=signal.SIGINT):
         process.wait()
 
 
+def wait_for_start(directory, others):
+    """Waits until the tools measure: bpftrace compiles its programs first."""
+    for _ in range(120):
+        if "bpftrace" not in others or "Attaching" in (directory / "bpftrace").read_text():
+            break
+        time.sleep(0.5)
+    time.sleep(2)
+
+
 def reproduce(report, laggard, directory):
     """Runs the program once under all tools, and returns the row's answers."""
     command = build(report, directory)
@@ -183,7 +192,7 @@ def reproduce(report, laggard, directory):
     if shutil.which("cyclictest"):
         others["cyclictest"] = started(
             ["cyclictest", "-m", "-q", "-t1", "-p80", "-i1000"], directory / "cyclictest")
-    time.sleep(3)
+    wait_for_start(directory, others)
     words = [laggard, "attach", "--json", "-d", "30s", "--deadline", report.deadline, *report.options]
     if report.nice:
         command = ["nice", "-n", str(report.nice), *command]
@@ -214,9 +223,6 @@ def answer(report, document, misses, cycles, worst):
     names = {f"{row['name']}/{row['tid']}" for row in rows}
     sentences = " ".join(sentence for sentence in document["sentences"]
                          if report.thread == "any" or any(name in sentence for name in names))
-    top = [cause for cause in document["causes"] if cause["activations"] * 4 >= max(misses, 1) or cause["avoided"]]
-    causes = document["causes"][:1]
-    text = document.get("first_sentence") or " ".join(document["sentences"][:1])
     is_named = all(re.search(word, sentences) for word in report.expected)
     if report.period_ms is not None:
         periods = [row["period_ns"] / 1e6 for row in rows if row.get("period_ns")]

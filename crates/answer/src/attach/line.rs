@@ -346,6 +346,7 @@ impl LineState {
     /// Counts the waiting cycles in the newest phase, and returns those that missed its
     /// period. The cycle after them was due at `next`.
     fn end_pending(&mut self, next: Option<Nanos>, has_deadline: bool) -> Vec<MissedEarlier> {
+        let usual = self.period();
         let Some(phase) = self.phases.last_mut() else {
             self.pending.clear();
             return Vec::new();
@@ -355,8 +356,11 @@ impl LineState {
         if has_deadline {
             self.deadline = Some(limit);
         }
+        // A program that catches up has cycles at short intervals, which are no period.
+        let is_usual = usual.is_none_or(|usual| 2 * limit.ns() >= usual.ns());
         if let Some(deadline) = self.deadline
             && self.given_period.is_none()
+            && is_usual
         {
             let nexts = self.pending.iter().skip(1);
             let nexts = nexts.map(|one| one.cycle.whole.origin).chain(next);

@@ -233,3 +233,17 @@ fn end_of_a_recording_has_its_reason_and_confidence() {
         "{screen}"
     );
 }
+
+#[test]
+fn samples_of_a_watched_thread_are_cycles() {
+    let service: Service = "task:control/timer".parse().unwrap();
+    let row = CheckedRow {
+        service: Some(service),
+        ..share(CheckVerdict::Pass)
+    };
+
+    let screen = screen(&report(vec![row]), Detail::Short);
+
+    assert!(screen.contains("7 of 60,000 cycles"), "{screen}");
+    assert!(!screen.contains("wakeups"), "{screen}");
+}
