@@ -290,12 +290,13 @@ def page(results, why_not_rtla):
         "and rewrites this page. laggard, cyclictest, `perf sched` and bpftrace measure during the same run.",
         "",
         f"**laggard: {len(right)} of {len(results)} rows right** (count, worst cycle and cause). The stacks of"
-        f" bpftrace show",
+        f" bpftrace contain",
         f"the cause in {named['bpftrace']} of {len(results)} rows. cyclictest and `perf sched latency` name no cause.",
         "",
         f"Linux {system.release}, {os.cpu_count()} CPUs, load average {os.getloadavg()[0]:.1f} from other programs"
         " (compilers).",
-        f"rtla: {why_not_rtla or 'ran, but measures its own thread only'}.",
+        f"rtla: {why_not_rtla.rstrip('!') if why_not_rtla else 'ran, but measures its own thread only'}.",
+        "Programs at SCHED_OTHER (Python, Go, Java) also lost CPU time to these other programs.",
         "",
         "- Count: laggard reports 90 to 110 % of the program's misses. Worst: within 10 % (or 0.5 ms).",
         "- Cause: the sentences about the thread name what the second table lists.",
