@@ -5,6 +5,7 @@
 //! `LAGGARD_TEST_HOSTS=required`.
 
 mod external;
+mod faults;
 mod isolated;
 mod locked;
 mod switches;
@@ -236,7 +237,7 @@ fn every_kernel_gives_its_services_and_the_recording_is_shown_here() {
         let losses = manifest.losses;
         assert_eq!(losses.activations(), 0, "{name}: {losses:?}");
         let shown = show(&outcome);
-        for service in ["irq ", "softirq ", "fifo:90 ", "other "] {
+        for service in ["timer IRQ ", "softirq ", "SCHED_FIFO 90 ", "SCHED_OTHER "] {
             assert!(
                 shown.lines().any(|line| line.starts_with(service)),
                 "{name}: {shown}"
@@ -427,12 +428,11 @@ fn kthread_latencies_agree_with_rtla_and_the_tracer_is_left_as_it_was() {
         let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(outcome.status, 0, "{name}: {}", outcome.output);
 
-        // After Ctrl-C no instance is left, and the period is restored.
-        assert!(
-            outcome.output.starts_with("1000\n"),
-            "{name}: {}",
-            outcome.output
-        );
+        // After Ctrl-C no instance is left, and the period is restored. On a slow machine the
+        // second recording is too short to be trusted, which laggard prints.
+        let mut others = outcome.output.lines();
+        let first = others.find(|line| !line.starts_with("laggard: "));
+        assert_eq!(first, Some("1000"), "{name}: {}", outcome.output);
         let mut ours: Vec<Nanos> = served(&outcome, "r.laggard")
             .iter()
             .map(Activation::latency)
