@@ -14,6 +14,11 @@ impl From<&RecordArgs> for Plan {
             probe: args.backend.0.clone(),
             cpus: args.cpus.clone(),
             services: args.services.clone(),
+            optional: if args.skip_unavailable {
+                args.services.clone().unwrap_or_default()
+            } else {
+                Vec::new()
+            },
             period: args.period.unwrap_or(default.period),
             dither: !args.no_dither,
             drive: args.source.0.clone(),

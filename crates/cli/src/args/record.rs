@@ -73,6 +73,9 @@ pub(crate) struct RecordArgs {
     /// [default: those available of irq,softirq,worker,fifo:90,fifo:50,other]
     #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) services: Option<Vec<Service>>,
+    /// Skip services of --services that this machine cannot measure
+    #[arg(long, requires = "services")]
+    pub(crate) skip_unavailable: bool,
     /// Mean time between two expiries of a service on a CPU [default: 1ms, or as --app
     /// needs]. Without --services, softirq and other have twice this period, and fifo:50
     /// four times
