@@ -38,6 +38,12 @@ impl Floors {
         Self(counted.filter_map(floor).collect())
     }
 
+    /// Returns the latency up to which samples of the line may be missing.
+    pub(crate) fn of_line(&self, line: Line) -> Option<Nanos> {
+        let key = (Some(line.cpu), line.service, line.route);
+        self.0.get(&key).copied()
+    }
+
     /// What the recording does not have is taken out of `streams`, which say so.
     pub(crate) fn raise(&self, streams: &mut [Stream]) {
         for stream in streams {

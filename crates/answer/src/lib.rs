@@ -49,6 +49,7 @@ mod scan;
 pub mod sched;
 mod selection;
 pub mod show;
+pub mod study;
 pub mod switch;
 pub mod timers;
 pub mod trace;

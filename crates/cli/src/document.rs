@@ -31,6 +31,7 @@ pub(crate) fn schema(of: SchemaOf) -> anyhow::Result<Exit> {
         SchemaOf::Attach => written::<laggard_view::attach::AttachJson<'_>>(),
         SchemaOf::Switch => written::<laggard_answer::switch::SwitchReport>(),
         SchemaOf::Rtos => written::<laggard_answer::rtos::RtosReport>(),
+        SchemaOf::Study => written::<laggard_answer::study::StudyReport>(),
         SchemaOf::Timers => written::<laggard_answer::timers::TimersReport>(),
         SchemaOf::Import => written::<laggard_answer::trace::TraceReport>(),
         // These are read back, also as earlier versions wrote them.

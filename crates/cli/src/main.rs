@@ -63,6 +63,8 @@ mod rtos;
 mod sched;
 mod show;
 #[cfg(target_os = "linux")]
+mod study;
+#[cfg(target_os = "linux")]
 mod switch;
 mod system;
 mod temporary;
@@ -168,6 +170,7 @@ fn try_machine(command: MachineCommand) -> anyhow::Result<Exit> {
         MachineCommand::Timers(args) => timers::timers(&args),
         MachineCommand::Rtos(args) => rtos::rtos(&args),
         MachineCommand::Load(args) => load::load(args),
+        MachineCommand::Study(args) => study::study(&args),
         MachineCommand::Provoke(args) => provoke::provoke(&args),
     }
 }

@@ -7,10 +7,12 @@ use anyhow::{Context as _, bail};
 use laggard_answer::qos::{Application, by_name};
 pub(crate) use laggard_console::system::interruption;
 use laggard_measure::{host, linux};
-use laggard_model::{BusyTurns, Caveat, Competitors, Contexts, Cpu, CpuList, Service};
+use laggard_model::{
+    Absence, BusyTurns, Caveat, Competitors, Contexts, Cpu, CpuList, Lacks, Service,
+};
 use laggard_record::Folder;
 use laggard_session::{Failure, LoadChoice, Plan};
-use laggard_workload::load::{LoadUser, READY};
+use laggard_workload::load::{LoadUser, NamedLoad, READY, RecipeError};
 
 use crate::args::RecordArgs;
 use crate::exit::Exit;
@@ -168,6 +170,50 @@ pub(crate) fn say_rows(folder: Option<&std::path::Path>, count: usize) {
         1 => format!("Kept a recording in {folder}; next: laggard show {folder}/*"),
         _ => format!("Kept {count} recordings in {folder}; next: laggard show {folder}/*"),
     });
+}
+
+/// A load, or the reason why it cannot run here.
+pub(crate) struct FoundLoad {
+    /// Name or path of a TOML file, as typed.
+    pub(crate) argument: String,
+    pub(crate) name: String,
+    pub(crate) absence: Option<Absence>,
+}
+
+/// Tests whether a load can run here.
+///
+/// # Errors
+/// If there is no such load.
+pub(crate) fn find_load(argument: &str) -> anyhow::Result<FoundLoad> {
+    let absent = |name: String, reason: String, packages: &str| FoundLoad {
+        argument: argument.to_owned(),
+        name,
+        absence: Some(Absence {
+            reason,
+            remedy: format!("apt-get install {packages}"),
+            lacks: Lacks::Machine,
+        }),
+    };
+    match NamedLoad::find(argument) {
+        Ok(load) => Ok(FoundLoad {
+            argument: argument.to_owned(),
+            name: load.name().into(),
+            absence: None,
+        }),
+        Err(RecipeError::Missing {
+            load,
+            programs,
+            packages,
+        }) => {
+            let reason = format!("{} not installed", programs.join(", "));
+            Ok(absent(load, reason, &packages.join(" ")))
+        }
+        Err(RecipeError::Unusable { load, program }) => {
+            let reason = format!("cannot use {}: {}", program.program, program.why);
+            Ok(absent(load, reason, &program.package))
+        }
+        Err(err) => Err(err.into()),
+    }
 }
 
 /// A name that no other run has: the local time, and `what` it is.

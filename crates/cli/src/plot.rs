@@ -189,6 +189,8 @@ fn mttf(args: &PlotArgs, to: &Target<'_>) -> anyhow::Result<Exit> {
         application,
         loads,
     };
-    to.write_and_say(Picture::Mttf { report: &report })?;
+    to.write_and_say(Picture::Mttf {
+        reports: std::slice::from_ref(&report),
+    })?;
     Ok(Exit::of(&seen))
 }

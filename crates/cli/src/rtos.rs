@@ -15,10 +15,11 @@ use laggard_model::{
 use laggard_trials::rtos::{RtosBench, RtosPlan};
 use laggard_view::doc::{self, Detail};
 use laggard_view::rtos::document;
-use laggard_workload::load::{Launch, NamedLoad, RecipeError};
+use laggard_workload::load::Launch;
 
 use crate::args::RtosArgs;
 use crate::exit::Exit;
+use crate::measuring::FoundLoad;
 use crate::{measuring, pipe, terminal};
 
 const MIN_DURATION: Nanos = Nanos::from_secs(1);
@@ -140,51 +141,11 @@ fn run_tests(
     bar.finish_and_clear();
 }
 
-/// A load, or the reason why it cannot run here.
-struct FoundLoad {
-    /// Name or path of a TOML file, as typed.
-    argument: String,
-    name: String,
-    absence: Option<Absence>,
-}
-
 fn find_loads(arguments: &[String]) -> anyhow::Result<Vec<FoundLoad>> {
     arguments
         .iter()
-        .map(|argument| find_load(argument))
+        .map(|argument| measuring::find_load(argument))
         .collect()
-}
-
-fn find_load(argument: &str) -> anyhow::Result<FoundLoad> {
-    let absent = |name: String, reason: String, packages: &str| FoundLoad {
-        argument: argument.to_owned(),
-        name,
-        absence: Some(Absence {
-            reason,
-            remedy: format!("apt-get install {packages}"),
-            lacks: Lacks::Machine,
-        }),
-    };
-    match NamedLoad::find(argument) {
-        Ok(load) => Ok(FoundLoad {
-            argument: argument.to_owned(),
-            name: load.name().into(),
-            absence: None,
-        }),
-        Err(RecipeError::Missing {
-            load,
-            programs,
-            packages,
-        }) => {
-            let reason = format!("{} not installed", programs.join(", "));
-            Ok(absent(load, reason, &packages.join(" ")))
-        }
-        Err(RecipeError::Unusable { load, program }) => {
-            let reason = format!("cannot use {}: {}", program.program, program.why);
-            Ok(absent(load, reason, &program.package))
-        }
-        Err(err) => Err(err.into()),
-    }
 }
 
 /// Measures wakeups for `each` under each load, and again in reverse order. Activity of

@@ -38,6 +38,7 @@ pub mod rtos;
 pub mod sched;
 mod sheet;
 pub mod show;
+pub mod study;
 pub mod switch;
 pub mod text;
 pub mod timers;

@@ -11,8 +11,8 @@ use laggard_serve::ServeArgs;
 use laggard_workload::disturb::FaultKind;
 
 use super::{
-    Args, AttachArgs, BenchArgs, DoctorArgs, RecordCommand, RehearseArgs, RtosArgs, SwitchArgs,
-    TimersArgs, TopArgs, some_time,
+    Args, AttachArgs, BenchArgs, DoctorArgs, RecordCommand, RehearseArgs, RtosArgs, StudyArgs,
+    SwitchArgs, TimersArgs, TopArgs, some_time,
 };
 use crate::completion;
 
@@ -91,6 +91,8 @@ pub(crate) enum MachineCommand {
     /// Test the criteria of a real-time operating system
     #[command(hide = true)]
     Rtos(RtosArgs),
+    /// Repeat the experiments of a paper
+    Study(StudyArgs),
     /// List, show or run background loads
     Load(LoadArgs),
     /// Inject a known fault

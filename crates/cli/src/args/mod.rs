@@ -28,6 +28,8 @@ mod record;
 mod record_here;
 mod rehearsal;
 mod rtos;
+#[cfg(target_os = "linux")]
+mod study;
 mod switch;
 mod timers;
 
@@ -66,6 +68,8 @@ pub(crate) use record::{RecordArgs, RecordCommand};
 pub(crate) use record_here::RecordArgs;
 pub(crate) use rehearsal::RehearseArgs;
 pub(crate) use rtos::RtosArgs;
+#[cfg(target_os = "linux")]
+pub(crate) use study::{AgainstArg, StudyArgs};
 pub(crate) use switch::SwitchArgs;
 pub(crate) use timers::{TimerChoice, TimersArgs};
 
@@ -97,7 +101,10 @@ const GROUPS: [(&str, &[&str]); 5] = [
         ],
     ),
     ("Decide", &["qos", "forecast", "check", "sched"]),
-    ("This machine", &["doctor", "bench", "load", "driver"]),
+    (
+        "This machine",
+        &["doctor", "bench", "study", "load", "driver"],
+    ),
     ("Verify laggard itself", &["provoke", "rehearse"]),
 ];
 
@@ -236,6 +243,8 @@ pub(crate) enum SchemaOf {
     Timers,
     /// `bench rtos --json`
     Rtos,
+    /// `study --json`
+    Study,
     /// `import --json`
     Import,
     /// `digest`

@@ -20,6 +20,7 @@ fn every_command_explains_itself() {
         "sched",
         "doctor",
         "bench",
+        "study",
         "switch",
         "attach",
         "load",

@@ -37,6 +37,8 @@ mod serve;
 #[path = "../served/mod.rs"]
 mod served;
 mod starved;
+#[cfg(target_os = "linux")]
+mod study;
 mod supply;
 mod tail;
 mod twice;

@@ -11,8 +11,21 @@ use crate::text::Tone;
 /// the SVG of a figure, or `None` if there is nothing to draw.
 pub fn html(document: &Document, name: &str, draw: &dyn Fn(&Figure) -> Option<String>) -> String {
     let mut body = format!("<h1>{}</h1>\n", text(&document.title));
-    for block in &document.blocks {
-        body += &self::block(block, draw);
+    // Figures that follow one another share a grid.
+    let is_figure = |block: &Block| matches!(block, Block::Figure(_));
+    for blocks in document
+        .blocks
+        .chunk_by(|first, second| is_figure(first) && is_figure(second))
+    {
+        let content: String = blocks
+            .iter()
+            .map(|block| self::block(block, draw))
+            .collect();
+        body += &if blocks.len() > 1 && !content.is_empty() {
+            format!("<div class=\"figures\">\n{content}</div>\n")
+        } else {
+            content
+        };
     }
     sheet(&escaped(name), &body)
 }
@@ -86,10 +99,11 @@ fn table(table: &Table) -> String {
 /// A cell. The reason for an unknown value appears below the pointer.
 fn cell(cell: &Cell, kind: ColumnKind) -> String {
     let class = match (kind, class(cell.tone())) {
-        (ColumnKind::Number, "") => "number",
-        (_, class) => class,
+        (ColumnKind::Number, "") => "number".to_owned(),
+        (ColumnKind::Number, class) => format!("number {class}"),
+        (_, class) => class.to_owned(),
     };
-    let class = match class {
+    let class = match class.as_str() {
         "" => String::new(),
         class => format!(" class=\"{class}\""),
     };

@@ -16,6 +16,7 @@ pub(crate) mod rehearsal;
 pub(crate) mod rtos;
 pub(crate) mod sched;
 pub(crate) mod show;
+pub(crate) mod study;
 pub(crate) mod switch;
 pub(crate) mod timers;
 pub(crate) mod trace;

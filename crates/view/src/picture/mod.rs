@@ -146,8 +146,9 @@ pub enum Picture<'a> {
     },
     /// Mean time between xruns over total buffering.
     Mttf {
-        /// What `laggard qos` says.
-        report: &'a QosReport,
+        /// What `laggard qos` says; of several applications, each length of a buffer has
+        /// curves.
+        reports: &'a [QosReport],
     },
 }
 
@@ -275,7 +276,7 @@ fn draw<B: DrawingBackend>(
         Picture::Time { report, course } => time::draw(&mut canvas, report, course),
         Picture::Series { report, series } => switches::series(&mut canvas, report, series),
         Picture::Growth { report } => switches::growth(&mut canvas, report),
-        Picture::Mttf { report } => mttf::draw(&mut canvas, report),
+        Picture::Mttf { reports } => mttf::draw(&mut canvas, reports),
     }?;
     backend.present().map_err(|err| failed(err.to_string()))
 }

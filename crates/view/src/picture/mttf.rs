@@ -25,18 +25,26 @@ struct Curve<'a> {
 
 pub(super) fn draw<B: DrawingBackend>(
     canvas: &mut Canvas<'_, B>,
-    report: &QosReport,
+    reports: &[QosReport],
 ) -> Result<(), PictureError> {
-    let curves: Vec<Curve<'_>> = report
-        .loads
+    let Some(report) = reports.first() else {
+        return Err(PictureError::Nothing("there is no application".into()));
+    };
+    let is_single = reports.len() == 1;
+    let curves: Vec<Curve<'_>> = reports
         .iter()
-        .flat_map(|load| {
+        .flat_map(|report| {
+            let buffer = report.application.buffer_ns;
+            report.loads.iter().map(move |load| (load, buffer))
+        })
+        .flat_map(|(load, buffer)| {
             load.services.iter().map(move |service| Curve {
-                name: format!(
-                    "{}, {}",
-                    series_words(service.service, service.route),
-                    load.load
-                ),
+                name: if is_single {
+                    let service = series_words(service.service, service.route);
+                    format!("{service}, {}", load.load)
+                } else {
+                    format!("t = {buffer}, {}", load.load)
+                },
                 points: &service.curve,
                 is_dashed: service.route == laggard_model::Route::Deferred,
             })
@@ -57,7 +65,7 @@ pub(super) fn draw<B: DrawingBackend>(
     if most <= 0.0 {
         return Err(PictureError::Nothing("the recording has no service".into()));
     }
-    let (title, subtitle, captions) = words(report);
+    let (title, subtitle, captions) = words(report, is_single);
     let frame = canvas.head_and_foot(&title, &subtitle, &captions)?;
     let entries: Vec<_> = curves
         .iter()
@@ -105,7 +113,9 @@ pub(super) fn draw<B: DrawingBackend>(
                 .collect(),
         },
     )?;
-    own(canvas, &axes, report)?;
+    if is_single {
+        own(canvas, &axes, report)?;
+    }
     // Side by side, so that whiskers do not hide each other.
     let mut aside = -SIDE * (curves.len() as f64 - 1.0) / 2.0;
     for (curve, (_, colour, _)) in curves.iter().zip(&entries) {
@@ -115,13 +125,20 @@ pub(super) fn draw<B: DrawingBackend>(
     Ok(())
 }
 
-fn words(report: &QosReport) -> (String, String, Vec<String>) {
+fn words(report: &QosReport, is_single: bool) -> (String, String, Vec<String>) {
     let application = &report.application;
     let title = format!("Mean time between xruns of {}", application.name);
-    let subtitle = format!(
-        "buffers of {}, {} of work each; {}",
-        application.buffer_ns, application.compute_ns, application.source
-    );
+    let subtitle = if is_single {
+        format!(
+            "buffers of {}, {} of work each; {}",
+            application.buffer_ns, application.compute_ns, application.source
+        )
+    } else {
+        format!(
+            "buffers of the length t, 25 % of t of work each; {}",
+            application.source
+        )
+    };
     let mut captions: Vec<String> = report
         .loads
         .iter()

@@ -1,0 +1,350 @@
+//! Worst cases of the parts of the way from a timer to a thread (OSDI'99 Table 3).
+
+use std::num::NonZeroUsize;
+
+use laggard_analyze::distribution::{Fold, Split};
+use laggard_model::{Activation, Batch, Gather, Keep, Line, Nanos, Route, Service, Stage};
+use laggard_record::Columns;
+
+use super::plan::{HIGH, MEDIUM};
+use super::{MissingReason, Piece, StudyCell, StudyError};
+use crate::floors::Floors;
+use crate::scan;
+
+/// Part of the way, from an earlier stage or the expiry to a later one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    /// Key of the row.
+    pub(super) row: &'static str,
+    /// Service whose wakeups are measured.
+    service: Service,
+    /// Whether the part starts at the stage before instead of the expiry.
+    is_increment: bool,
+}
+
+/// Rows of Table 3.
+pub(super) const PARTS: [Part; 9] = [
+    Part::new("expiry_irq", Service::Irq, false),
+    Part::new("irq_softirq", Service::Softirq, true),
+    Part::new("expiry_softirq", Service::Softirq, false),
+    Part::new("softirq_high", HIGH, true),
+    Part::new("expiry_high", HIGH, false),
+    Part::new("softirq_medium", MEDIUM, true),
+    Part::new("expiry_medium", MEDIUM, false),
+    Part::new("softirq_kworker", Service::Worker, true),
+    Part::new("expiry_kworker", Service::Worker, false),
+];
+
+/// Maximum of a part in a block of time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Max {
+    /// Maximum of the wakeups of which both ends of the part were seen.
+    seen: u64,
+    /// Maximum of the upper limits of the others.
+    limit: u64,
+    /// Whether one was still waiting when measuring ended.
+    is_open: bool,
+}
+
+impl Max {
+    fn join(self, other: Self) -> Self {
+        Self {
+            seen: self.seen.max(other.seen),
+            limit: self.limit.max(other.limit),
+            is_open: self.is_open || other.is_open,
+        }
+    }
+
+    fn high(self) -> u64 {
+        self.seen.max(self.limit)
+    }
+}
+
+impl Part {
+    const fn new(row: &'static str, service: Service, is_increment: bool) -> Self {
+        Self {
+            row,
+            service,
+            is_increment,
+        }
+    }
+
+    /// Returns whether its wakeups are in `line`. The interrupt is measured on the way to the
+    /// softirq and, without one, on the direct way to the thread with the highest priority.
+    fn is_in(self, line: Line, lines: &[Line]) -> bool {
+        let has = |service, route| {
+            let mut lines = lines.iter();
+            lines.any(|line| (line.service, line.route) == (service, route))
+        };
+        let (service, route) = match self.service {
+            Service::Irq if has(Service::Softirq, Route::Direct) => {
+                (Service::Softirq, Route::Direct)
+            }
+            Service::Irq => (HIGH, Route::Direct),
+            Service::Softirq => (Service::Softirq, Route::Direct),
+            service if has(service, Route::Deferred) || self.is_increment => {
+                (service, Route::Deferred)
+            }
+            service => (service, Route::Direct),
+        };
+        (line.service, line.route) == (service, route)
+    }
+
+    /// Returns the stage at which the part starts; the expiry without one.
+    fn from(self) -> Option<&'static [Stage]> {
+        const IRQ: &[Stage] = &[Stage::Irq, Stage::IrqElsewhere];
+        const SOFTIRQ: &[Stage] = &[Stage::Softirq];
+        match self.service {
+            _ if !self.is_increment => None,
+            Service::Softirq => Some(IRQ),
+            _ => Some(SOFTIRQ),
+        }
+    }
+
+    /// Returns the length of the part in one wakeup. If a stage was not seen, the latency of
+    /// the whole wakeup limits it.
+    fn max(self, wakeup: &Activation) -> Max {
+        let until = |stages: &[Stage]| stages.iter().find_map(|&stage| wakeup.until(stage));
+        let end = match self.service {
+            Service::Irq => until(&[Stage::Irq, Stage::IrqElsewhere]),
+            _ => Some(wakeup.latency()),
+        };
+        let start = match self.from() {
+            None => Some(Nanos::ZERO),
+            Some(stages) => until(stages),
+        };
+        match end.zip(start) {
+            Some((end, start)) => Max {
+                seen: end.saturating_sub(start).ns(),
+                limit: 0,
+                is_open: wakeup.censored,
+            },
+            None => {
+                // The first seen stage comes after the interrupt.
+                let first = wakeup.steps.iter().flatten().next().copied();
+                let limit = match self.service {
+                    Service::Irq => first.unwrap_or_default(),
+                    _ => wakeup.latency(),
+                };
+                Max {
+                    seen: 0,
+                    limit: limit.ns(),
+                    is_open: wakeup.censored,
+                }
+            }
+        }
+    }
+}
+
+/// Maxima per part and block of a step.
+#[derive(Clone, Debug)]
+pub(super) struct Maxima {
+    block: u64,
+    blocks: usize,
+    recorded: Nanos,
+    /// For each part, its blocks; empty without the service.
+    parts: Vec<Vec<Max>>,
+}
+
+/// Gathers the maxima of one recording.
+#[derive(Clone, Debug)]
+struct Gathered {
+    start: u64,
+    /// Recorded time before this recording, ns.
+    before: u64,
+    block: u64,
+    blocks: usize,
+    /// For each line, the parts that it has.
+    lines: Vec<Vec<usize>>,
+    parts: Vec<Vec<Max>>,
+    fold: Fold,
+}
+
+impl Gather for Gathered {
+    fn batch(&mut self, rows: &Batch) {
+        self.fold.add(rows);
+        for wakeup in rows.iter() {
+            let Some(parts) = self.lines.get(usize::from(wakeup.line.0)) else {
+                continue;
+            };
+            let at = self.before + wakeup.expiry.ns().saturating_sub(self.start);
+            let block = usize::try_from(at / self.block).unwrap_or(usize::MAX);
+            let block = block.min(self.blocks - 1);
+            for &part in parts {
+                let max = &mut self.parts[part][block];
+                *max = max.join(PARTS[part].max(&wakeup));
+            }
+        }
+    }
+
+    fn join(&mut self, later: Self) {
+        self.fold.join(later.fold);
+        for (ours, theirs) in self.parts.iter_mut().zip(later.parts) {
+            for (max, other) in ours.iter_mut().zip(theirs) {
+                *max = max.join(other);
+            }
+        }
+    }
+}
+
+impl Maxima {
+    /// Reads the recordings of a step. `spans` are seconds.
+    pub(super) fn read(
+        pieces: &[Piece],
+        spans: [u64; 3],
+        threads: NonZeroUsize,
+    ) -> Result<Self, StudyError> {
+        let block = spans.into_iter().fold(0, greatest_common_divisor) * 1_000_000_000;
+        let recorded = super::dir::recorded(pieces);
+        // The end of the last block may be missing: recordings stop with a wakeup.
+        let blocks = (recorded.ns() + block / 20) / block;
+        let blocks = usize::try_from(blocks)
+            .unwrap_or(usize::MAX)
+            .clamp(1, MAX_BLOCKS);
+        let mut parts = vec![Vec::new(); PARTS.len()];
+        let mut before = 0;
+        for piece in pieces {
+            let manifest = piece.recording.manifest();
+            let own = |line: &Line| {
+                let parts = PARTS.iter().enumerate();
+                let parts = parts.filter(|(_, part)| part.is_in(*line, &manifest.lines));
+                parts.map(|(place, _)| place).collect()
+            };
+            let lines: Vec<Vec<usize>> = manifest.lines.iter().map(own).collect();
+            let new = || {
+                let mut parts = vec![Vec::new(); PARTS.len()];
+                for &part in lines.iter().flatten() {
+                    parts[part] = vec![Max::default(); blocks];
+                }
+                Gathered {
+                    start: manifest.clock.start_ns.ns(),
+                    before,
+                    block,
+                    blocks,
+                    lines: lines.clone(),
+                    parts,
+                    fold: Fold::new(manifest.lines.len(), Split::Whole),
+                }
+            };
+            let mut gathered = scan::scan(&piece.recording, threads, Columns::all(), new).gathered;
+            if manifest.plan.keep == Keep::Tail {
+                gathered.limit_unkept(&piece.recording);
+            }
+            for (ours, theirs) in parts.iter_mut().zip(gathered.parts) {
+                ours.resize(ours.len().max(theirs.len()), Max::default());
+                for (max, other) in ours.iter_mut().zip(theirs) {
+                    *max = max.join(other);
+                }
+            }
+            before += piece.length.ns();
+        }
+        Ok(Self {
+            block,
+            blocks,
+            recorded,
+            parts,
+        })
+    }
+
+    /// Returns the worst case of each span, for the part in `place`: the median of the maxima
+    /// of all spans of that length, or a lower limit if less was recorded. A longer span is
+    /// never below a shorter one.
+    pub(super) fn worst(
+        &self,
+        place: usize,
+        spans: [u64; 3],
+        unrecorded: &StudyCell,
+    ) -> [StudyCell; 3] {
+        let maxima = &self.parts[place];
+        let mut least = Max::default();
+        spans.map(|secs| {
+            if self.recorded == Nanos::ZERO {
+                return unrecorded.clone();
+            }
+            if maxima.is_empty() {
+                return StudyCell::Missing {
+                    reason: MissingReason::NoService,
+                };
+            }
+            let length = usize::try_from(secs * 1_000_000_000 / self.block).unwrap_or(usize::MAX);
+            let is_whole = length <= self.blocks && self.has(secs);
+            let found = if is_whole {
+                let chunks = maxima[..self.blocks].chunks_exact(length);
+                let of = |chunk: &[Max]| chunk.iter().copied().fold(Max::default(), Max::join);
+                median(chunks.map(of).collect())
+            } else {
+                maxima.iter().copied().fold(Max::default(), Max::join)
+            };
+            least = Max {
+                seen: found.seen.max(least.seen),
+                limit: found.limit.max(least.limit),
+                is_open: found.is_open || least.is_open,
+            };
+            cell(least, is_whole)
+        })
+    }
+
+    /// Returns whether a span of this length was recorded, but for a twentieth of a block.
+    fn has(&self, secs: u64) -> bool {
+        self.recorded.ns() + self.block / 20 >= secs * 1_000_000_000
+    }
+}
+
+/// Maximum number of blocks: a week in seconds.
+const MAX_BLOCKS: usize = 604_800;
+
+impl Gathered {
+    /// Limits the parts of wakeups that a recording of the tail did not keep: none was later
+    /// than the latency up to which the tail is incomplete.
+    fn limit_unkept(&mut self, recording: &laggard_record::Recording) {
+        let lines = &recording.manifest().lines;
+        let (counted, _) = scan::stored(recording, &mut Vec::new());
+        let floors = Floors::of(lines, &self.fold, &counted);
+        for (line, parts) in lines.iter().zip(&self.lines) {
+            let Some(floor) = floors.of_line(*line) else {
+                continue;
+            };
+            for &part in parts {
+                for max in &mut self.parts[part] {
+                    max.limit = max.limit.max(floor.ns());
+                }
+            }
+        }
+    }
+}
+
+fn cell(max: Max, is_whole: bool) -> StudyCell {
+    let ns = max.seen as f64;
+    if !is_whole || max.is_open {
+        StudyCell::AtLeast { ns }
+    } else if max.high() > max.seen {
+        StudyCell::Between {
+            low_ns: ns,
+            high_ns: max.high() as f64,
+        }
+    } else {
+        StudyCell::Time { ns }
+    }
+}
+
+/// Returns the upper medians of the seen maxima and of their upper limits.
+fn median(maxima: Vec<Max>) -> Max {
+    let middle = |of: fn(&Max) -> u64| {
+        let mut values: Vec<u64> = maxima.iter().map(of).collect();
+        values.sort_unstable();
+        values.get(values.len() / 2).copied().unwrap_or_default()
+    };
+    Max {
+        seen: middle(|max| max.seen),
+        limit: middle(|max| max.high()),
+        is_open: maxima.iter().filter(|max| max.is_open).count() * 2 > maxima.len(),
+    }
+}
+
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 {
+        a
+    } else {
+        greatest_common_divisor(b, a % b)
+    }
+}

@@ -1,0 +1,234 @@
+//! Directory of a study.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use laggard_model::Nanos;
+use laggard_record::Recording;
+
+use super::plan::Step;
+use super::{
+    MissingReason, StudyCell, StudyError, StudyMissing, StudyName, StudyStep, StudySystem,
+    are_trusted,
+};
+use crate::show::{By, HistogramView, RecordingReport, measured, recording};
+
+/// Extension of recordings.
+const EXTENSION: &str = "laggard";
+/// Maximum number of recordings of a step: one per interruption.
+const MAX_PIECES: usize = 10_000;
+
+/// Directory of a study with its recordings.
+#[derive(Debug)]
+pub struct StudyDir {
+    path: PathBuf,
+    name: StudyName,
+    is_quick: bool,
+    pieces: Vec<Vec<Piece>>,
+    /// Steps that this machine cannot record.
+    missing: Vec<StudyMissing>,
+}
+
+/// Recording of a part of a step.
+#[derive(Debug)]
+pub struct Piece {
+    /// The recording.
+    pub recording: Recording,
+    /// Its length.
+    pub length: Nanos,
+}
+
+impl StudyDir {
+    /// Opens the recordings of a study. A directory without any is an empty study.
+    ///
+    /// # Errors
+    /// If a recording cannot be opened.
+    pub fn open(path: &Path, name: StudyName, is_quick: bool) -> Result<Self, StudyError> {
+        let pieces = name.steps().iter().map(|step| pieces(path, step));
+        Ok(Self {
+            path: path.into(),
+            name,
+            is_quick,
+            pieces: pieces.collect::<Result<_, _>>()?,
+            missing: Vec::new(),
+        })
+    }
+
+    /// Names the steps that this machine cannot record.
+    #[must_use]
+    pub fn without(self, missing: Vec<StudyMissing>) -> Self {
+        Self { missing, ..self }
+    }
+
+    /// Returns the cells of a step without a recording.
+    pub(super) fn unrecorded(&self, step: &Step) -> StudyCell {
+        if self.missing.iter().any(|missing| missing.step == step.name) {
+            return StudyCell::Missing {
+                reason: MissingReason::NoLoad,
+            };
+        }
+        StudyCell::Record {
+            ns: step.length(self.is_quick).as_f64(),
+        }
+    }
+
+    /// Returns whether the recordings have the lengths of `--quick`.
+    pub const fn is_quick(&self) -> bool {
+        self.is_quick
+    }
+
+    /// Returns the steps with their recordings, in the order of recording.
+    pub fn steps(&self) -> impl Iterator<Item = (&'static Step, &[Piece])> {
+        let pieces = self.pieces.iter().map(Vec::as_slice);
+        self.name.steps().iter().zip(pieces)
+    }
+
+    /// Returns the directory of the next recording of a step.
+    pub fn next(&self, step: &Step) -> Option<PathBuf> {
+        let mut numbers = 1..MAX_PIECES;
+        let place = |number| piece_path(&self.path, step, number);
+        // A directory that is no recording, such as one that is not complete, keeps its name.
+        numbers.find_map(|number| {
+            let is_free = place(number).symlink_metadata().is_err();
+            is_free.then(|| place(number))
+        })
+    }
+
+    /// Returns the recorded length of a step.
+    pub fn recorded(&self, step: &Step) -> Nanos {
+        let found = self.steps().find(|(known, _)| known.name == step.name);
+        found.map_or(Nanos::ZERO, |(_, pieces)| recorded(pieces))
+    }
+
+    /// Returns the recordings of a step.
+    pub fn recordings(&self, step: &Step) -> Vec<PathBuf> {
+        let found = self.steps().find(|(known, _)| known.name == step.name);
+        let pieces = found.map_or(&[][..], |(_, pieces)| pieces).iter();
+        pieces.map(|piece| piece.recording.dir().into()).collect()
+    }
+
+    /// Returns the distributions of each step that was recorded, all its recordings together.
+    ///
+    /// # Errors
+    /// If a recording cannot be read.
+    pub fn distributions(
+        &self,
+        threads: NonZeroUsize,
+    ) -> Result<Vec<(&'static Step, RecordingReport)>, StudyError> {
+        let mut reports = Vec::new();
+        for (step, pieces) in self.steps() {
+            let read = |piece: &Piece| -> Result<RecordingReport, StudyError> {
+                Ok(recording(
+                    measured(&piece.recording, By::Service, threads)?,
+                    false,
+                ))
+            };
+            let Some((first, others)) = pieces.split_first() else {
+                continue;
+            };
+            let mut report = read(first)?;
+            for piece in others {
+                add(&mut report, read(piece)?);
+            }
+            reports.push((step, report));
+        }
+        Ok(reports)
+    }
+
+    pub(super) fn system(&self, threads: NonZeroUsize) -> Result<StudySystem, StudyError> {
+        let mut steps = Vec::new();
+        let mut host = None;
+        for (step, pieces) in self.steps() {
+            let (mut trust, mut lost) = (Vec::new(), 0);
+            for piece in pieces {
+                let report = recording(measured(&piece.recording, By::Service, threads)?, false);
+                lost += report.losses.activations();
+                trust.push(report.trust);
+                host.get_or_insert(report.host);
+            }
+            steps.push(StudyStep {
+                name: step.name.into(),
+                planned_ns: step.length(self.is_quick),
+                recorded_ns: recorded(pieces),
+                recordings: pieces.len(),
+                is_trusted: are_trusted(&trust),
+                lost,
+            });
+        }
+        Ok(StudySystem {
+            directory: Some(self.path.display().to_string()),
+            is_quick: self.is_quick,
+            host,
+            steps,
+            missing: self.missing.clone(),
+        })
+    }
+}
+
+/// Adds the counts of a later recording of the same step.
+fn add(report: &mut RecordingReport, later: RecordingReport) {
+    report.duration_ns += later.duration_ns;
+    for view in later.histograms {
+        let is_same =
+            |own: &&mut HistogramView| (own.service, own.route) == (view.service, view.route);
+        let Some(own) = report.histograms.iter_mut().find(is_same) else {
+            report.histograms.push(view);
+            continue;
+        };
+        let mut counts: BTreeMap<usize, u64> = own.buckets.iter().copied().collect();
+        for (bucket, count) in view.buckets {
+            *counts.entry(bucket).or_default() += count;
+        }
+        own.buckets = counts.into_iter().collect();
+    }
+}
+
+/// Returns the recorded length of a step.
+pub(crate) fn recorded(pieces: &[Piece]) -> Nanos {
+    let lengths = pieces.iter().map(|piece| piece.length);
+    lengths.fold(Nanos::ZERO, |sum, length| sum + length)
+}
+
+fn piece_path(dir: &Path, step: &Step, number: usize) -> PathBuf {
+    let mut name = String::from(step.name);
+    name.push('-');
+    name.push_str(&number.to_string());
+    dir.join(name).with_extension(EXTENSION)
+}
+
+/// Opens the recordings of a step, in their order. One in which nothing was measured yet is
+/// left out.
+fn pieces(dir: &Path, step: &Step) -> Result<Vec<Piece>, StudyError> {
+    let mut pieces = Vec::new();
+    for number in 1..MAX_PIECES {
+        let path = piece_path(dir, step, number);
+        match path.symlink_metadata() {
+            Ok(found) if found.is_dir() => {}
+            Ok(_) => continue,
+            Err(err) if err.kind() == io::ErrorKind::NotFound => break,
+            Err(_) => continue,
+        }
+        // `record` was killed before it wrote the manifest.
+        if path.join("manifest.json").symlink_metadata().is_err() {
+            continue;
+        }
+        let recording = Recording::open(path)?;
+        let clock = &recording.manifest().clock;
+        // A recording that was killed has no end, and counts as long as its last sample.
+        let end = clock.end_ns.or_else(|| last(&recording));
+        let length = end.map_or(Nanos::ZERO, |end| end.saturating_sub(clock.start_ns));
+        if length > Nanos::ZERO {
+            pieces.push(Piece { recording, length });
+        }
+    }
+    Ok(pieces)
+}
+
+/// Returns the time of the last sample.
+fn last(recording: &Recording) -> Option<Nanos> {
+    measured(recording, By::Service, NonZeroUsize::MIN)
+        .ok()?
+        .last
+}

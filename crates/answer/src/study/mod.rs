@@ -1,0 +1,403 @@
+//! `laggard study`: the tables of four papers, from recordings of today's machines.
+//!
+//! A study is data: [`plan`] lists its recordings, and a file per paper fills its tables.
+//! [`paper`] has the numbers that the papers print.
+
+#![deny(clippy::disallowed_macros)]
+
+mod chain;
+mod dir;
+mod heubaum;
+mod osdi99;
+mod paper;
+pub mod plan;
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::str::FromStr;
+
+use laggard_model::{Absence, Host, Nanos};
+use laggard_record::OpenError;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::load::LoadError;
+use crate::trust::Trust;
+use crate::why::EpisodesError;
+pub use dir::{Piece, StudyDir};
+
+/// Version of the JSON layout of `study --json`.
+pub const STUDY_SCHEMA: u32 = 1;
+
+/// Papers whose experiments are repeated.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StudyName {
+    /// Cota-Robles & Held, OSDI 1999: Windows 98 and NT, Tables 1 to 4, Figures 4 to 7.
+    Osdi99,
+    /// Heubaum, Vireo Software, 1995: Windows 95, Tables 1 to 5, Figures 2 to 5.
+    Heubaum,
+}
+
+impl StudyName {
+    /// All studies.
+    pub const ALL: [Self; 2] = [Self::Osdi99, Self::Heubaum];
+
+    /// Returns the name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Osdi99 => "osdi99",
+            Self::Heubaum => "heubaum",
+        }
+    }
+}
+
+impl fmt::Display for StudyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// No study has this name.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("unknown study `{0}`")]
+pub struct UnknownStudy(pub String);
+
+impl FromStr for StudyName {
+    type Err = UnknownStudy;
+
+    fn from_str(name: &str) -> Result<Self, UnknownStudy> {
+        let found = Self::ALL.into_iter().find(|study| study.name() == name);
+        found.ok_or_else(|| UnknownStudy(name.into()))
+    }
+}
+
+/// Answer of `laggard study`.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct StudyReport {
+    /// Version of this layout.
+    pub schema: u32,
+    /// The study.
+    pub study: StudyName,
+    /// The systems, this one first. A cell has one value per system.
+    pub systems: Vec<StudySystem>,
+    /// The tables, in the order of the paper.
+    pub tables: Vec<StudyTable>,
+    /// Mechanisms to get work done on this system, the fastest first.
+    pub mechanisms: Vec<Mechanism>,
+}
+
+/// Mechanism to get work done.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+pub struct Mechanism {
+    /// Key of its row.
+    pub row: String,
+    /// Highest average latency of all columns, ns.
+    pub worst_mean_ns: f64,
+}
+
+/// A system of which the tables have values.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct StudySystem {
+    /// Directory of the recordings. Absent: the numbers are the paper's, from hardware of
+    /// 1995 to 1999.
+    pub directory: Option<String>,
+    /// Whether its recordings have the lengths of `--quick`.
+    pub is_quick: bool,
+    /// The machine, if anything was recorded.
+    pub host: Option<Host>,
+    /// Steps of the study, and the recorded part of each.
+    pub steps: Vec<StudyStep>,
+    /// Steps that it cannot record.
+    pub missing: Vec<StudyMissing>,
+}
+
+/// A step that the machine cannot record.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+pub struct StudyMissing {
+    /// Name of the step.
+    pub step: String,
+    /// Reason and remedy.
+    pub absence: Absence,
+}
+
+/// One step of a study.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct StudyStep {
+    /// Name, which starts the names of its recordings.
+    pub name: String,
+    /// Planned length.
+    pub planned_ns: Nanos,
+    /// Recorded length.
+    pub recorded_ns: Nanos,
+    /// Number of recordings.
+    pub recordings: usize,
+    /// Whether the figures of all its recordings can be trusted. Absent without one.
+    pub is_trusted: Option<bool>,
+    /// Number of lost samples.
+    pub lost: u64,
+}
+
+/// A table of a paper.
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Serialize)]
+pub struct StudyTable {
+    /// Name, such as `table3`.
+    pub name: String,
+    /// Keys of the columns.
+    pub columns: Vec<String>,
+    /// The rows.
+    pub rows: Vec<StudyRow>,
+}
+
+/// A row of a table.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+pub struct StudyRow {
+    /// Key of the row.
+    pub row: String,
+    /// For each column, one value per system.
+    pub cells: Vec<Vec<StudyCell>>,
+}
+
+/// A value of a table.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum StudyCell {
+    /// A time.
+    Time {
+        /// The time, ns.
+        ns: f64,
+    },
+    /// A lower limit: the recording is shorter than the span, or a service was still waiting.
+    AtLeast {
+        /// The limit, ns.
+        ns: f64,
+    },
+    /// An upper limit.
+    AtMost {
+        /// The limit, ns.
+        ns: f64,
+    },
+    /// A time between two limits: a stage was not seen in every wakeup.
+    Between {
+        /// Lower limit, ns.
+        low_ns: f64,
+        /// Upper limit, ns.
+        high_ns: f64,
+    },
+    /// A range of times.
+    Range {
+        /// Shortest, ns.
+        low_ns: f64,
+        /// Longest, ns.
+        high_ns: f64,
+    },
+    /// A number.
+    Count {
+        /// The number.
+        count: u64,
+    },
+    /// A name or a figure of the system.
+    Name {
+        /// The text.
+        text: String,
+    },
+    /// Nothing is recorded yet; this is the length to record.
+    Record {
+        /// The length, ns.
+        ns: f64,
+    },
+    /// There is no value.
+    Missing {
+        /// Reason.
+        reason: MissingReason,
+    },
+}
+
+/// Reason for a cell without a value.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MissingReason {
+    /// The paper does not have this row or column.
+    NotInPaper,
+    /// Only the paper has this row or column.
+    OnlyInPaper,
+    /// The machine cannot run the load.
+    NoLoad,
+    /// The recordings do not have the service.
+    NoService,
+    /// The recording has no trace data of a late wakeup.
+    NoTraceData,
+    /// The system does not report it.
+    NotReported,
+    /// The column has no such value.
+    NotApplicable,
+}
+
+/// Reason why recordings of a study cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StudyError {
+    /// A recording cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A recording cannot be read.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The trace data of a recording cannot be read.
+    #[error(transparent)]
+    Episodes(#[from] EpisodesError),
+    /// The catalogue of applications is damaged. A test excludes this.
+    #[error(transparent)]
+    Catalogue(#[from] crate::qos::ApplicationError),
+}
+
+/// A table of one system: each row has one cell per column.
+#[derive(Clone, Debug, Default)]
+struct SystemTable {
+    name: &'static str,
+    columns: Vec<String>,
+    rows: Vec<(String, Vec<StudyCell>)>,
+}
+
+impl SystemTable {
+    fn new(name: &'static str, columns: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self {
+            name,
+            columns: columns.into_iter().map(Into::into).collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    fn row(&mut self, row: impl Into<String>, cells: Vec<StudyCell>) {
+        self.rows.push((row.into(), cells));
+    }
+
+    fn cell(&self, row: &str, column: &str) -> Option<StudyCell> {
+        let place = self.columns.iter().position(|name| name == column)?;
+        let (_, cells) = self.rows.iter().find(|(name, _)| name == row)?;
+        cells.get(place).cloned()
+    }
+}
+
+/// Second system of a study.
+#[derive(Debug)]
+pub enum Against {
+    /// Recordings of another system.
+    Directory(StudyDir),
+    /// The numbers of the paper.
+    Paper,
+}
+
+/// Fills the tables of the study `name` from the recordings in `dir`, reading each on at most
+/// `threads` threads.
+///
+/// # Errors
+/// If a recording cannot be read.
+pub fn study(
+    name: StudyName,
+    dir: &StudyDir,
+    against: Option<&Against>,
+    threads: NonZeroUsize,
+) -> Result<StudyReport, StudyError> {
+    let mut systems = vec![dir.system(threads)?];
+    let mut tables = vec![fill(name, dir, threads)?];
+    match against {
+        Some(Against::Directory(other)) => {
+            systems.push(other.system(threads)?);
+            tables.push(fill(name, other, threads)?);
+        }
+        Some(Against::Paper) => {
+            systems.push(StudySystem {
+                directory: None,
+                is_quick: false,
+                host: None,
+                steps: Vec::new(),
+                missing: Vec::new(),
+            });
+            tables.push(paper::tables(name));
+        }
+        None => {}
+    }
+    Ok(StudyReport {
+        schema: STUDY_SCHEMA,
+        study: name,
+        mechanisms: heubaum::mechanisms(name, &tables[0]),
+        tables: merge(&tables, &systems),
+        systems,
+    })
+}
+
+fn fill(
+    name: StudyName,
+    dir: &StudyDir,
+    threads: NonZeroUsize,
+) -> Result<Vec<SystemTable>, StudyError> {
+    match name {
+        StudyName::Osdi99 => osdi99::tables(dir, threads),
+        StudyName::Heubaum => heubaum::tables(dir, threads),
+    }
+}
+
+/// Puts the tables of the systems side by side. Rows and columns of a later system follow
+/// those that it has in common with the ones before.
+fn merge(all: &[Vec<SystemTable>], systems: &[StudySystem]) -> Vec<StudyTable> {
+    let mut merged: Vec<StudyTable> = Vec::new();
+    for table in all.iter().flatten() {
+        if merged.iter().all(|known| known.name != table.name) {
+            merged.push(StudyTable {
+                name: table.name.into(),
+                ..StudyTable::default()
+            });
+        }
+    }
+    for table in &mut merged {
+        let same: Vec<Option<&SystemTable>> = all
+            .iter()
+            .map(|tables| tables.iter().find(|other| other.name == table.name))
+            .collect();
+        let mut rows: Vec<String> = Vec::new();
+        for one in same.iter().flatten() {
+            add_new(&mut table.columns, one.columns.iter());
+            add_new(&mut rows, one.rows.iter().map(|(row, _)| row));
+        }
+        let is_in_paper = |row: &str, column: &str| {
+            let values = same.iter().zip(systems);
+            let mut paper = values.filter(|(_, system)| system.directory.is_none());
+            paper.any(|(table, _)| table.is_some_and(|table| table.cell(row, column).is_some()))
+        };
+        for row in rows {
+            let cell = |table: &Option<&SystemTable>, system: &StudySystem, column: &str| {
+                let found = table.and_then(|table| table.cell(&row, column));
+                found.unwrap_or(StudyCell::Missing {
+                    reason: match &system.directory {
+                        None => MissingReason::NotInPaper,
+                        Some(_) if is_in_paper(&row, column) => MissingReason::OnlyInPaper,
+                        Some(_) => MissingReason::NotReported,
+                    },
+                })
+            };
+            let cells = table.columns.iter().map(|column| {
+                let tables = same.iter().zip(systems);
+                tables
+                    .map(|(table, system)| cell(table, system, column))
+                    .collect()
+            });
+            let cells = cells.collect();
+            table.rows.push(StudyRow { row, cells });
+        }
+    }
+    merged
+}
+
+fn add_new<'a>(to: &mut Vec<String>, names: impl Iterator<Item = &'a String>) {
+    for name in names {
+        if !to.contains(name) {
+            to.push(name.clone());
+        }
+    }
+}
+
+/// Returns whether all are trusted; `None` without any.
+fn are_trusted(trust: &[Trust]) -> Option<bool> {
+    (!trust.is_empty()).then(|| trust.iter().all(|trust| *trust == Trust::Good))
+}

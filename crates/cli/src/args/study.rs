@@ -1,0 +1,79 @@
+//! Arguments of `laggard study`.
+
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args as ClapArgs;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use laggard_answer::study::StudyName;
+
+/// Records the loads of a paper, and prints its tables with the services of this system. The
+/// figures are on a page in the directory of the recordings. A study that was interrupted
+/// continues with the same command.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "\
+Duration:
+  osdi99   41 h (with --quick 8 min); the hours of use come first, after 1.6 h
+  heubaum  5 min (with --quick 50 s)
+
+Examples:
+  sudo laggard study osdi99 --quick
+  sudo laggard study heubaum -o here --against paper
+  laggard study heubaum -o here --against there   compare two systems
+  laggard study heubaum -o here --json | jq '.tables[] | {name, rows}'
+
+Exit code: 1 if a recording is missing or is not complete.")]
+pub(crate) struct StudyArgs {
+    /// Paper
+    #[arg(value_name = "PAPER", value_parser = papers())]
+    pub(crate) study: StudyName,
+    /// Make short recordings. Their spans stand for no hour, day or week of use
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Directory of the recordings and the page. An existing study continues
+    /// [default: `study-PAPER`]
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+    /// Show a second system next to this one: the directory of a study, or `paper` for the
+    /// results that the paper prints (hardware of 1995 to 1999)
+    #[arg(long, value_name = "DIR|paper")]
+    pub(crate) against: Option<AgainstArg>,
+    /// Show the tables of the existing recordings, and record nothing
+    #[arg(long)]
+    pub(crate) show: bool,
+    /// Write JSON, described by `laggard schema study`
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Source of the stages, for tests
+    #[arg(long, value_name = "WHAT", hide = true)]
+    pub(crate) backend: Option<String>,
+}
+
+/// Second system of a study.
+#[derive(Clone, Debug)]
+pub(crate) enum AgainstArg {
+    Paper,
+    Directory(PathBuf),
+}
+
+impl FromStr for AgainstArg {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(match text {
+            "paper" => Self::Paper,
+            directory => Self::Directory(directory.into()),
+        })
+    }
+}
+
+/// Reads the name of a paper; the help describes each.
+fn papers() -> impl TypedValueParser<Value = StudyName> {
+    let about = |study| match study {
+        StudyName::Osdi99 => "Cota-Robles and Held, OSDI 1999: from interrupt to thread",
+        StudyName::Heubaum => "Heubaum, 1995: deferred work under four loads",
+    };
+    let known = StudyName::ALL.map(|study| PossibleValue::new(study.name()).help(about(study)));
+    PossibleValuesParser::new(known).try_map(|name| name.parse::<StudyName>())
+}

@@ -1,0 +1,270 @@
+//! `laggard study`: tables and figures of the papers.
+
+use laggard_answer::study::{
+    MissingReason, StudyCell, StudyName, StudyReport, StudySystem, StudyTable,
+};
+use laggard_model::text::{rough_time, span};
+
+use crate::doc::{Block, Cell, Column, Document, Figure, Table, code};
+use crate::phrase::study as phrase;
+use crate::text::Tone;
+
+/// Factor between two times from which they are marked as different.
+const MIN_FACTOR: f64 = 2.0;
+
+/// Describes a study. `figures` are the names of the drawings that exist.
+pub fn document(report: &StudyReport, figures: &[String]) -> Document {
+    let mut document = Document::new(phrase::title(report.study));
+    document.paragraph(phrase::paper(report.study));
+    let letters = letters(report);
+    document.lines(
+        report
+            .systems
+            .iter()
+            .zip(&letters)
+            .map(|(system, letter)| phrase::system(system, letter))
+            .collect(),
+    );
+    for table in &report.tables {
+        document.heading(phrase::table(report.study, &table.name));
+        document.push(Block::Table(self::table(report, table, &letters)));
+    }
+    if let Some(advice) = phrase::advice(report) {
+        document.paragraph(advice);
+    }
+    for name in figures {
+        document.push(Block::Figure(Figure {
+            id: name.clone(),
+            caption: phrase::figure(report.study, name),
+        }));
+    }
+    for (system, letter) in report.systems.iter().zip(&letters) {
+        let title = if letter.is_empty() {
+            "Not recorded".to_owned()
+        } else {
+            format!("Not recorded on {letter}")
+        };
+        let missing = phrase::unrecorded(system);
+        document.notes(title, missing);
+    }
+    document.notes(
+        "Not repeated",
+        report
+            .study
+            .gaps()
+            .iter()
+            .map(|gap| phrase::gap(*gap).into())
+            .collect(),
+    );
+    document.notes("Warnings", phrase::warnings(report));
+    document
+}
+
+/// Returns the names of the systems in tables; empty for a single one.
+fn letters(report: &StudyReport) -> Vec<String> {
+    if report.systems.len() < 2 {
+        return vec![String::new()];
+    }
+    let name = |(place, system): (usize, &StudySystem)| match system.directory {
+        Some(_) => ["A", "B"][place.min(1)].to_owned(),
+        None => "paper".into(),
+    };
+    report.systems.iter().enumerate().map(name).collect()
+}
+
+/// Builds a table: a row per key and system, a column per key.
+fn table(report: &StudyReport, table: &StudyTable, letters: &[String]) -> Table {
+    let is_compared = letters.len() > 1;
+    let spans = spans(report);
+    let has_names = table.rows.iter().flat_map(|row| &row.cells).flatten();
+    let has_names = has_names
+        .into_iter()
+        .any(|cell| matches!(cell, StudyCell::Name { .. }));
+    let mut columns = vec![Column::name("")];
+    if is_compared {
+        columns.push(Column::name("system"));
+    }
+    for name in &table.columns {
+        let (words, starts_part) = phrase::column(report.study, &table.name, name, &spans);
+        let is_last = Some(name) == table.columns.last();
+        let column = match (has_names, is_last) {
+            (true, true) => Column::sentence(words),
+            (true, false) => Column::name(words),
+            (false, _) => Column::number(words),
+        };
+        columns.push(if starts_part {
+            column.starting_part()
+        } else {
+            column
+        });
+    }
+    let mut shown = Table::new(columns).keys(if is_compared { 2 } else { 1 });
+    if let Some(unit) = unit(report.study, &table.name) {
+        shown = shown.caption(unit.caption());
+    }
+    let mut has_mark = false;
+    for row in &table.rows {
+        let mut is_first = true;
+        for (place, letter) in letters.iter().enumerate() {
+            // A system without any value of a row has no line.
+            let is_missing = |cell: &StudyCell| {
+                matches!(
+                    cell,
+                    StudyCell::Missing {
+                        reason: MissingReason::NotInPaper | MissingReason::OnlyInPaper
+                    }
+                )
+            };
+            let mut values = row.cells.iter().filter_map(|values| values.get(place));
+            if values.all(is_missing) {
+                continue;
+            }
+            let key = if std::mem::take(&mut is_first) {
+                phrase::row(report.study, &row.row).into()
+            } else {
+                Cell::Empty
+            };
+            let mut cells = vec![key];
+            if is_compared {
+                cells.push(letter.as_str().into());
+            }
+            for values in &row.cells {
+                let Some(value) = values.get(place) else {
+                    continue;
+                };
+                let text = text(value, unit(report.study, &table.name));
+                let first = &values[0];
+                let tone = (place > 0).then(|| difference(first, value)).flatten();
+                cells.push(match tone {
+                    Some(tone) => {
+                        has_mark = true;
+                        Cell::Status(tone, format!("{text}*"))
+                    }
+                    None => text.into(),
+                });
+            }
+            shown.row(cells);
+        }
+    }
+    if has_mark {
+        shown.note(phrase::MARK);
+    }
+    for note in phrase::notes(report, table) {
+        shown.note(note);
+    }
+    shown
+}
+
+/// Unit of the times of a table.
+#[derive(Clone, Copy, Debug)]
+enum TableUnit {
+    /// Milliseconds with two digits, as in OSDI'99 Table 3.
+    Ms,
+    /// Microseconds with three digits.
+    Us,
+}
+
+impl TableUnit {
+    const fn caption(self) -> &'static str {
+        match self {
+            Self::Ms => "Milliseconds",
+            Self::Us => "Microseconds",
+        }
+    }
+
+    fn write(self, ns: f64) -> String {
+        match self {
+            Self::Ms => digits(ns / 1e6, 2),
+            Self::Us => digits(ns / 1e3, 3),
+        }
+    }
+}
+
+fn unit(study: StudyName, table: &str) -> Option<TableUnit> {
+    match (study, table) {
+        (StudyName::Osdi99, "table3") => Some(TableUnit::Ms),
+        (StudyName::Heubaum, _) => Some(TableUnit::Us),
+        (StudyName::Osdi99, _) => None,
+    }
+}
+
+/// Writes a number with this many significant digits and without an exponent.
+fn digits(value: f64, digits: i32) -> String {
+    if value <= 0.0 || !value.is_finite() {
+        return "0".into();
+    }
+    let places = digits - 1 - value.log10().floor() as i32;
+    // Rounding may add a digit: 9.96 has two digits as 10.
+    let rounded = (value * 10_f64.powi(places)).round() / 10_f64.powi(places);
+    let places = digits - 1 - rounded.log10().floor() as i32;
+    format!("{rounded:.*}", usize::try_from(places).unwrap_or(0))
+}
+
+fn text(cell: &StudyCell, unit: Option<TableUnit>) -> String {
+    let time = |ns: &f64| match unit {
+        Some(unit) => unit.write(*ns),
+        None => rough_time(*ns, 3),
+    };
+    match cell {
+        StudyCell::Time { ns } => time(ns),
+        StudyCell::AtLeast { ns } => format!(">= {}", time(ns)),
+        StudyCell::AtMost { ns } | StudyCell::Between { high_ns: ns, .. } => {
+            format!("<= {}", time(ns))
+        }
+        StudyCell::Range { low_ns, high_ns } => format!("{} to {}", time(low_ns), time(high_ns)),
+        StudyCell::Count { count } => Cell::Count(*count).to_string(),
+        StudyCell::Name { text } => text.clone(),
+        StudyCell::Record { ns } => {
+            let time = laggard_model::Nanos::from_ns(laggard_model::whole(*ns));
+            format!("record {}", span(time))
+        }
+        StudyCell::Missing { reason } => phrase::missing(*reason).into(),
+    }
+}
+
+/// Returns whether the second value differs: another name, or a time that differs by a
+/// factor of [`MIN_FACTOR`].
+fn difference(first: &StudyCell, second: &StudyCell) -> Option<Tone> {
+    if let (StudyCell::Name { text: first }, StudyCell::Name { text: second }) = (first, second) {
+        return (first != second).then_some(Tone::Open);
+    }
+    let ns = |cell: &StudyCell| match cell {
+        StudyCell::Time { ns } | StudyCell::AtLeast { ns } | StudyCell::AtMost { ns } => Some(*ns),
+        StudyCell::Between { high_ns, .. } => Some(*high_ns),
+        StudyCell::Range { .. }
+        | StudyCell::Count { .. }
+        | StudyCell::Name { .. }
+        | StudyCell::Record { .. }
+        | StudyCell::Missing { .. } => None,
+    };
+    let ratio = ns(second)? / ns(first)?.max(1.0);
+    if ratio >= MIN_FACTOR {
+        Some(Tone::Bad)
+    } else if ratio <= 1.0 / MIN_FACTOR {
+        Some(Tone::Good)
+    } else {
+        None
+    }
+}
+
+/// Returns the names of the three spans. With `--quick` they are shorter, and the paper's names
+/// would mislead.
+fn spans(report: &StudyReport) -> [String; 3] {
+    if report.systems.first().is_some_and(|system| system.is_quick)
+        && let Some(step) = report.study.steps().first()
+    {
+        let words = |secs| span(laggard_model::Nanos::from_secs(secs));
+        return step.quick.map(words);
+    }
+    ["hour", "day", "week"].map(Into::into)
+}
+
+/// Adds where the figures are to a document for the terminal.
+pub fn add_page(document: &mut Document, page: &str) {
+    document.lines(vec![format!("Figures: {}", code(page))]);
+}
+
+/// Describes a part of the paper that laggard cannot repeat.
+pub fn gap(gap: laggard_answer::study::plan::Gap) -> &'static str {
+    phrase::gap(gap)
+}
