@@ -31,7 +31,7 @@ pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Exit> {
     }
     let recording = Recording::open(&args.recording)?;
     let is_drawn = args.flame.is_some() || args.perfetto.is_some();
-    if !(is_drawn || args.handlers || args.table4 || args.episode.is_some()) {
+    if !(is_drawn || args.handlers || args.episode.is_some()) {
         return rank(args, &recording);
     }
     let late = match args.episode {
@@ -46,9 +46,6 @@ pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Exit> {
         return handlers(args, &late);
     }
     let symbols = &late.notes.symbols;
-    if args.table4 {
-        return print(&view::samples(&late.episodes, symbols));
-    }
     let [episode] = late.episodes.as_slice() else {
         anyhow::bail!(
             "--episode takes the number of one episode of `{}`",

@@ -11,8 +11,8 @@ use crate::phrase::{cause, sample_unit, why as phrase};
 mod episode;
 mod handlers;
 
+pub use episode::episode;
 pub(crate) use episode::{activity, layer};
-pub use episode::{episode, samples};
 pub use handlers::handlers;
 
 /// Number of other series that the short form names.

@@ -348,40 +348,37 @@ pub(crate) struct WhyArgs {
     /// Show all services, the largest episodes, thresholds, and the long-term
     /// gain from removing each leading cause; with --episode every part and
     /// sample
-    #[arg(long, conflicts_with_all = ["table4", "flame", "perfetto"])]
+    #[arg(long, conflicts_with_all = ["flame", "perfetto"])]
     pub(crate) all: bool,
     /// Usage pattern for the long-term gain (--all), as for `forecast`
     #[arg(short, long, value_name = "PATTERN")]
     pub(crate) usage: Option<UsagePattern>,
     /// Write JSON; `laggard schema why` describes it, and with --episode `laggard schema
     /// wakeup`
-    #[arg(long, conflicts_with = "table4")]
+    #[arg(long)]
     pub(crate) json: bool,
     /// Show the handlers that the kernel ran outside threads, late or not. The
     /// recording must be made with `--handlers`
-    #[arg(long, conflicts_with_all = ["episode", "service", "usage", "table4", "flame", "perfetto"])]
+    #[arg(long, conflicts_with_all = ["episode", "service", "usage", "flame", "perfetto"])]
     pub(crate) handlers: bool,
     /// Write the cause with this position in the ranking (from 1) as Markdown,
     /// for the author of a driver or a part of the kernel
     #[arg(
         long,
         value_name = "NUMBER",
-        conflicts_with_all = ["episode", "usage", "top", "all", "handlers", "table4", "flame", "perfetto"]
+        conflicts_with_all = ["episode", "usage", "top", "all", "handlers", "flame", "perfetto"]
     )]
     pub(crate) bug: Option<usize>,
     /// With --bug: leave out names of programs, threads and loads, arguments and
     /// paths, as `laggard export --redact` does
     #[arg(long, requires = "bug", conflicts_with = "episode")]
     pub(crate) redact: bool,
-    /// Count stack samples by module and function, as OSDI'99, Table 4
-    #[arg(long)]
-    pub(crate) table4: bool,
     /// Write a flame graph (SVG): time per cause, culprit and call chain
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "table4"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub(crate) flame: Option<PathBuf>,
     /// Write a trace for Perfetto: late wakeups with stages and causes, and the
     /// threads on each CPU
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "table4"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub(crate) perfetto: Option<PathBuf>,
 }
 

@@ -106,7 +106,7 @@ fn late(folder: &Path) {
 }
 
 /// Commands for both programs, and the written file; `None` for standard output.
-const ASKED: [(&str, Option<&str>); 30] = [
+const ASKED: [(&str, Option<&str>); 29] = [
     ("show a1", None),
     ("show a1 --all", None),
     ("show a1 b1", None),
@@ -118,7 +118,6 @@ const ASKED: [(&str, Option<&str>); 30] = [
     ("why late --all", None),
     ("why late --json", None),
     ("why late --episode 1", None),
-    ("why late --table4", None),
     ("why late --bug 1 --redact", None),
     ("why late --flame out.svg", Some("out.svg")),
     ("why late --perfetto out.pftrace", Some("out.pftrace")),

@@ -1,13 +1,10 @@
-//! `laggard why --episode` and `--table4`: single late wakeups.
+//! `laggard why --episode`: single late wakeups.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 use laggard_answer::why::{ExplainedEpisode, Layer, Part, frames, layers};
 use laggard_model::name;
-use laggard_model::{
-    Address, Cpu, Episode, Nanos, StackSample, Stage, Symbol, Symbols, windows_level,
-};
+use laggard_model::{Episode, Nanos, StackSample, Stage, Symbols, windows_level};
 
 use crate::doc::{Block, Cell, Column, Detail, Document, Table};
 use crate::phrase::{cause, why as phrase};
@@ -223,67 +220,4 @@ fn chain(sample: &StackSample, symbols: &Symbols) -> String {
     };
     let shown: Vec<String> = frames.into_iter().take(MAX_FRAMES).collect();
     shown.join(" < ") + cut
-}
-
-/// Counts the stack samples of each episode by module and innermost function, as OSDI'99,
-/// Table 4 does: those between the expiry (or the interrupt, if another CPU had the timer)
-/// and the end.
-pub fn samples<'a>(episodes: impl IntoIterator<Item = &'a Episode>, symbols: &Symbols) -> Document {
-    let mut document = Document::new("Stack samples of late wakeups");
-    let mut table = Table::new([
-        Column::number("episode"),
-        Column::name("CPU"),
-        Column::number("samples"),
-        Column::name("module"),
-        Column::sentence("function"),
-    ]);
-    for episode in episodes {
-        let within = |sample: &&StackSample| {
-            sample.at_ns >= episode.here_from() && sample.at_ns <= episode.end()
-        };
-        let mut counts: BTreeMap<(String, String), u64> = BTreeMap::new();
-        for sample in episode.evidence.samples.iter().filter(within) {
-            *counts
-                .entry(module_and_function(sample, symbols))
-                .or_default() += 1;
-        }
-        let Cpu(cpu) = episode.cpu;
-        for ((module, function), count) in counts {
-            table.row([
-                Cell::Text(episode.number.to_string()),
-                Cell::Text(cpu.to_string()),
-                Cell::Count(count),
-                module.into(),
-                function.into(),
-            ]);
-        }
-    }
-    if table.rows.is_empty() {
-        document.paragraph("No stack sample was taken during a late wakeup.");
-    } else {
-        document.push(Block::Table(table.keys(1)));
-    }
-    document
-}
-
-fn module_and_function(sample: &StackSample, symbols: &Symbols) -> (String, String) {
-    let named = |symbol: Option<&Symbol>, address: Address, module: &str| {
-        let function = symbol.and_then(|symbol| symbol.name.clone());
-        let known = symbol.and_then(|symbol| symbol.module.clone());
-        (
-            known.unwrap_or_else(|| module.to_owned()),
-            function.unwrap_or_else(|| format!("unknown ({address})")),
-        )
-    };
-    if let Some(&address) = sample.kernel.first() {
-        return named(symbols.kernel.get(&address), address, "kernel");
-    }
-    sample.user.first().map_or_else(
-        || ("unknown".into(), "unknown".into()),
-        |&address| {
-            let process = symbols.user.get(&sample.process);
-            let symbol = process.and_then(|symbols| symbols.get(&address));
-            named(symbol, address, "unknown")
-        },
-    )
 }

@@ -178,7 +178,6 @@ proptest! {
             why::document(&report, Detail::Full),
             why::episode(&explained.episodes[0], symbols, start, Detail::Full),
             why::handlers(&handlers(&late).unwrap(), 8),
-            why::samples(&late.episodes, symbols),
         ] {
             let view = terminal(&shown, Look::default()).plain();
             prop_assert!(is_clean(&view), "{view:?}");

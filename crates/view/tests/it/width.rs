@@ -208,7 +208,6 @@ fn late_activations_fit_with_their_causes_and_call_chains() {
             why::episode(&explained.episodes[0], symbols, start, Detail::Full),
         ),
         ("--handlers", why::handlers(&counted, 8)),
-        ("--table4", why::samples(&all.episodes, symbols)),
     ];
     for look in looks() {
         for (name, document) in &documents {
