@@ -444,6 +444,7 @@ export type Keep = "all" | "tail";
 export interface Late {
   causes: CauseShare[];
   episodes: number;
+  is_incomplete?: boolean;
   max_is_at_least: boolean;
   max_ns: Nanos;
   others?: OtherCauses;

@@ -248,6 +248,7 @@ mod tests {
             notes,
             latest: Vec::new(),
             samples_end: None,
+            missing: 0,
             shortfalls: Vec::new(),
         };
         Explained::new(&late, None).report(usize::MAX)

@@ -195,6 +195,7 @@ pub fn made() -> Overview {
             episodes: 155,
             wakeups: 155,
             untraced: None,
+            is_incomplete: false,
             total_ns: Nanos::from_ms(551),
             max_ns: Nanos::from_us(13_200),
             max_is_at_least: false,

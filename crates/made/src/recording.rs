@@ -160,7 +160,11 @@ impl Made {
             episodes.append(episode).expect("there is room");
         }
         if !late.is_empty() {
-            episodes.finish(notes).expect("there is room");
+            let notes = EpisodeNotes {
+                kept: late.len() as u64,
+                ..notes.clone()
+            };
+            episodes.finish(&notes).expect("there is room");
         }
         recorder.finish(State::Complete).expect("there is room");
     }

@@ -336,10 +336,15 @@ pub(crate) fn check(manifest: &Manifest) -> Result<(), serde_json::Error> {
         let limit = gate::latest(clock.start_ns);
         return refused("the end of measuring", end.ns(), limit.ns());
     }
+    if end < clock.start_ns {
+        let (start, end) = (clock.start_ns.ns(), end.ns());
+        let text = format!("the recording ends at {end} ns, before its start at {start} ns");
+        return Err(serde::de::Error::custom(text));
+    }
     for (what, time) in [
         ("the period", plan.period_ns),
         ("the threshold", plan.threshold_ns),
-        ("the beginning", clock.start_ns),
+        ("the start", clock.start_ns),
     ] {
         if time.ns() > MAX_TIME {
             return refused(what, time.ns(), MAX_TIME);

@@ -46,6 +46,13 @@ pub enum Shortfall {
         /// Number of missing rows.
         rows: u64,
     },
+    /// Episodes that were kept cannot be read.
+    EpisodesShort {
+        /// Number of missing episodes.
+        missing: u64,
+        /// Number of kept episodes.
+        kept: u64,
+    },
     /// A file cannot be used.
     Damaged {
         /// File name.
@@ -76,6 +83,9 @@ impl Shortfall {
             }
             Self::HistogramsShort { .. } => {
                 "restore histograms-*.parquet from a copy; the figures omit these samples"
+            }
+            Self::EpisodesShort { .. } => {
+                "restore episodes-*.jsonl.zst from a copy; the causes omit these wakeups"
             }
             Self::Unexplained { .. } => {
                 "the figures omit them and may hide late ones; restore the samples from a copy, or record again"
@@ -129,6 +139,10 @@ impl fmt::Display for Shortfall {
                 f,
                 "{rows} samples are missing that the recording does not count as lost"
             ),
+            Self::EpisodesShort { missing, kept } => write!(
+                f,
+                "the trace data of {missing} of {kept} late wakeups is missing"
+            ),
             Self::Damaged { file, reason } => write!(f, "`{file}` is damaged: {reason}"),
             Self::ManifestFromStart { reason } => write!(
                 f,
@@ -146,6 +160,7 @@ impl From<&Shortfall> for Caveat {
             | Shortfall::Gone { .. }
             | Shortfall::HistogramsShort { .. }
             | Shortfall::Unexplained { .. }
+            | Shortfall::EpisodesShort { .. }
             | Shortfall::Damaged { .. }
             | Shortfall::ManifestFromStart { .. } => CaveatKind::Losses,
         };

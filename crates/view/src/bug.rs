@@ -100,7 +100,7 @@ const fn addressee(addressee: Addressee) -> &'static str {
             "The scheduler followed the priorities. It is a bug only if this thread should not have run then, for so long, or at its priority."
         }
         Addressee::Limit => "A user set this limit, so it is not a bug of the kernel.",
-        Addressee::Unknown => "The culprit is unknown, so nobody can act on this report yet.",
+        Addressee::Unknown => "The culprit is unknown. Find it before you report this.",
     }
 }
 
@@ -418,6 +418,7 @@ mod tests {
             notes: late::notes(),
             latest: Vec::new(),
             samples_end: None,
+            missing: 0,
             shortfalls: Vec::new(),
         };
         late.manifest.command = ["laggard", "record", "--load", "a b"]

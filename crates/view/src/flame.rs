@@ -129,6 +129,7 @@ mod tests {
             notes: notes(),
             latest: Vec::new(),
             samples_end: None,
+            missing: 0,
             shortfalls: Vec::new(),
         };
         flame(&Explained::new(&late, service))

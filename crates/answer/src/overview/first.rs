@@ -118,6 +118,7 @@ mod tests {
             notes: notes(),
             latest: Vec::new(),
             samples_end: None,
+            missing: 0,
             shortfalls: Vec::new(),
         };
         let report = Explained::new(&recorded, None).report(1);

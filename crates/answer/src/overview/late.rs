@@ -60,6 +60,7 @@ impl Late {
             wakeups: why.wakeups,
             untraced: why.untraced.clone(),
             total_ns: why.total_ns,
+            is_incomplete: why.is_incomplete,
             max_ns: why.largest_ns,
             max_is_at_least: why.largest_is_at_least,
             causes: causes.to_vec(),
@@ -122,6 +123,7 @@ mod tests {
             notes: notes(),
             latest: Vec::new(),
             samples_end: None,
+            missing: 0,
             shortfalls: Vec::new(),
         }
     }

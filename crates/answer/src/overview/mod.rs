@@ -240,6 +240,10 @@ pub struct Late {
     pub untraced: Option<UntracedRow>,
     /// Sum of the latencies of all late wakeups.
     pub total_ns: Nanos,
+    /// Whether the number and the sum are lower bounds, because trace data is missing from
+    /// the recording.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_incomplete: bool,
     /// Largest latency with trace data.
     pub max_ns: Nanos,
     /// Whether the true value is larger or equal, because it was still waiting.

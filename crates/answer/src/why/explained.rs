@@ -30,6 +30,8 @@ pub struct RecordedEpisodes {
     pub latest: Vec<SeriesMaxima>,
     /// End of the samples, which stands in for the end of a recording that has none.
     pub samples_end: Option<Nanos>,
+    /// Number of kept episodes that could not be read.
+    pub missing: u64,
     /// Missing parts of the recording.
     pub shortfalls: Vec<Caveat>,
 }
@@ -196,6 +198,7 @@ impl RecordedEpisodes {
             notes,
             latest: Vec::new(),
             samples_end: None,
+            missing: read.missing,
             shortfalls: shortfalls.map(Caveat::from).collect(),
         })
     }

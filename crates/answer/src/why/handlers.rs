@@ -301,6 +301,7 @@ mod tests {
             },
             latest: Vec::new(),
             samples_end: None,
+            missing: 0,
             shortfalls: Vec::new(),
         }
     }

@@ -40,6 +40,10 @@ pub struct LateWakeups {
     pub untraced: Option<UntracedRow>,
     /// Sum of the latencies of all these wakeups.
     pub total_ns: Nanos,
+    /// Whether the number and the sum are lower bounds, because trace data is missing from
+    /// the recording.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_incomplete: bool,
     /// Maximum latency of the wakeups with trace data.
     pub largest_ns: Nanos,
     /// Whether the maximum is a lower bound, also without any cause: a thread was still
@@ -139,7 +143,7 @@ impl Explained<'_> {
         for cause in &mut ranking.causes {
             cause.largest_without = cause.largest_without.max(in_time.min(ranking.largest));
         }
-        let untraced = watched::untraced(self);
+        let untraced = watched::untraced(self, &ranking);
         let total = ranking.total + untraced.total_ns;
         let duration = late.duration();
         let mut details = Details::by_cause(&self.episodes, symbols);
@@ -176,6 +180,7 @@ impl Explained<'_> {
                 share: ratio(untraced.total_ns.as_secs_f64(), total.as_secs_f64()),
             }),
             total_ns: total,
+            is_incomplete: watched::is_incomplete(self),
             largest_ns: ranking.largest,
             largest_is_at_least: ranking.is_at_least,
             measured_max_ns: watched::measured_max(self),
@@ -206,6 +211,13 @@ impl LateWakeups {
         {
             self.causes.pop();
         }
+        self.more_causes += listed - self.causes.len();
+    }
+
+    /// Keeps the first `max` causes in the list.
+    pub fn keep_first(&mut self, max: usize) {
+        let listed = self.causes.len();
+        self.causes.truncate(max);
         self.more_causes += listed - self.causes.len();
     }
 

@@ -18,6 +18,7 @@ fn recorded_with(episodes: &[Episode], notes: EpisodeNotes) -> RecordedEpisodes 
         notes,
         latest: Vec::new(),
         samples_end: None,
+        missing: 0,
         shortfalls: Vec::new(),
     }
 }

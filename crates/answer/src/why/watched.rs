@@ -136,14 +136,25 @@ pub(super) fn remarks(
     remarks.into_iter().flatten().collect()
 }
 
-/// Counts late wakeups without trace data.
-pub(super) fn untraced(explained: &Explained<'_>) -> Untraced {
+/// Counts late wakeups without trace data. If not all were kept or counted, the maximum of
+/// the samples is one of them.
+pub(super) fn untraced(explained: &Explained<'_>, ranking: &Ranking) -> Untraced {
     let mut sum = Untraced::default();
-    let watched = watched(explained).into_iter();
-    for untraced in watched.filter_map(|watched| watched.watch?.untraced) {
+    let watched = watched(explained);
+    for untraced in watched.iter().filter_map(|watched| watched.watch?.untraced) {
         sum.add(untraced.wakeups, untraced.total_ns);
     }
+    if let Some(Remark::MaxNotKept { largest_ns }) = not_kept(explained, &watched, ranking)
+        && sum.total_ns < largest_ns
+    {
+        sum.add(1, largest_ns);
+    }
     sum
+}
+
+/// Returns whether some late wakeups are neither in an episode nor counted.
+pub(super) fn is_incomplete(explained: &Explained<'_>) -> bool {
+    explained.late.missing > 0
 }
 
 /// Returns the maximum latency of the samples. `None`: they were not read.

@@ -8,6 +8,7 @@ mod compare;
 mod compare_made;
 mod compare_over;
 mod completion;
+mod damaged;
 mod digest;
 mod doctor;
 mod documents;

@@ -41,6 +41,8 @@ pub struct Episodes {
     pub episodes: Vec<Episode>,
     /// Facts about their selection; `None` if the recording was made without episodes.
     pub notes: Option<EpisodeNotes>,
+    /// Number of kept episodes that could not be read.
+    pub missing: u64,
     /// Unreadable parts.
     pub shortfalls: Vec<Shortfall>,
 }
@@ -92,9 +94,19 @@ impl Recording {
                 _ => Ok(()),
             }
         };
+        let mut read = 0;
         for (_, file) in files {
             result.read_file(self.dir(), file, &mut check, &mut |episode| {
+                read += 1;
                 take(episode, notes.as_ref());
+            });
+        }
+        let kept = notes.as_ref().map_or(0, |notes| notes.kept);
+        result.missing = kept.saturating_sub(read);
+        if result.missing > 0 {
+            result.shortfalls.push(Shortfall::EpisodesShort {
+                missing: result.missing,
+                kept,
             });
         }
         result.notes = notes;

@@ -211,6 +211,7 @@ impl Copy<'_> {
                 | Shortfall::Gone { .. }
                 | Shortfall::HistogramsShort { .. }
                 | Shortfall::Unexplained { .. }
+                | Shortfall::EpisodesShort { .. }
                 | Shortfall::ManifestFromStart { .. } => {}
             }
         }

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use laggard_model::{
-    Activation, Activity, Batch, Cpu, Episode, FlightEvent, Happening, Keep, LineId, Nanos, STAGES,
-    Stage, State,
+    Activation, Activity, Batch, Cpu, Episode, EpisodeNotes, FlightEvent, Happening, Keep, LineId,
+    Nanos, STAGES, Stage, State,
 };
 use laggard_record::{Columns, OpenError, Recorder, Recording, Shortfall};
 
@@ -262,6 +262,35 @@ fn read_episodes(dir: &Path, text: &str) -> (usize, Vec<String>) {
         read,
         left.shortfalls.iter().map(ToString::to_string).collect(),
     )
+}
+
+/// Without this, a recording whose file of episodes is gone looks like one without late
+/// wakeups.
+#[test]
+fn episodes_that_were_kept_and_are_missing_are_a_shortfall() {
+    let dir = tempfile::tempdir().unwrap();
+    killed(dir.path());
+    let notes = EpisodeNotes {
+        kept: 3,
+        ..EpisodeNotes::default()
+    };
+    let notes = serde_json::to_vec(&notes).unwrap();
+    fs::write(dir.path().join("episodes.json"), notes).unwrap();
+    let missing = |text: &str| {
+        let (_, shortfalls) = read_episodes(dir.path(), text);
+        shortfalls
+    };
+
+    let all = [1, 2, 3].map(|number| episode(number, 1)).concat();
+    assert_eq!(missing(&all), [""; 0]);
+    assert_eq!(
+        missing(&episode(1, 1)),
+        ["the trace data of 2 of 3 late wakeups is missing"]
+    );
+    assert_eq!(
+        missing(""),
+        ["the trace data of 3 of 3 late wakeups is missing"]
+    );
 }
 
 /// 18 KB of them took 18 s, and 277 KB did not end.

@@ -15,6 +15,7 @@ fn trace(episodes: &[Episode]) -> wire::Trace {
         notes: notes(),
         latest: Vec::new(),
         samples_end: None,
+        missing: 0,
         shortfalls: Vec::new(),
     };
     wire::Trace::decode(perfetto(&Explained::new(&late, None)).as_slice()).unwrap()

@@ -56,9 +56,10 @@ fn threshold((min, max): (Nanos, Nanos)) -> String {
 pub(crate) fn late(late: &LateWakeups) -> String {
     let above = late.threshold().map(threshold);
     let above = above.map_or_else(String::new, |above| format!(" (> {above})"));
+    let bound = if late.is_incomplete { ">= " } else { "" };
     let max = late.measured_max_ns.unwrap_or(late.largest_ns);
     format!(
-        "{}: {}{above}, {} in total, max {}",
+        "{}: {bound}{}{above}, {bound}{} in total, max {}",
         scope(late),
         plural(late.wakeups, &format!("late {}", sample_unit(late.service))),
         time(late.total_ns),

@@ -27,6 +27,7 @@ fn recorded() -> RecordedEpisodes {
         notes: notes(),
         latest: Vec::new(),
         samples_end: None,
+        missing: 0,
         shortfalls: Vec::new(),
     }
 }

@@ -42,6 +42,7 @@ fn row(class: CauseClass, who: Option<&str>, share: f64) -> CauseShare {
 
 fn why(causes: Vec<CauseShare>) -> LateWakeups {
     LateWakeups {
+        is_incomplete: false,
         service: None,
         route: None,
         episodes: 3,

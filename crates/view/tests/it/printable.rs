@@ -167,6 +167,7 @@ proptest! {
             notes: notes(&name),
             latest: Vec::new(),
             samples_end: None,
+            missing: 0,
             shortfalls: vec![Caveat::new(CaveatKind::AbilityAbsent, &name, &name)],
         };
         let explained = Explained::new(&late, None);

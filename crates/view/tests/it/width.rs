@@ -193,6 +193,7 @@ fn late_activations_fit_with_their_causes_and_call_chains() {
         notes,
         latest: Vec::new(),
         samples_end: None,
+        missing: 0,
         shortfalls: vec![Caveat::new(CaveatKind::AbilityAbsent, NAME, "words")],
     };
     let explained = Explained::new(&all, None);

@@ -12,6 +12,7 @@ fn late(numbers: impl IntoIterator<Item = u64>) -> RecordedEpisodes {
         notes: notes(),
         latest: Vec::new(),
         samples_end: None,
+        missing: 0,
         shortfalls: Vec::new(),
     }
 }

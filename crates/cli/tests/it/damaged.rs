@@ -1,0 +1,112 @@
+//! Recordings with missing trace data: every screen warns, and no total is below the max.
+
+use std::fs;
+use std::path::Path;
+
+use laggard_made::{Made, late};
+use laggard_model::{RowsOf, Stage};
+use tempfile::TempDir;
+
+use crate::scripted::laggard;
+
+const EPISODES: &str = "episodes-000001.jsonl.zst";
+
+/// Writes a recording with 9 late wakeups of 2 ms and the maximum of 8 ms.
+fn record(dir: &Path, rows: RowsOf) {
+    let mut made = Made::new(&late::manifest().lines)
+        .served(0, 5_000, &[(Stage::Irq, 2_000), (Stage::User, 16_000)])
+        .served(0, 1, &[(Stage::Irq, 2_000), (Stage::User, 8_000_000)]);
+    made.manifest.plan.rows = rows;
+    let episodes: Vec<_> = (1..10).map(late::episode).collect();
+    made.record_with(dir, &episodes, &late::notes());
+}
+
+fn output(dir: &TempDir, words: &[&str]) -> String {
+    let output = laggard()
+        .current_dir(dir.path())
+        .args(words)
+        .output()
+        .unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    String::from_utf8(text)
+        .unwrap()
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Damages the file of the late wakeups.
+type Damage = fn(&Path);
+
+const DAMAGES: [(&str, Damage); 3] = [
+    ("removed", |file| fs::remove_file(file).unwrap()),
+    ("cut", |file| {
+        let bytes = fs::read(file).unwrap();
+        fs::write(file, &bytes[..bytes.len() / 2]).unwrap();
+    }),
+    ("emptied", |file| fs::write(file, []).unwrap()),
+];
+
+#[test]
+fn missing_trace_data_is_a_warning_on_every_screen() {
+    for rows in [RowsOf::Expiries, RowsOf::Activations] {
+        for (name, damage) in DAMAGES {
+            let dir = TempDir::new().unwrap();
+            record(&dir.path().join("r"), rows);
+            record(&dir.path().join("whole"), rows);
+            let whole = output(&dir, &["show", "whole"]);
+            assert!(!whole.contains("trace data of"), "{name}: {whole}");
+            assert!(!whole.contains("(>= "), "{name}: {whole}");
+
+            damage(&dir.path().join("r").join(EPISODES));
+
+            for words in [&["show", "r"][..], &["show", "r", "whole"]] {
+                let text = output(&dir, words);
+                assert!(text.contains("WARNING"), "{name} {words:?}: {text}");
+                assert!(
+                    text.contains("of 9 late wakeups is missing") || text.contains("is damaged"),
+                    "{name} {words:?}: {text}"
+                );
+            }
+            for words in [&["show", "r", "--all"], &["why", "r", "--all"]] {
+                let text = output(&dir, words);
+                assert!(
+                    text.contains("of 9 late wakeups is missing"),
+                    "{name} {words:?}: {text}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn total_of_late_wakeups_is_at_least_the_max() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("r");
+    record(&path, RowsOf::Expiries);
+    let total = |dir: &TempDir| {
+        let output = laggard()
+            .current_dir(dir.path())
+            .args(["show", "r", "--json"])
+            .output()
+            .unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let late = &report["overviews"][0]["late"];
+        let number = |key: &str| late[key].as_u64().unwrap();
+        (number("total_ns"), late["is_incomplete"] == true)
+    };
+    assert!(total(&dir).0 >= 8_000_000);
+    assert!(!total(&dir).1);
+
+    // Only the first of the late wakeups is left.
+    let packed = zstd::bulk::compress(
+        format!("{}\n", serde_json::to_string(&late::episode(1)).unwrap()).as_bytes(),
+        1,
+    );
+    fs::write(path.join(EPISODES), packed.unwrap()).unwrap();
+
+    assert!(total(&dir).0 >= 8_000_000, "{:?}", total(&dir));
+    assert!(total(&dir).1);
+    let text = output(&dir, &["why", "r"]);
+    assert!(text.contains(">= 2 late wakeups"), "{text}");
+}
