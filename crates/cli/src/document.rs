@@ -21,6 +21,8 @@ pub(crate) fn schema(of: SchemaOf) -> anyhow::Result<Exit> {
         SchemaOf::Handlers => written::<laggard_answer::why::HandlersReport>(),
         SchemaOf::Bug => written::<laggard_answer::why::BugReport>(),
         SchemaOf::Qos => written::<laggard_answer::qos::QosReport>(),
+        SchemaOf::QosProfiles => written::<laggard_answer::qos::ProfilesReport>(),
+        SchemaOf::QosList => written::<laggard_answer::qos::CatalogueReport>(),
         SchemaOf::Forecast => written::<laggard_answer::forecast::ForecastReport>(),
         SchemaOf::Sched => written::<laggard_answer::sched::SchedReport>(),
         SchemaOf::Rehearse => written::<laggard_answer::rehearsal::RehearsalReport>(),

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use laggard_answer::qos::{
-    Application, LoadProfiles, MissPolicy, QOS_SCHEMA, QosReport, assess, assess_profiles, by_name,
-    catalogue, profiles,
+    Application, LoadProfiles, MissPolicy, ProfilesReport, QOS_SCHEMA, QosReport, assess,
+    assess_profiles, by_name, catalogue, listed, profiles,
 };
 use laggard_answer::{Load, loads_for_demand};
 use laggard_model::Service;
@@ -18,7 +18,11 @@ use crate::{ask, pipe, terminal};
 
 pub(crate) fn qos(args: &QosArgs) -> anyhow::Result<Exit> {
     if args.list {
-        pipe::print(&list()?)?;
+        pipe::print(&if args.json {
+            pipe::json(&listed()?)?
+        } else {
+            list()?
+        })?;
         return Ok(Exit::Ok);
     }
     let application = application(args)?;
@@ -72,6 +76,12 @@ fn print_profiles(args: &QosArgs, loads: &[Load]) -> anyhow::Result<()> {
     if outlooks.is_empty() {
         require_service(args.service)?;
     }
+    if args.json {
+        return pipe::print(&pipe::json(&ProfilesReport {
+            schema: QOS_SCHEMA,
+            loads: outlooks,
+        })?);
+    }
     print(args, &view::profiles(&outlooks))
 }
 
@@ -107,7 +117,7 @@ fn application(args: &QosArgs) -> anyhow::Result<Option<Application>> {
         (None, Some(buffers), Some(buffer), Some(compute)) => {
             Application::new("application", buffers, buffer, compute, "the command line")?
         }
-        _ if args.json || args.curve || args.goal.is_some() => anyhow::bail!(
+        _ if args.curve || args.goal.is_some() => anyhow::bail!(
             "no application is given; use --app NAME (see `laggard qos --list`), or --buffers, --buffer and --compute"
         ),
         _ => return Ok(None),

@@ -310,7 +310,7 @@ fn profile_table(load: &LoadProfiles) -> Table {
     let outlooks = load
         .profiles
         .iter()
-        .filter_map(|profile| profile.outlook.as_ref().ok());
+        .filter_map(|profile| profile.outlook.as_ref());
     let longest = outlooks.max_by(|a, b| a.outlook.exposure_ns.total_cmp(&b.outlook.exposure_ns));
     let observed = longest.map_or_else(String::new, |service| {
         let length = service.outlook.exposure_ns / service.cpus.max(1) as f64;
@@ -342,12 +342,12 @@ fn profile_table(load: &LoadProfiles) -> Table {
 fn profile_row(profile: &ProfileOutlook) -> [Cell; 5] {
     let application = &profile.application;
     let (runs_as, fitness, mean_time) = match &profile.outlook {
-        Ok(service) => (
+        Some(service) => (
             name(service).into(),
             service.verdict,
             phrase::profile(service),
         ),
-        Err(_) => {
+        None => {
             let unknown = || Cell::Unknown(Reason::NotMeasured);
             (unknown(), Fitness::Unknown, unknown())
         }

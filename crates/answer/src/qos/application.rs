@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use laggard_model::{AskedApplication, Nanos, Service};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::error::{ApplicationError, MAX_BUFFER, MAX_BUFFERS};
 use super::resolution::FINE_SAMPLES;
-use super::{Application, MissPolicy};
+use super::{Application, MissPolicy, QOS_SCHEMA};
 use crate::finer::two_digits;
 use laggard_model::nearest;
 
@@ -47,6 +48,29 @@ pub struct CatalogueEntry {
     /// Whether only readers of the papers need it.
     #[serde(default)]
     pub is_historic: bool,
+}
+
+/// Catalogue of applications: `qos --list --json`.
+#[derive(Debug, JsonSchema, Serialize)]
+pub struct CatalogueReport {
+    /// Version of this layout.
+    pub schema: u32,
+    /// The applications.
+    pub applications: Vec<Application>,
+}
+
+/// Returns the applications of the catalogue.
+///
+/// # Errors
+/// When the catalogue is damaged: a test holds that it is not.
+pub fn listed() -> Result<CatalogueReport, ApplicationError> {
+    Ok(CatalogueReport {
+        schema: QOS_SCHEMA,
+        applications: catalogue()?
+            .iter()
+            .map(from_entry)
+            .collect::<Result<_, _>>()?,
+    })
 }
 
 fn from_file() -> String {

@@ -153,12 +153,25 @@ fn pool(estimates: &mut [Estimate]) {
     }
 }
 
-/// Makes the lower limits monotone, also between estimates and bounds.
+/// Makes both limits monotone, also between estimates and bounds. More buffers never fail more
+/// often, so a point without an estimate has at most the upper limit of more buffers.
 fn order(curve: &mut [CurvePoint]) {
     let mut low = f64::INFINITY;
     for point in curve.iter_mut().rev() {
         low = low.min(point.figures.mttf_low_ns);
         point.figures.mttf_low_ns = low;
+    }
+    let mut limit = f64::INFINITY;
+    for figures in curve.iter_mut().rev().map(|point| &mut point.figures) {
+        limit = limit.min(figures.mttf_high_ns.unwrap_or(f64::INFINITY));
+        if figures.failures.is_none() {
+            figures.mttf_high_ns = limit.is_finite().then_some(limit);
+        }
+    }
+    let mut high = 0.0_f64;
+    for figures in curve.iter_mut().map(|point| &mut point.figures) {
+        high = high.max(figures.mttf_high_ns.unwrap_or(f64::INFINITY));
+        figures.mttf_high_ns = high.is_finite().then_some(high);
     }
 }
 
@@ -441,6 +454,52 @@ mod tests {
             assert!(is_short(cpus, 2), "{cpus} CPUs");
             assert!(!is_short(cpus, 3), "{cpus} CPUs");
         }
+    }
+
+    /// Returns the upper limits after ordering; each point has its limit and whether it has an
+    /// estimate.
+    fn ordered(points: &[(Option<f64>, bool)]) -> Vec<Option<f64>> {
+        let mut curve: Vec<CurvePoint> = (2..)
+            .zip(points)
+            .map(|(buffers, &(high, has_estimate))| CurvePoint {
+                buffers,
+                total_ns: Nanos::ZERO,
+                buffering_ns: Nanos::ZERO,
+                figures: MissFigures {
+                    exposure_ns: 100.0,
+                    failures: has_estimate.then_some(3.0),
+                    clusters: None,
+                    mttf_ns: None,
+                    mttf_low_ns: 1.0,
+                    mttf_high_ns: high,
+                    late_per_hour: 0.0,
+                    dispersion: None,
+                    paper_mttf_ns: None,
+                },
+                apart: None,
+            })
+            .collect();
+        order(&mut curve);
+        curve
+            .iter()
+            .map(|point| point.figures.mttf_high_ns)
+            .collect()
+    }
+
+    #[test]
+    fn upper_limits_of_the_curve_are_monotone() {
+        let (none, some) = (None::<f64>, Some::<f64>);
+        // A bound without a limit takes the limit of more buffers, and the last has none.
+        assert_eq!(
+            ordered(&[(none, false), (some(8.0), true), (none, false)]),
+            [some(8.0), some(8.0), none]
+        );
+        // A bound below the limit of fewer buffers is raised.
+        assert_eq!(
+            ordered(&[(some(10.0), true), (some(5.0), false), (some(12.0), true)]),
+            [some(10.0), some(10.0), some(12.0)]
+        );
+        assert_eq!(ordered(&[(none, true), (some(5.0), false)]), [none, none]);
     }
 
     #[test]

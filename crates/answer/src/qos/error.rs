@@ -8,7 +8,9 @@ use laggard_model::{Meant, Nanos, ParseNanosError, Service};
 
 /// The text is not a goal.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{0}` is not a goal; write \"1 per 8h\": a number of bursts, `per`, and a time")]
+#[error(
+    "`{0}` is not a goal; write \"1 per 8h\" or \"1 per week\": a number of bursts (1 or more), `per`, and a time; they must not be more than 1000 per second"
+)]
 pub struct NotAGoal(pub(super) String);
 
 /// Limit of the number of buffers. A day of more, each as long as allowed, does not fit into

@@ -29,12 +29,38 @@ impl FromStr for XrunGoal {
         let refused = || NotAGoal(text.to_owned());
         let (failures, per) = text.split_once(" per ").ok_or_else(refused)?;
         let failures: u32 = failures.trim().parse().map_err(|_| refused())?;
-        let per_ns: Nanos = per.trim().parse().map_err(|_| refused())?;
+        let per_ns = parse_period(per.trim()).ok_or_else(refused)?;
         let goal = Self { failures, per_ns };
         if failures == 0 || goal.mean_time() < MIN_MEAN_TIME.as_f64() {
             return Err(refused());
         }
         Ok(goal)
+    }
+}
+
+/// Units of a goal that are words or longer than the units of a recording.
+const UNITS: [(&[&str], Nanos); 5] = [
+    (&["week", "weeks", "w"], Nanos::from_secs(7 * 86_400)),
+    (&["day", "days", "d"], Nanos::from_secs(86_400)),
+    (&["hour", "hours"], Nanos::from_secs(3_600)),
+    (&["minute", "minutes"], Nanos::from_secs(60)),
+    (&["second", "seconds", "sec"], Nanos::from_secs(1)),
+];
+
+/// Parses the time of a goal: `8h`, `2 days`, or a unit without a number, which is one of it.
+fn parse_period(text: &str) -> Option<Nanos> {
+    let unit_at = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = (&text[..unit_at], text[unit_at..].trim());
+    let number: u64 = if number.is_empty() {
+        1
+    } else {
+        number.parse().ok()?
+    };
+    let known = UNITS.iter().find(|(names, _)| names.contains(&unit));
+    match known {
+        Some((_, length)) => Some(Nanos::from_ns(length.ns().checked_mul(number)?)),
+        None if unit_at == 0 => [&*number.to_string(), unit].concat().parse().ok(),
+        None => text.parse().ok(),
     }
 }
 
@@ -97,11 +123,18 @@ impl XrunGoal {
                 .map(|times| (seen, times * span))
                 .to_vec()
         });
+        // The odds are upper limits. The number of failures is whole, so the odds of a length
+        // can be below the odds of a shorter one. A longer recording includes a shorter one.
+        let mut limit = 0.0_f64;
         let odds = odds
             .into_iter()
             .map(|(seen, length_ns)| {
                 let odds = odds_of_verdict(seen, length_ns, self.mean_time(), CONFIDENCE)?;
-                Ok(VerdictOdds { length_ns, odds })
+                limit = limit.max(odds);
+                Ok(VerdictOdds {
+                    length_ns,
+                    odds: limit,
+                })
             })
             .collect::<Result<_, InputError>>()?;
         Ok(GoalOutlook {
@@ -121,6 +154,18 @@ mod tests {
         let goal: XrunGoal = "2 per 8h".parse().unwrap();
 
         assert_eq!(goal.mean_time(), 4.0 * 3.6e12);
+        for (text, hours) in [
+            ("1 per week", 168.0),
+            ("1 per day", 24.0),
+            ("1 per h", 1.0),
+            ("3 per hour", 1.0 / 3.0),
+            ("1 per 2 weeks", 336.0),
+            ("1 per 1.5h", 1.5),
+            ("1 per minute", 1.0 / 60.0),
+        ] {
+            let goal: XrunGoal = text.parse().unwrap();
+            assert_eq!(goal.mean_time() / 3.6e12, hours, "{text}");
+        }
         for text in [
             "",
             "1",
@@ -129,6 +174,10 @@ mod tests {
             "1 per 0s",
             "2000 per 1s",
             "1 per x",
+            "1 per",
+            "1 per 3",
+            "1 per -1h",
+            "1 per 99999999999 weeks",
             "-1 per 8h",
         ] {
             assert!(text.parse::<XrunGoal>().is_err(), "{text}");

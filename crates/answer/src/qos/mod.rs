@@ -25,14 +25,18 @@ use crate::note::Note;
 pub use crate::finer::FinerPeriod;
 pub use apart::Apart;
 pub(crate) use application::today;
-pub use application::{CatalogueEntry, USUAL, by_name, catalogue, choices};
+pub use application::{
+    CatalogueEntry, CatalogueReport, USUAL, by_name, catalogue, choices, listed,
+};
 pub use assess::{CONFIDENCE, assess};
 pub(crate) use assess::{assess_series, assess_series_at};
 pub use error::{ApplicationError, NotAGoal, QosError};
 pub use fitness::Fitness;
 pub use goal::{GoalOutlook, VerdictOdds, XrunGoal};
 pub use policy::MissPolicy;
-pub use profiles::{LoadProfiles, ProfileOutlook, assess_profiles, profiles};
+pub use profiles::{
+    LoadProfiles, MissingOutlook, ProfileOutlook, ProfilesReport, assess_profiles, profiles,
+};
 pub use resolution::Resolution;
 pub use runs::runs;
 

@@ -1,6 +1,8 @@
 //! Outlook of a few profiles of the catalogue, if the user names no application.
 
 use laggard_model::{LoadLabel, Service};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::{
     Application, ApplicationError, QosError, ServiceOutlook, assess_series, by_name, runs,
@@ -19,17 +21,52 @@ const PROFILES: [&str; 7] = [
     "sdr",
 ];
 
+/// Outlooks of a few typical applications: `qos --json` without an application.
+#[derive(Debug, JsonSchema, Serialize)]
+pub struct ProfilesReport {
+    /// Version of this layout.
+    pub schema: u32,
+    /// One entry per load.
+    pub loads: Vec<LoadProfiles>,
+}
+
 /// Outlook of one profile.
-#[derive(Debug)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub struct ProfileOutlook {
     /// The profile.
     pub application: Application,
-    /// Outlook as the service that would run it, or the reason why it is unknown.
-    pub outlook: Result<ServiceOutlook, QosError>,
+    /// Outlook as the service that would run it; absent if it is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outlook: Option<ServiceOutlook>,
+    /// Reason for a missing outlook.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<MissingOutlook>,
+}
+
+/// Reason for a missing outlook.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MissingOutlook {
+    /// No recorded thread could run the application.
+    NoThread,
+    /// The buffers are too short for a replay.
+    TooShort,
+    /// A figure is out of its range.
+    OutOfRange,
+}
+
+impl From<QosError> for MissingOutlook {
+    fn from(error: QosError) -> Self {
+        match error {
+            QosError::NoThread => Self::NoThread,
+            QosError::TooShort { .. } => Self::TooShort,
+            QosError::Input(_) => Self::OutOfRange,
+        }
+    }
 }
 
 /// Outlook of a few profiles under one load.
-#[derive(Debug)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub struct LoadProfiles {
     /// The load, or `no load`.
     pub load: LoadLabel,
@@ -61,7 +98,7 @@ pub fn assess_profiles(
     if series.is_empty() {
         return None;
     }
-    let outlook = |application: &Application| {
+    let outlook = |application: &Application| -> Result<ServiceOutlook, QosError> {
         let own = runs(only.or(application.service), series.iter().copied());
         let outlook = assess_series(load, application, own.ok_or(QosError::NoThread)?)?;
         Ok(ServiceOutlook {
@@ -74,9 +111,16 @@ pub fn assess_profiles(
         recordings: load.paths(),
         profiles: profiles
             .iter()
-            .map(|application| ProfileOutlook {
-                application: application.clone(),
-                outlook: outlook(application),
+            .map(|application| {
+                let (outlook, missing) = match outlook(application) {
+                    Ok(outlook) => (Some(outlook), None),
+                    Err(error) => (None, Some(MissingOutlook::from(error))),
+                };
+                ProfileOutlook {
+                    application: application.clone(),
+                    outlook,
+                    missing,
+                }
             })
             .collect(),
         notes: load.notes(),

@@ -70,7 +70,8 @@ pub(crate) struct QosArgs {
     /// Write Markdown, for an issue tracker
     #[arg(long, conflicts_with = "json")]
     pub(crate) markdown: bool,
-    /// Write JSON; `laggard schema qos` describes it
+    /// Write JSON; `laggard schema qos` describes it, without an application
+    /// `laggard schema qos-profiles`, and with --list `laggard schema qos-list`
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -30,7 +30,7 @@ pub(crate) struct ImportArgs {
     #[arg(long, conflicts_with = "json")]
     pub(crate) all: bool,
     /// Print all tables with this number of rows [default: 10]
-    #[arg(long, value_name = "COUNT", value_parser = row_count)]
+    #[arg(long, value_name = "COUNT", value_parser = super::positive_count)]
     pub(crate) top: Option<usize>,
     /// Write a recording to this directory, which must not exist; `laggard show`, `plot`,
     /// `check` and `export` read it
@@ -42,9 +42,4 @@ pub(crate) struct ImportArgs {
     /// Write JSON with all rows, described by `laggard schema import`
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-fn row_count(text: &str) -> Result<usize, String> {
-    let rows = text.parse().ok().filter(|rows| *rows > 0);
-    rows.ok_or_else(|| "use a number from 1".into())
 }

@@ -219,8 +219,12 @@ pub(crate) enum SchemaOf {
     Handlers,
     /// `why --bug --json`
     Bug,
-    /// `qos --json`
+    /// `qos --app NAME --json`
     Qos,
+    /// `qos --json` without an application
+    QosProfiles,
+    /// `qos --list --json`
+    QosList,
     /// `forecast --json`
     Forecast,
     /// `sched --json`
@@ -343,7 +347,7 @@ pub(crate) struct WhyArgs {
     #[arg(short, long, value_name = "SERVICE", add = completion::services())]
     pub(crate) service: Option<Service>,
     /// Number of causes and episodes [default: 5; with --all and --json: 20]
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = positive_count)]
     pub(crate) top: Option<usize>,
     /// Show all services, the largest episodes, thresholds, and the long-term
     /// gain from removing each leading cause; with --episode every part and
@@ -425,22 +429,22 @@ pub(crate) struct ReportArgs {
     /// Recordings
     #[arg(required = true, value_name = "DIR", add = completion::recordings())]
     pub(crate) recordings: Vec<PathBuf>,
-    /// File to write; what it held before is replaced
+    /// File to write; an existing file is replaced
     /// [default: report.html; with --markdown: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Leave out names of machines, programs, threads and loads, arguments and
-    /// paths, as `laggard export --redact` does: for others to see
+    /// paths, as `laggard export --redact` does
     #[arg(long, conflicts_with = "tasks")]
     pub(crate) redact: bool,
-    /// Write Markdown instead of a page
+    /// Write Markdown instead of HTML
     #[arg(long)]
     pub(crate) markdown: bool,
-    /// Application that the page marks first: a name of `laggard qos --list`,
+    /// Application that the report shows first: a name of `laggard qos --list`,
     /// or a TOML file
     #[arg(short, long, value_name = "NAME|FILE", conflicts_with = "markdown", add = completion::applications())]
     pub(crate) app: Option<String>,
-    /// Task set whose schedulability the page shows, as `laggard sched` takes it
+    /// Task set to test for schedulability, as for `laggard sched`
     #[arg(short, long, value_name = "FILE", conflicts_with = "markdown", add = completion::tasks())]
     pub(crate) tasks: Option<PathBuf>,
 }
@@ -486,4 +490,10 @@ pub(crate) struct DoctorArgs {
     /// With --prove: options of `laggard compare`, as in `-- --each 1min --load fileio`
     #[arg(last = true, requires = "prove", value_name = "OPTION")]
     pub(crate) options: Vec<OsString>,
+}
+
+/// Parses a number of rows.
+fn positive_count(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| *count > 0);
+    count.ok_or_else(|| "use a whole number, 1 or more".into())
 }

@@ -189,7 +189,7 @@ fn wrong_arguments_are_errors_that_say_how_to_write_them() {
         ),
         (vec!["qos", "x", "--app", "fax"], "is not in the catalogue"),
         (vec!["qos", "x"], "there is no recording"),
-        (vec!["qos", "x", "--json"], "no application is given"),
+        (vec!["why", "x", "--top=0"], "use a whole number, 1 or more"),
         (vec!["qos", "x", "--curve"], "no application is given"),
         (
             vec!["qos", "x", "--buffers=2", "--buffer=4ms", "--compute=5ms"],

@@ -438,6 +438,7 @@ fn the_json_of_every_answer_is_as_its_schema_says() {
                 "qos",
                 &format!("qos --json --app jack-128 {recording}"),
             );
+            answers.ask(&dir, "qos-profiles", &format!("qos --json {recording}"));
             answers.ask(&dir, "forecast", &format!("forecast --json {recording}"));
             answers.ask(
                 &dir,
@@ -466,6 +467,7 @@ fn the_json_of_every_answer_is_as_its_schema_says() {
     answers.ask(&dir, "import", "import --json trace.etl");
     answers.ask(&dir, "compare", "compare --json stages --with again");
     answers.ask(&dir, "doctor", "doctor --json");
+    answers.ask(&dir, "qos-list", "qos --list --json");
 
     answers.validate();
 }

@@ -217,8 +217,8 @@ pub(crate) fn enough(service: &ServiceOutlook) -> Option<String> {
     let buffers = |buffers: u32| {
         let mut points = service.curve.iter();
         let point = points.find(|point| point.buffers == buffers);
-        let total = point.map_or(Nanos::ZERO, |point| point.total_ns);
-        format!("{buffers} buffers ({})", Cell::Time(total))
+        let buffering = point.map_or(Nanos::ZERO, |point| point.buffering_ns);
+        format!("{buffers} buffers ({} of buffering)", Cell::Time(buffering))
     };
     if let Some(surely) = hourly.surely {
         let rarer = service
@@ -333,21 +333,23 @@ pub(crate) fn next_step(service: &ServiceOutlook, recordings: &[String]) -> Opti
         let recording = recordings.first()?;
         Some(code(&format!("laggard why {}", quoted(recording))))
     };
-    let record = service.hourly().and_then(|hourly| hourly.record_ns);
+    let hourly = service.hourly().filter(|hourly| !hourly.is_coarse);
+    let record = hourly.and_then(|hourly| hourly.record_ns);
     match service.verdict {
         Fitness::Fit => None,
         Fitness::NotFit => why().map(|why| format!("{why} shows the causes of late wakeups")),
         Fitness::Unknown if service.waited_ns.is_some() => Some("record until it has run".into()),
-        Fitness::Unknown => remedy(&service.resolution).or_else(|| {
-            if service.outlook.failures == Some(0.0) {
-                let record = rough_time(record?, DIGITS);
-                Some(format!(
-                    "record {record}; without an xrun in it, the verdict is FIT"
-                ))
-            } else {
-                Some("record for longer to narrow the interval".into())
-            }
-        }),
+        // A longer recording of the same resolution decides, unless stalls between two
+        // samples can use up the slack.
+        Fitness::Unknown if service.outlook.failures == Some(0.0) => match record {
+            Some(record) => Some(format!(
+                "record {}; without an xrun in it, the verdict is FIT",
+                rough_time(record, DIGITS)
+            )),
+            None => remedy(&service.resolution),
+        },
+        Fitness::Unknown => remedy(&service.resolution)
+            .or_else(|| Some("record for longer to narrow the interval".into())),
     }
 }
 
