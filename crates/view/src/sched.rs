@@ -151,11 +151,22 @@ fn service(task: &TaskVerdict) -> Cell {
     series_words(task.task.service, Route::Direct).into()
 }
 
+/// Returns the deadline minus the worst response, which lies between two limits.
 fn slack(task: &TaskVerdict) -> Cell {
-    task.slack_ns
-        .map_or(Cell::Unknown(Reason::NotApplicable), |ns| {
-            phrase::signed(ns).into()
-        })
+    let deadline = task.task.deadline_ns.as_f64();
+    let [low, high] = [
+        task.slack_ns,
+        task.least_ns.map(|response| deadline - response),
+    ]
+    .map(|slack| slack.map(phrase::signed));
+    match (low, high) {
+        (Some(low), Some(high)) if low != high => {
+            Cell::Interval(Box::new(low.into()), Box::new(high.into()))
+        }
+        (Some(low), _) => low.into(),
+        (None, Some(high)) => Cell::AtMost(Box::new(high.into())),
+        (None, None) => Cell::Unknown(Reason::NotApplicable),
+    }
 }
 
 fn status(task: &TaskVerdict) -> Cell {

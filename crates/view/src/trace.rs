@@ -105,9 +105,11 @@ fn cells(times: TraceTimes) -> [Cell; 5] {
         Cell::Count(times.count),
         Cell::Time(Nanos::from_ns(times.total_ns)),
         below(times.median_ns, is_coarse),
-        p999.map_or(Cell::Unknown(Reason::TooFewSamples), |time| {
-            below(time, is_coarse)
-        }),
+        match (p999, times.p999_low_ns) {
+            (Some(time), _) => below(time, is_coarse),
+            (None, Some(low)) => Cell::AtLeast(Box::new(Cell::Time(low))),
+            (None, None) => Cell::Unknown(Reason::TooFewSamples),
+        },
         below(times.max_ns, times.is_below_step),
     ]
 }

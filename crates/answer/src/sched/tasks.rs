@@ -92,6 +92,9 @@ pub enum TasksError {
         /// The task's period.
         period: Nanos,
     },
+    /// Two tasks have the same name.
+    #[error("two tasks are called `{0}`; give each task its own name")]
+    SameName(String),
     /// One buffer tolerates no latency.
     #[error("task `{0}` has one buffer; write 2 or more, or none")]
     OneBuffer(String),
@@ -140,8 +143,11 @@ pub(super) fn parse(text: &str) -> Result<SchedQuestion, TasksError> {
         }
     };
     let default = file.service.unwrap_or(SERVICE);
-    let mut tasks = Vec::new();
+    let mut tasks: Vec<(Option<u8>, TaskAsked)> = Vec::new();
     for entry in file.task {
+        if tasks.iter().any(|(_, task)| task.name == entry.name) {
+            return Err(TasksError::SameName(entry.name));
+        }
         let read = || -> Result<TaskAsked, TasksError> {
             let period: Nanos = entry.period.parse()?;
             let tolerance = period * u64::from(entry.buffers.unwrap_or(2).saturating_sub(1));
@@ -271,6 +277,11 @@ mod tests {
                 "[[task]]\nname = \"a\"\nperiod = \"1ms\"\ncompute = \"1us\"\npriority = 3\n\
                  [[task]]\nname = \"b\"\nperiod = \"1ms\"\ncompute = \"1us\"",
                 "only 1 of 2 tasks have a priority",
+            ),
+            (
+                "[[task]]\nname = \"a\"\nperiod = \"1ms\"\ncompute = \"1us\"\n\
+                 [[task]]\nname = \"a\"\nperiod = \"2ms\"\ncompute = \"1us\"",
+                "two tasks are called `a`",
             ),
         ] {
             let err = told(&parse(text).unwrap_err());

@@ -3,13 +3,18 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use laggard_analyze::distribution::MIN_BEYOND;
 use laggard_etl::{HandlerTally, RoutineSort, ThreadTally, TraceTally};
 use laggard_model::{Histogram, Nanos};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Samples that a p99.9 needs.
+/// Share of the times below p99.9.
+const P999: f64 = 0.999;
+/// Samples that a lower limit of p99.9 needs: with fewer, it says little.
 const MIN_SAMPLES: u64 = 1_000;
+/// Probability that a lower limit of p99.9 is right.
+const CONFIDENCE: f64 = 0.975;
 
 /// Figures of times.
 #[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Serialize)]
@@ -20,8 +25,12 @@ pub struct TraceTimes {
     pub total_ns: u64,
     /// Median. With a coarse clock, the step in which the time ended is included.
     pub median_ns: Nanos,
-    /// p99.9. Absent with fewer than 1,000 times. Steps as above.
+    /// p99.9. Absent with fewer than 3,689 times. Steps as above.
     pub p999_ns: Option<Nanos>,
+    /// Lower limit of p99.9 (97.5 % confidence) if there are too few times for its value.
+    /// Absent with fewer than 1,000 times, and with a coarse clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p999_low_ns: Option<Nanos>,
     /// Max; with a coarse clock at least a step.
     pub max_ns: Nanos,
     /// Step of a coarse clock; otherwise 0.
@@ -35,7 +44,10 @@ pub struct TraceTimes {
 impl TraceTimes {
     /// Returns `None` without any time.
     fn new(times: &Histogram, step: Nanos) -> Option<Self> {
-        let is_many = times.count() >= MIN_SAMPLES;
+        let beyond = times.count() as f64 * (1.0 - P999);
+        let is_many = beyond >= MIN_BEYOND;
+        let has_low = !is_many && times.count() >= MIN_SAMPLES && step == Nanos::ZERO;
+        let low = has_low.then(|| low_quantile(times, beyond));
         // A time of 0 steps ended in the step in which it started. The edge of a bucket is
         // not more exact than a step.
         let quantile = |share| {
@@ -50,12 +62,27 @@ impl TraceTimes {
             count: times.count(),
             total_ns: u64::try_from(times.sum_ns()).unwrap_or(u64::MAX),
             median_ns: quantile(0.5)?,
-            p999_ns: quantile(0.999).filter(|_| is_many),
+            p999_ns: quantile(P999).filter(|_| is_many),
+            p999_low_ns: low.flatten(),
             max_ns: times.max()?.max(step),
             step,
             is_below_step: times.max()? < step,
         })
     }
+}
+
+/// Returns a time that p99.9 exceeds or equals with [`CONFIDENCE`]. The number of times above
+/// p99.9 is a Poisson number with the mean `beyond`.
+fn low_quantile(times: &Histogram, beyond: f64) -> Option<Nanos> {
+    let mut probability = (-beyond).exp();
+    let (mut sum, mut above) = (probability, 0_u64);
+    while sum < CONFIDENCE {
+        above += 1;
+        probability *= beyond / above as f64;
+        sum += probability;
+    }
+    let rank = times.count().checked_sub(above).filter(|rank| *rank > 0)?;
+    times.quantile(rank as f64 / times.count() as f64)
 }
 
 /// Kind of a handler.
@@ -194,4 +221,37 @@ pub(super) fn priorities(tally: &TraceTally, step: Nanos) -> Vec<PriorityRow> {
             })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the figures of times of 1, 2, 3, ... us.
+    fn figures(count: u64) -> TraceTimes {
+        let mut times = Histogram::default();
+        for us in 1..=count {
+            times.add(Nanos::from_us(us));
+        }
+        TraceTimes::new(&times, Nanos::ZERO).unwrap()
+    }
+
+    #[test]
+    fn p999_of_few_times_is_a_lower_limit() {
+        let few = figures(999);
+        assert_eq!((few.p999_ns, few.p999_low_ns), (None, None));
+
+        // Of 1,500 times, 1.5 are above p99.9 on average, and 4 or fewer with 98 %.
+        let some = figures(1_500);
+        assert_eq!(some.p999_ns, None);
+        let low = some.p999_low_ns.unwrap();
+        assert!(
+            low >= Nanos::from_us(1_496) && low < Nanos::from_us(1_515),
+            "{low}"
+        );
+
+        let many = figures(3_689);
+        assert!(many.p999_ns.is_some());
+        assert_eq!(many.p999_low_ns, None);
+    }
 }

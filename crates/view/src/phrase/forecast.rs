@@ -133,6 +133,15 @@ pub(crate) fn spans(load: &LoadForecast) -> String {
         [low, high] => format!("{low} to {high}"),
     };
     let assumed = format!("Assumed: blocks of {blocks} are exchangeable");
+    let is_too_short = |service: &&ServiceForecast| service.blocks.least_ns > service.observed_ns;
+    let too_short = services.iter().filter(is_too_short).count();
+    if too_short > 0 {
+        return format!(
+            "{assumed}; {} is less than a block of {too_short} of {} services: no bound for them.",
+            mean_time(observed),
+            services.len()
+        );
+    }
     let changing = services
         .iter()
         .filter(|service| service.blocks.is_dependent);
@@ -286,9 +295,9 @@ pub(crate) fn level_count(load: &LoadForecast) -> String {
         }
     });
     match known {
-        0 => format!("Return levels: none of {count}{reason} (`--all`)."),
-        _ if known == count => format!("Return levels: all {count} known (`--all`)."),
-        _ => format!("Return levels: {known} of {count} known{reason} (`--all`)."),
+        0 => format!("Return levels: none of {count}{reason}"),
+        _ if known == count => format!("Return levels: all {count} known"),
+        _ => format!("Return levels: {known} of {count} known{reason}"),
     }
 }
 
