@@ -95,9 +95,10 @@ const MAX_QUOTATION_CHARS: usize = 512;
 
 /// Returns the line for display, truncated at the limit.
 fn shortened(line: &str, limit: usize) -> String {
+    let line = printable(line).to_string();
     match line.char_indices().nth(limit) {
-        Some((end, _)) => format!("{}...", printable(&line[..end])),
-        None => printable(line).to_string(),
+        Some((end, _)) => format!("{}...", &line[..end]),
+        None => line,
     }
 }
 
@@ -110,9 +111,24 @@ fn is_quotation(line: &str) -> bool {
     rest.trim_start().starts_with('|')
 }
 
+/// Maximum length of a word on a line, characters. A recording can have a name of a megabyte.
+const MAX_WORD_CHARS: usize = 1_024;
+
 impl fmt::Display for Printable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut word = 0;
         for (position, character) in self.text.char_indices() {
+            word = if character.is_whitespace() {
+                0
+            } else {
+                word + 1
+            };
+            if self.form == Form::Line && word > MAX_WORD_CHARS {
+                if word == MAX_WORD_CHARS + 1 {
+                    f.write_str("...")?;
+                }
+                continue;
+            }
             match character {
                 '#' if self.form != Form::Json && is_build_command(&self.text[position..]) => {
                     write!(f, "{}", character.escape_unicode())?;
@@ -211,11 +227,29 @@ mod tests {
     }
 
     #[test]
+    fn long_word_is_truncated_and_the_rest_of_the_line_is_shown() {
+        let name = "x".repeat(1 << 20);
+
+        let line = printable(&format!("load {name} on 2 CPUs")).to_string();
+
+        assert!(line.starts_with("load xxx"), "{}", &line[..20]);
+        assert!(line.ends_with("xxx... on 2 CPUs"));
+        assert!(line.len() < 1_100, "{}", line.len());
+        let path = "x".repeat(1_024);
+        assert_eq!(printable(&path).to_string(), path);
+        // Lines of stacks and tables stay whole.
+        assert_eq!(printable_lines(&name).to_string().len(), name.len());
+    }
+
+    #[test]
     fn long_error_is_truncated() {
         let (brackets, letters) = ("[".repeat(1 << 20), "x".repeat(1 << 20));
         let error = printable_error(&format!("bad\n1 | {brackets}\nunknown {letters}"));
 
         assert!(error.len() < 20_000, "{}", error.len());
+        // The remedy after a long name stays.
+        let error = printable_error(&format!("`{letters}` is unknown; see --list"));
+        assert!(error.ends_with("is unknown; see --list"), "{}", error.len());
     }
 
     #[test]

@@ -36,7 +36,6 @@ pub mod qos;
 pub mod rehearsal;
 pub mod rtos;
 pub mod sched;
-mod sheet;
 pub mod show;
 pub mod study;
 pub mod switch;

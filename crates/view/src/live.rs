@@ -1,17 +1,16 @@
 //! Views of a running measurement: the page of `laggard serve`, and the summary of
 //! `laggard top`.
 
-use laggard_answer::Trust;
 use laggard_answer::live::{LateActivation, Live, Row, Window, WindowFigures};
 use laggard_answer::show::named_losses;
 use laggard_model::Nanos;
 use laggard_model::name::series_words;
 use laggard_model::text::{Unit, count, span};
 
-use crate::doc::{Block, Cell, Column, Document, Reason, Table};
+use crate::doc::{self, Block, Cell, Column, Document, Reason, Table, Verdict};
 use crate::phrase::live as phrase;
 use crate::phrase::{plural, warning};
-use crate::sheet::{escaped, number, sheet, table, word};
+use crate::text::Tone;
 
 /// Late wakeups on the page.
 const MAX_LATE: usize = 30;
@@ -97,139 +96,127 @@ fn overhead(live: &Live) -> Option<String> {
 /// `unmeasured` is the reason why measuring stopped, `unkept` the reason why it is not
 /// recorded although it should be.
 pub fn live(seen: Option<&Live>, unmeasured: Option<&str>, unkept: Option<&str>) -> String {
-    let mut body = String::new();
-    if let Some(why) = unmeasured {
-        body += &format!(
-            "<p class=\"said worse\">Not measuring: {}. The figures below are older; laggard tries again.</p>\n",
-            escaped(why)
-        );
+    let title = seen.map_or_else(|| "laggard".into(), title);
+    let mut document = Document::new(title);
+    let mut verdicts: Vec<Verdict> = Vec::new();
+    verdicts.extend(unmeasured.map(|why| {
+        let text = format!("{why}. The figures below are older; laggard tries again.");
+        bad("Not measuring:", text)
+    }));
+    verdicts.extend(unkept.map(|why| bad("Not recording:", why.into())));
+    let trust = seen.map(|seen| seen.judge().trust);
+    let reasons = trust.and_then(|trust| trust.reasons());
+    verdicts.extend(reasons.map(|reasons| bad("Not trustworthy:", reasons)));
+    if !verdicts.is_empty() {
+        document.push(Block::Verdicts(verdicts));
     }
     match seen {
-        Some(seen) => write(&mut body, seen),
-        None => body += "<h1>laggard</h1>\n<p class=\"said\">Measuring has not started yet.</p>\n",
+        Some(seen) => push_figures(&mut document, seen),
+        None => document.paragraph("Measuring has not started yet."),
     }
-    if let Some(why) = unkept {
-        body += &format!(
-            "<p class=\"said worse\">Not recording: {}</p>\n",
-            escaped(why)
-        );
-    }
-    body += "<p class=\"faint\">For programs: <a href=\"/metrics\">/metrics</a>, \
-             <a href=\"/episodes\">/episodes</a>, <a href=\"/healthz\">/healthz</a>. \
-             This page reloads every 10 s.</p>\n";
-    sheet("laggard", &body)
+    doc::html_with_footer(&document, "laggard", &|_| None, FOOTER)
 }
 
-fn write(body: &mut String, seen: &Live) {
-    let host = &seen.manifest.host;
-    let name = if host.node.is_empty() {
-        "this machine"
-    } else {
-        &host.node
-    };
-    *body += &format!("<h1>Latency of {}</h1>\n", escaped(name));
-    let plan = &seen.manifest.plan;
-    *body += &format!(
-        "<p class=\"faint\">Period {}, {} CPUs, Linux {}; {} in this recording</p>\n",
-        plan.period_ns,
-        seen.cpus().len(),
-        escaped(&host.kernel),
-        span(seen.now),
-    );
-    if let Trust::None(_) = seen.judge().trust
-        && let Some(why) = seen.judge().trust.reasons()
-    {
-        *body += &format!(
-            "<p class=\"said worse\">Not trustworthy: {}</p>\n",
-            escaped(&why)
-        );
+/// Links to the other pages.
+const FOOTER: &str = "<p class=\"faint\">For programs: <a href=\"/metrics\">/metrics</a>, \
+    <a href=\"/episodes\">/episodes</a>, <a href=\"/healthz\">/healthz</a>. \
+    This page reloads every 10 s.</p>\n";
+
+fn title(seen: &Live) -> String {
+    match seen.manifest.host.node.as_str() {
+        "" => "Latency of this machine".into(),
+        name => format!("Latency of {name}"),
     }
-    let header = [
-        ("Service", false),
-        ("Samples", true),
-        ("p50", true),
-        ("p99", true),
-        ("Max", true),
-        ("Max of this recording", true),
-        ("Missed", true),
-        ("Lost", true),
+}
+
+fn bad(word: &str, text: String) -> Verdict {
+    Verdict {
+        tone: Tone::Bad,
+        word: word.into(),
+        text,
+    }
+}
+
+fn push_figures(document: &mut Document, seen: &Live) {
+    document.lines(vec![format!(
+        "Period {}, {} CPUs, Linux {}; {} in this recording",
+        seen.manifest.plan.period_ns,
+        seen.cpus().len(),
+        seen.manifest.host.kernel,
+        span(seen.now),
+    )]);
+    let columns = [
+        "samples",
+        "p50",
+        "p99",
+        "max",
+        "max of this recording",
+        "missed",
+        "lost",
     ];
-    let rows: Vec<_> = seen.rows(None).iter().map(service).collect();
-    let caption = format!(
+    let columns = columns.map(Column::number);
+    let columns = std::iter::once(Column::name("service")).chain(columns);
+    let mut table = Table::new(columns).caption(format!(
         "{}; missed and lost since the start of this recording.",
         seen.words(Window::Minute)
-    );
-    *body += &table(&escaped(&caption), &header, &rows);
-    *body += "<h2>Late wakeups</h2>\n";
+    ));
+    for row in seen.rows(None) {
+        table.row(service(&row));
+    }
+    document.push(Block::Table(table));
+    document.heading("Late wakeups");
     let listed = seen.late.listed();
     if listed.is_empty() {
-        *body += "<p>None in this recording.</p>\n";
+        document.paragraph("None in this recording.");
     } else {
-        let rows: Vec<_> = listed
-            .iter()
-            .rev()
-            .take(MAX_LATE)
-            .map(|wakeup| late(wakeup, seen.now))
-            .collect();
-        let header = [
-            ("Service", false),
-            ("CPU", true),
-            ("Ago", true),
-            ("Latency", true),
-            ("Causes", false),
-        ];
+        let columns = ["CPU", "ago", "latency"].map(Column::number);
+        let columns = std::iter::once(Column::name("service")).chain(columns);
+        let columns = columns.chain([Column::sentence("causes")]);
         let caption = format!("The newest of {}.", count(seen.late.count));
-        *body += &table(&caption, &header, &rows);
-    }
-    if let Some(overhead) = overhead(seen) {
-        *body += &format!("<p class=\"faint\">Overhead: {overhead}</p>\n");
-    }
-    if !seen.manifest.caveats.is_empty() {
-        *body += "<h2>Warnings</h2>\n<ul>\n";
-        for caveat in &seen.manifest.caveats {
-            *body += &format!(
-                "<li>{}; {}</li>\n",
-                escaped(&caveat.what),
-                escaped(&caveat.advice)
-            );
+        let mut table = Table::new(columns).caption(caption);
+        for wakeup in listed.iter().rev().take(MAX_LATE) {
+            table.row(late(wakeup, seen.now));
         }
-        *body += "</ul>\n";
+        document.push(Block::Table(table));
     }
+    document.lines(
+        overhead(seen)
+            .map(|overhead| format!("Overhead: {overhead}"))
+            .into_iter()
+            .collect(),
+    );
+    let caveats = seen.manifest.caveats.iter().map(warning);
+    document.notes("Warnings", caveats.collect());
 }
 
-type Cells = Vec<(crate::sheet::PageCell, &'static str)>;
-
-fn service(row: &Row) -> Cells {
+fn service(row: &Row) -> Vec<Cell> {
     let [_, minute, start] = row.windows;
-    let time =
-        |time: Option<Nanos>| time.map_or_else(|| "-".into(), |it| Unit::Auto.write_nanos(it));
-    let largest = |of: WindowFigures| match (row.still_waiting, of.max) {
-        (0, max) => time(max),
-        (_, max) => format!(">= {}", time(max)),
+    let time = |time| Cell::time_or(time, Reason::TooFewSamples);
+    let max = |figures: WindowFigures| match row.still_waiting {
+        0 => time(figures.max),
+        _ => Cell::AtLeast(Box::new(time(figures.max))),
     };
+    let missed = row.way.0.has_lines().then_some(Cell::Count(row.missed));
     vec![
-        word(series_words(row.way.0, row.way.1)),
-        number(count(minute.count)),
-        number(time(minute.p50)),
-        number(time(minute.p99)),
-        number(largest(minute)),
-        number(largest(start)),
-        if row.way.0.has_lines() {
-            number(count(row.missed))
-        } else {
-            number("-")
-        },
-        number(row.lost.map_or_else(|| "-".into(), count)),
+        series_words(row.way.0, row.way.1).into(),
+        Cell::Count(minute.count),
+        time(minute.p50),
+        time(minute.p99),
+        max(minute),
+        max(start),
+        missed.unwrap_or(Cell::Unknown(Reason::NotApplicable)),
+        row.lost
+            .map_or(Cell::Unknown(Reason::NotApplicable), Cell::Count),
     ]
 }
 
-fn late(late: &LateActivation, now: Nanos) -> Cells {
+fn late(late: &LateActivation, now: Nanos) -> Vec<Cell> {
     vec![
-        word(late.name.clone()),
-        number(late.cpu.to_string()),
-        number(span(now.saturating_sub(late.at))),
-        number(Unit::Auto.write_nanos(late.latency)),
-        word(phrase::causes(late, |time| Unit::Auto.write_nanos(time))),
+        late.name.as_str().into(),
+        late.cpu.to_string().into(),
+        span(now.saturating_sub(late.at)).into(),
+        Cell::Time(late.latency),
+        phrase::causes(late, |time| Unit::Auto.write_nanos(time)).into(),
     ]
 }
 
@@ -279,7 +266,7 @@ mod tests {
 
         let page = live(Some(&seen), Some("<i>"), Some("<b>"));
         assert!(
-            page.contains("Not measuring: &lt;i&gt;. The figures below are older"),
+            page.contains("Not measuring:</strong> &lt;i&gt;. The figures below are older"),
             "{page}"
         );
 

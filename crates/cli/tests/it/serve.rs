@@ -139,7 +139,7 @@ fn failure_at_the_start_of_a_later_piece_is_reported_and_retried() {
     assert!(ill.contains("read the script"), "{ill}");
     assert_eq!(value(&metrics, "laggard_measuring "), Some(0.0));
     assert_eq!(value(&metrics, "laggard_store_recording "), Some(0.0));
-    assert!(page.contains("Not measuring: "), "{page}");
+    assert!(page.contains("Not measuring:"), "{page}");
     let failures = value(&again, "laggard_measuring_failures_total ");
     assert!(failures >= Some(1.0), "{again}");
     assert_eq!(code, Some(0), "{said}");

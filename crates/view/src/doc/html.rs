@@ -1,15 +1,49 @@
 //! Documents as a page for a browser: one file that asks the network for nothing and
 //! runs no script.
 
+use laggard_model::printable;
 use laggard_model::text::Unit;
 
 use super::{Block, Cell, ColumnKind, Document, Figure, Table, Verdict, parts};
-use crate::sheet::{escaped, sheet};
 use crate::text::Tone;
+
+/// Style of the page of `laggard report`. Figures are drawn in light colours, so it has no dark
+/// ones.
+const STYLE: &str = "\
+:root{color-scheme:light}*{box-sizing:border-box}\
+body{margin:0 auto;max-width:1240px;padding:0 20px 40px;font:16px/1.5 system-ui,sans-serif;color:#1b1f24;background:#fff}\
+h1{font-size:1.4rem;margin:16px 0 4px}h2{font-size:1.2rem;margin:32px 0 8px;border-bottom:1px solid #d8dee4}\
+p,li{overflow-wrap:anywhere}td:first-child{white-space:nowrap}.said{font-size:1.1rem;max-width:80ch;margin:6px 0}\
+.faint{color:#57606a;font-size:.92rem;max-width:100ch;margin:4px 0}\
+.scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.92rem;font-variant-numeric:tabular-nums}\
+th,td{text-align:left;padding:4px 16px 4px 0;border-bottom:1px solid #d8dee4;vertical-align:top}\
+td.number,th.number{text-align:right;white-space:nowrap}.worse{color:#a12a00;font-weight:600}.better{color:#00664a;font-weight:600}.open{color:#7a5200;font-weight:600}\
+.figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,560px),1fr));gap:20px}\
+figure{margin:0}figure svg{width:100%;height:auto}";
+
+/// Returns a page. `title` and `body` are markup.
+fn sheet(title: &str, body: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n\
+         <title>{title}</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>{STYLE}</style>\n</head>\n<body>\n{body}</body>\n</html>\n"
+    )
+}
 
 /// Renders a document as a page. `name` is the title of the window, and `draw` returns
 /// the SVG of a figure, or `None` if there is nothing to draw.
 pub fn html(document: &Document, name: &str, draw: &dyn Fn(&Figure) -> Option<String>) -> String {
+    html_with_footer(document, name, draw, "")
+}
+
+/// Renders a document as a page that ends with `footer`, which is markup and can have links.
+pub(crate) fn html_with_footer(
+    document: &Document,
+    name: &str,
+    draw: &dyn Fn(&Figure) -> Option<String>,
+    footer: &str,
+) -> String {
     let mut body = format!("<h1>{}</h1>\n", text(&document.title));
     // Figures that follow one another share a grid.
     let is_figure = |block: &Block| matches!(block, Block::Figure(_));
@@ -27,7 +61,7 @@ pub fn html(document: &Document, name: &str, draw: &dyn Fn(&Figure) -> Option<St
             content
         };
     }
-    sheet(&escaped(name), &body)
+    sheet(&escaped(name), &(body + footer))
 }
 
 fn block(block: &Block, draw: &dyn Fn(&Figure) -> Option<String>) -> String {
@@ -136,6 +170,21 @@ fn text(text: &str) -> String {
         .collect()
 }
 
+/// Escapes text.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in printable(text).to_string().chars() {
+        match letter {
+            '&' => safe += "&amp;",
+            '<' => safe += "&lt;",
+            '>' => safe += "&gt;",
+            '"' => safe += "&quot;",
+            letter => safe.push(letter),
+        }
+    }
+    safe
+}
+
 #[cfg(test)]
 mod tests {
     use laggard_model::Nanos;
@@ -210,5 +259,13 @@ mod tests {
             "{page}"
         );
         assert!(page.contains("<li>&quot;&amp;\\x1b</li>"), "{page}");
+    }
+
+    #[test]
+    fn text_of_a_recording_is_no_markup() {
+        let safe = escaped("<img src=x onerror=\"alert(1)\">&\u{1b}[0m");
+
+        assert!(!safe.contains(['<', '>', '"', '\u{1b}']), "{safe}");
+        assert!(safe.starts_with("&lt;img src=x"), "{safe}");
     }
 }
