@@ -5,7 +5,9 @@ use laggard_answer::qos::by_name;
 use laggard_answer::show::{
     By, INTERVALS_SCHEMA, IntervalsReport, RecordingReport, intervals, report,
 };
-use laggard_answer::{LoadError, Report, SHOW_SCHEMA, Trust, have_no_work, have_rates, open};
+use laggard_answer::why::RecordedEpisodes;
+use laggard_answer::{Report, SHOW_SCHEMA, Trust, have_no_work, have_rates, open};
+use laggard_model::RowsOf;
 use laggard_model::text::Unit;
 use laggard_record::Recording;
 use laggard_view::doc::{self, Detail, Document};
@@ -29,7 +31,7 @@ pub(crate) fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
             have_no_work(&recordings)?;
             in_short(&recordings, args)?
         }
-        by => (in_figures(&recordings, by)?, Vec::new()),
+        by => (in_figures(&recordings, by, args.all)?, Vec::new()),
     };
     let untrustworthy = reports.iter().any(|report| report.trust != Trust::Good);
     if args.json {
@@ -61,7 +63,7 @@ fn between_runs(recordings: &[Recording], args: &ShowArgs) -> anyhow::Result<Exi
         recordings: read?,
     };
     // The trust needs all figures.
-    let reports = in_figures(recordings, None)?;
+    let reports = in_figures(recordings, None, false)?;
     let trusts: Vec<&Trust> = reports.iter().map(|one| &one.trust).collect();
     if args.json {
         pipe::print(&pipe::json(&report)?)?;
@@ -90,11 +92,18 @@ fn in_short(
 fn in_figures(
     recordings: &[Recording],
     by: Option<ByArg>,
-) -> Result<Vec<RecordingReport>, LoadError> {
-    let reports = recordings.iter();
-    reports
-        .map(|recording| report(recording, rows(by), ask::threads()))
-        .collect()
+    is_all: bool,
+) -> anyhow::Result<Vec<RecordingReport>> {
+    let read = |recording| {
+        let mut report = report(recording, rows(by), ask::threads())?;
+        // A damaged file of late wakeups is a missing part too. Reading it takes longer than
+        // all other files.
+        if is_all || report.plan.rows == RowsOf::Activations {
+            RecordedEpisodes::read_if_any(recording, &mut report.shortfalls)?;
+        }
+        Ok(report)
+    };
+    recordings.iter().map(read).collect()
 }
 
 fn screen(overviews: &[Overview], unit: Unit) -> text::Screen {
@@ -122,6 +131,7 @@ fn figures(reports: &[RecordingReport], args: &ShowArgs) -> text::Screen {
     let is_split = matches!(args.by, Some(ByArg::Cpu | ByArg::Minute));
     let document = match reports {
         _ if args.stages => each(&figures_view::stages),
+        [report] if !args.is_figures() && args.by.is_none() => figures_view::screen(report),
         [_] => each(&|report| figures_view::document(report, detail)),
         several if args.by == Some(ByArg::Load) => figures_view::by_load(several),
         _ if is_split => each(&|report| figures_view::document(report, detail)),

@@ -166,6 +166,7 @@ fn rank(args: &WhyArgs, recording: &Recording) -> anyhow::Result<Exit> {
         for late in &mut report.series {
             late.hide_below(MIN_SHORT_SHARE);
         }
+        return print(&view::screen(&report));
     }
     let detail = if args.all {
         Detail::Full

@@ -16,15 +16,19 @@ use laggard_model::{Histogram, Nanos};
 pub use series::document as series;
 
 use crate::doc::{
-    self, Block, Cell, Column, Detail, Document, Figure, Reason, Table, code, quoted,
+    self, Block, Cell, Column, Detail, Document, Figure, Reason, SCREEN_LINES, Table, code,
+    first_that_fits, quoted,
 };
 use crate::notes::shared;
 use crate::phrase::compare as phrase;
 use crate::phrase::plural;
 use crate::picture::{Picture, PictureError, Style, svg};
 
-/// Number of rows in a short answer, without those that are worse or better.
-const MAX_ROWS: usize = 6;
+/// Number of rows in a short answer, as far as one screen has room. Rows that are worse or
+/// better are added.
+const ROWS: std::ops::RangeInclusive<usize> = 2..=6;
+/// Numbers of reasons for unclear verdicts, the less the less room a screen has.
+const REASONS: [usize; 3] = [usize::MAX, 2, 0];
 /// Size of a figure in pixels.
 const FIGURE: Style = Style {
     width: 720,
@@ -35,6 +39,33 @@ const FIGURE: Style = Style {
 /// Describes the comparison: the verdict on each series, causes and conditions that differ.
 /// `Full` adds quantiles, tails, the counts behind the verdicts, and figures.
 pub fn document(report: &CompareReport, detail: Detail) -> Document {
+    if detail == Detail::Full {
+        return limited(report, detail, Max::NONE);
+    }
+    // Further rows explain less than the reason of each unclear verdict.
+    let limits = REASONS
+        .into_iter()
+        .flat_map(|reasons| ROWS.rev().map(move |rows| Max { rows, reasons }));
+    first_that_fits(SCREEN_LINES, limits.map(|max| limited(report, detail, max)))
+}
+
+/// Limits of a short answer.
+#[derive(Clone, Copy)]
+struct Max {
+    /// Rows, without those that are worse or better.
+    rows: usize,
+    /// Reasons for unclear verdicts.
+    reasons: usize,
+}
+
+impl Max {
+    const NONE: Self = Self {
+        rows: usize::MAX,
+        reasons: usize::MAX,
+    };
+}
+
+fn limited(report: &CompareReport, detail: Detail, max: Max) -> Document {
     let mut document = Document::new("B compared with A");
     let sides = [("A", &report.first), ("B", &report.second)];
     let mut lines: Vec<String> = sides
@@ -52,7 +83,7 @@ pub fn document(report: &CompareReport, detail: Detail) -> Document {
             document.lines(phrase::rows(rows, is_enough));
             push_table(&mut document, quantiles(report, is_enough));
         }
-        None => verdicts(&mut document, report, detail),
+        None => verdicts(&mut document, report, detail, max),
     }
     push_table(&mut document, misses(report));
     let mut lines = if is_full {
@@ -186,7 +217,7 @@ fn distance(level: &LevelComparison) -> f64 {
 
 /// Adds the verdicts as a table, and the reasons of unclear ones. A short table leaves out
 /// rows that are neither worse nor better if there are many.
-fn verdicts(document: &mut Document, report: &CompareReport, detail: Detail) {
+fn verdicts(document: &mut Document, report: &CompareReport, detail: Detail, max: Max) {
     let levels = levels(report);
     if levels.is_empty() {
         return document.paragraph(
@@ -204,7 +235,7 @@ fn verdicts(document: &mut Document, report: &CompareReport, detail: Detail) {
     let mut hidden: Vec<&LevelComparison> = Vec::new();
     for (number, (service, level)) in levels.iter().enumerate() {
         let differs = matches!(level.change, Change::Worse | Change::Better);
-        if detail == Detail::Short && number >= MAX_ROWS && !differs {
+        if number >= max.rows && !differs {
             hidden.push(level);
             continue;
         }
@@ -238,8 +269,12 @@ fn verdicts(document: &mut Document, report: &CompareReport, detail: Detail) {
         "every: mean time between runs of late wakeups on a CPU; same: within {} times",
         report.equal
     ));
-    for reason in reasons(&levels, !hidden.is_empty()) {
-        table.note(reason);
+    let mut reasons = reasons(&levels, !hidden.is_empty());
+    let hidden = reasons.split_off(reasons.len().min(max.reasons));
+    table.notes.extend(reasons);
+    if !hidden.is_empty() {
+        let more = plural(hidden.len() as u64, "reason");
+        table.note(format!("{more} more: `--all`"));
     }
     table.notes.extend(phrase::needed_legend(
         report,

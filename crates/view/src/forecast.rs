@@ -6,21 +6,42 @@ use laggard_answer::forecast::{
 };
 use laggard_model::text::mean_time;
 
-use crate::doc::{Block, Cell, Column, Detail, Document, Reason, Table};
+use crate::doc::{
+    Block, Cell, Column, Detail, Document, Reason, SCREEN_LINES, Table, first_that_fits,
+};
 use crate::notes;
-use crate::phrase::forecast as phrase;
+use crate::phrase::{capital, forecast as phrase};
 
-/// Number of services that the short form shows. Of more, it shows those with the largest
-/// maximum.
-const MAX_SERVICES: usize = 9;
+/// Conditions under which a forecast holds.
+const VALID: &str = "Valid for the worst CPU and for the same load.";
+/// Number of services that the short form shows, as far as one screen has room. Of more, it
+/// shows those with the largest maximum.
+const SERVICES: std::ops::RangeInclusive<usize> = 3..=9;
 
 /// Describes the report. `Full` adds each horizon, each return level with the reasons
 /// against it, and the second estimate.
 pub fn document(report: &ForecastReport, detail: Detail) -> Document {
+    match detail {
+        Detail::Short => {
+            let counts = SERVICES.rev();
+            first_that_fits(
+                SCREEN_LINES,
+                counts.map(|services| limited(report, detail, services)),
+            )
+        }
+        Detail::Full => limited(report, detail, usize::MAX),
+    }
+}
+
+/// Describes the report with this number of services.
+fn limited(report: &ForecastReport, detail: Detail, services: usize) -> Document {
     let mut document = Document::new("Forecast of latencies");
     for load in &report.loads {
         match detail {
-            Detail::Short => short(&mut document, load),
+            Detail::Short => {
+                short(&mut document, load, services);
+                document.lines(next(load));
+            }
             Detail::Full => full(&mut document, load),
         }
     }
@@ -34,13 +55,23 @@ pub fn document(report: &ForecastReport, detail: Detail) -> Document {
     document
 }
 
+/// Describes the report in short for a reader who need not have the program.
+pub(crate) fn summary(report: &ForecastReport) -> Document {
+    let mut document = Document::new("Forecast of latencies");
+    for load in &report.loads {
+        short(&mut document, load, usize::MAX);
+        document.lines(limits(load));
+    }
+    document
+}
+
 fn head(document: &mut Document, load: &LoadForecast) {
     document.lines(vec![phrase::recording(load), phrase::usage(load)]);
     let warnings = load.notes.iter().filter(|note| note.is_warning());
     document.lines(notes::shared(warnings, load.recordings.len()));
 }
 
-fn short(document: &mut Document, load: &LoadForecast) {
+fn short(document: &mut Document, load: &LoadForecast, services: usize) {
     head(document, load);
     document.paragraph(format!(
         "Chance of a latency above the max: {}",
@@ -50,22 +81,34 @@ fn short(document: &mut Document, load: &LoadForecast) {
         "The length of the recording alone gives this chance.{}",
         needed(load)
     )));
-    document.push(Block::Table(latencies(load, Detail::Short)));
+    document.push(Block::Table(latencies(load, Detail::Short, services)));
     if load.services.iter().any(has_level) {
         document.push(Block::Table(known_levels(load)));
     }
+}
+
+/// States the number of return levels, the validity, and the limits of the forecast.
+fn limits(load: &LoadForecast) -> Vec<String> {
+    let limits = load.limits.iter().map(phrase::limit);
+    let mut lines = vec![format!("{}.", phrase::level_count(load)), VALID.to_owned()];
+    lines.extend(limits.map(|limit| format!("{}.", capital(&limit))));
+    lines
+}
+
+/// States the same with the next step for the user of a terminal.
+fn next(load: &LoadForecast) -> Vec<String> {
     let mut limits = load.limits.iter().map(phrase::limit);
     let next = limits.next();
     let mut lines = vec![
-        phrase::level_count(load),
-        "Valid for the worst CPU and for the same load.".into(),
+        format!("{} (`--all`).", phrase::level_count(load)),
+        VALID.to_owned(),
     ];
     lines.extend(limits.map(|limit| format!("Also {limit}.")));
     lines.push(next.map_or_else(
         || "Next: `--all` shows every horizon and the second estimate".into(),
         |limit| format!("Next: {limit}"),
     ));
-    document.lines(lines);
+    lines
 }
 
 /// Writes the chance of a new maximum for each horizon.
@@ -236,12 +279,8 @@ fn columns(load: &LoadForecast, detail: Detail) -> Vec<BoundColumn> {
     columns
 }
 
-fn latencies(load: &LoadForecast, detail: Detail) -> Table {
+fn latencies(load: &LoadForecast, detail: Detail, shown: usize) -> Table {
     let columns = columns(load, detail);
-    let shown = match detail {
-        Detail::Short => MAX_SERVICES,
-        Detail::Full => usize::MAX,
-    };
     let mut by_max: Vec<&ServiceForecast> = load.services.iter().collect();
     by_max.sort_by_key(|service| std::cmp::Reverse(service.largest_ns));
     let hidden = by_max.split_off(by_max.len().min(shown));
@@ -321,7 +360,7 @@ fn known_levels(load: &LoadForecast) -> Table {
 fn full(document: &mut Document, load: &LoadForecast) {
     head(document, load);
     document.push(Block::Table(recording_times(load)));
-    document.push(Block::Table(latencies(load, Detail::Full)));
+    document.push(Block::Table(latencies(load, Detail::Full, usize::MAX)));
     document.heading("Return levels");
     let mut remarks = Remarks::default();
     let table = levels(load, &mut remarks);

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use laggard_answer::overview::Overview;
-use laggard_answer::show::{Figures, RecordingReport, ServiceRow, StageRow, named_losses};
-use laggard_model::name::line_name;
+use laggard_answer::show::{Figures, RecordingReport, ServiceRow, StageRow};
+use laggard_model::name::series_words;
 use laggard_model::text::{Unit, count, percent};
 use laggard_model::{Severity, printable, printable_lines};
 
@@ -52,17 +52,19 @@ pub fn markdown(reports: &[RecordingReport], overviews: &[Overview]) -> String {
 
 /// Services x figures; several recordings' rows of a service follow each other.
 fn services(reports: &[RecordingReport]) -> String {
+    let name_of = |row: &ServiceRow| plain(&series_words(row.service, row.route));
     let mut names: Vec<String> = Vec::new();
     for row in reports.iter().flat_map(|report| &report.services) {
-        if !names.contains(&row.name()) {
-            names.push(row.name());
+        let name = name_of(row);
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
     let least = min_name(reports.iter().flat_map(|report| &report.services));
-    let mut text = header(&["service"], &["samples", "missed"], least);
+    let mut text = header(&["series"], &["samples", "missed"], least);
     for name in &names {
         for (index, report) in reports.iter().enumerate() {
-            let rows = report.services.iter().filter(|row| row.name() == *name);
+            let rows = report.services.iter().filter(|row| name_of(row) == *name);
             for row in rows {
                 let shown = if reports.len() > 1 {
                     format!("{name} [{}]", index + 1)
@@ -151,7 +153,7 @@ fn stages(report: &RecordingReport) -> String {
         return String::new();
     }
     let mut text = "\n<details><summary>Stages: where the time goes</summary>\n\n".to_owned();
-    text += &header(&["service", "stage"], &["samples"], "min");
+    text += &header(&["series", "stage"], &["samples"], "min");
     for row in &report.stages {
         text += &stage(row);
     }
@@ -160,7 +162,7 @@ fn stages(report: &RecordingReport) -> String {
 
 fn stage(row: &StageRow) -> String {
     let mut cells = vec![
-        line_name(row.service, row.route),
+        plain(&series_words(row.service, row.route)),
         row.name.clone(),
         count(row.time.samples),
     ];
@@ -169,14 +171,7 @@ fn stage(row: &StageRow) -> String {
 }
 
 fn losses(report: &RecordingReport) -> String {
-    let all: Vec<String> = named_losses(&report.losses)
-        .map(|(name, number)| format!("{name} {}", count(number)))
-        .collect();
-    format!(
-        "\nLosses: {} activations lost ({})\n",
-        count(report.losses.activations()),
-        all.join(", ")
-    )
+    format!("\n{}\n", escaped(&phrase::losses(report)))
 }
 
 /// Text from a recording, so that it stays text: no markup, link, mention,

@@ -6,16 +6,20 @@ use laggard_answer::show::Share;
 use laggard_model::name::series_words;
 use laggard_model::{Backend, Route, Service, State};
 
-use crate::doc::{Block, Cell, Column, Detail, Document, Reason, Table, Verdict, terminal};
+use crate::doc::{Block, Cell, Column, Detail, Document, Reason, Table, Verdict, first_that_fits};
 use crate::phrase::overview as phrase;
 use crate::phrase::warning;
-use crate::text::{Look, Tone};
+use crate::text::Tone;
 
+/// Rows of a screen that is longer than a terminal.
+const USUAL_ROWS: usize = 3;
+/// Rows of causes and of other causes.
+const MIN_CAUSES: usize = 2;
 /// Lines of a terminal of 80 x 24 without the prompt.
 const LINES: usize = 23;
 /// Rows of the table of causes, with those of other causes and of wakeups without trace
 /// data.
-const ROWS: std::ops::RangeInclusive<usize> = 3..=5;
+const ROWS: std::ops::RangeInclusive<usize> = 2..=5;
 /// Reasons for distrust, and warnings, that the short form has. It counts the others.
 const MAX_REASONS: usize = 2;
 /// With more recordings, only threads are compared.
@@ -24,29 +28,56 @@ const MAX_WITH_ALL_SERVICES: usize = 2;
 /// Describes a recording. `Short` has as many causes as a terminal of 80 x 24 has lines
 /// for; `Full` has all that the answer lists.
 pub fn document(overview: &Overview, detail: Detail) -> Document {
-    let (min, max) = ROWS.into_inner();
+    let max = |reasons| Max {
+        rows: *ROWS.end(),
+        reasons,
+        has_advice: true,
+    };
     if detail == Detail::Full {
-        return with_rows(overview, detail, max);
+        return limited(overview, detail, max(usize::MAX));
     }
-    let documents = (min..=max)
-        .rev()
-        .map(|rows| with_rows(overview, detail, rows));
-    let fits = |document: &Document| terminal(document, Look::default()).len() <= LINES;
-    let mut documents = documents.skip_while(|document| !fits(document));
-    documents
-        .next()
-        .unwrap_or_else(|| with_rows(overview, detail, min))
+    let rows = ROWS.rev().map(|rows| Max {
+        rows,
+        ..max(MAX_REASONS)
+    });
+    let few = Max {
+        rows: *ROWS.start(),
+        reasons: 1,
+        has_advice: true,
+    };
+    let brief = Max {
+        has_advice: false,
+        ..few
+    };
+    // A screen with too many doubts keeps their remedies.
+    let longest = Max {
+        rows: USUAL_ROWS,
+        ..max(MAX_REASONS)
+    };
+    let limits = rows.chain([few, brief, longest]);
+    first_that_fits(LINES, limits.map(|max| limited(overview, detail, max)))
 }
 
-fn with_rows(overview: &Overview, detail: Detail, rows: usize) -> Document {
+/// Limits of a document.
+#[derive(Clone, Copy)]
+struct Max {
+    /// Rows of the table of causes.
+    rows: usize,
+    /// Reasons for distrust, and warnings.
+    reasons: usize,
+    /// Whether warnings have their advice.
+    has_advice: bool,
+}
+
+fn limited(overview: &Overview, detail: Detail, max: Max) -> Document {
     let mut document = Document::new("Summary");
     document.heading(format!(
         "{}: {}",
         overview.path,
         phrase::conditions(&overview.conditions)
     ));
-    let mut verdicts = doubts(overview, detail);
-    verdicts.extend(warnings(overview, detail));
+    let mut verdicts = doubts(overview, max.reasons);
+    verdicts.extend(warnings(overview, max.reasons, max.has_advice));
     if let Some(missing) = &overview.missing_fits {
         verdicts.push(open("UNKNOWN", phrase::missing_fits(missing)));
     }
@@ -71,7 +102,7 @@ fn with_rows(overview: &Overview, detail: Detail, rows: usize) -> Document {
     if !overview.services.is_empty() {
         document.push(Block::Table(latencies(&overview.services)));
     }
-    causes(&mut document, overview, detail, rows);
+    causes(&mut document, overview, detail, max.rows);
     if !overview.is_for_application && !overview.fits.is_empty() {
         document.heading("Application fit (FIT = at most one burst of xruns per hour, 95 %)");
         let groups = phrase::FitGroup::divide(&overview.fits);
@@ -82,10 +113,14 @@ fn with_rows(overview: &Overview, detail: Detail, rows: usize) -> Document {
         });
         document.push(Block::Verdicts(verdicts.collect()));
     }
-    document.lines(vec![
-        phrase::data(overview, overview.more_services),
-        phrase::next(overview),
-    ]);
+    document.lines(match detail {
+        Detail::Short => vec![
+            format!("{}{}", phrase::data(overview), phrase::omitted(overview)),
+            phrase::next(overview),
+        ],
+        // A report has the omitted facts, and its reader need not have the program.
+        Detail::Full => vec![phrase::data(overview)],
+    });
     document
 }
 
@@ -105,7 +140,7 @@ fn open(word: &str, text: String) -> Verdict {
 }
 
 /// States why the figures cannot be believed.
-fn doubts(overview: &Overview, detail: Detail) -> Vec<Verdict> {
+fn doubts(overview: &Overview, max: usize) -> Vec<Verdict> {
     let mut doubts = Vec::new();
     if overview.conditions.backend == Backend::Fake {
         doubts.push(bad(
@@ -120,7 +155,7 @@ fn doubts(overview: &Overview, detail: Detail) -> Vec<Verdict> {
         ));
     }
     if let Trust::None(reasons) = &overview.trust {
-        let max = limit(detail, reasons.len());
+        let max = max.min(reasons.len());
         let shown = reasons.iter().take(max);
         doubts.extend(shown.map(|reason| bad("NOT TRUSTWORTHY", reason.to_string())));
         doubts.extend(more(reasons.len() - max, "reason", "reasons").map(|text| bad("", text)));
@@ -130,20 +165,20 @@ fn doubts(overview: &Overview, detail: Detail) -> Vec<Verdict> {
 }
 
 /// States warnings that change how the figures must be read.
-fn warnings(overview: &Overview, detail: Detail) -> Vec<Verdict> {
+fn warnings(overview: &Overview, max: usize, has_advice: bool) -> Vec<Verdict> {
     let all = &overview.warnings;
-    let max = limit(detail, all.len());
+    let max = max.min(all.len());
     let shown = all.iter().take(max);
-    let shown = shown.map(|caveat| open("WARNING", warning(caveat)));
+    let shown = shown.map(|caveat| {
+        let text = if has_advice {
+            warning(caveat)
+        } else {
+            caveat.what.to_string()
+        };
+        open("WARNING", text)
+    });
     let more = more(all.len() - max, "warning", "warnings");
     shown.chain(more.map(|text| open("", text))).collect()
-}
-
-fn limit(detail: Detail, count: usize) -> usize {
-    match detail {
-        Detail::Short => count.min(MAX_REASONS),
-        Detail::Full => count,
-    }
 }
 
 fn more(count: usize, name: &str, plural: &str) -> Option<String> {
@@ -233,9 +268,10 @@ fn causes(document: &mut Document, overview: &Overview, detail: Detail, rows: us
     };
     let times = |count: u64| Cell::Text(format!("{} x", Cell::Count(count)));
     let has_others = late.others.is_some();
-    let room = rows - usize::from(late.untraced.is_some());
+    let room = rows.saturating_sub(usize::from(late.untraced.is_some()));
+    let room = room.max(MIN_CAUSES);
     let shown = if late.causes.len() + usize::from(has_others) > room {
-        room - 1
+        room.saturating_sub(1)
     } else {
         late.causes.len()
     };
@@ -294,7 +330,8 @@ pub fn documents(overviews: &[Overview]) -> Document {
             overview.path,
             phrase::conditions(&overview.conditions)
         ));
-        let doubts = doubts(overview, Detail::Short);
+        let mut doubts = doubts(overview, MAX_REASONS);
+        doubts.extend(warnings(overview, MAX_REASONS, true));
         if !doubts.is_empty() {
             document.push(Block::Verdicts(doubts));
         }

@@ -9,18 +9,23 @@ use laggard_model::name::series_words;
 use laggard_model::text::percent;
 use laggard_model::{LoadLabel, Nanos, RowsOf, whole};
 
-use crate::doc::{BarAxis, Block, Cell, Column, Detail, Document, Reason, Table, Verdict};
+use crate::doc::{
+    BarAxis, Block, Cell, Column, Detail, Document, Reason, SCREEN_LINES, Table, Verdict,
+    first_that_fits,
+};
 use crate::phrase::show as phrase;
 use crate::phrase::{overview, warning};
 use crate::text::Tone;
 
+/// Number of series that one screen has.
+const SERIES: std::ops::RangeInclusive<usize> = 2..=16;
 /// Columns of the histograms.
 const HISTOGRAM_COLUMNS: usize = 80;
 
 /// Describes the figures of a recording. `Full` adds stages, histograms, losses, overhead and
 /// warnings.
 pub fn document(report: &RecordingReport, detail: Detail) -> Document {
-    let mut document = head(report);
+    let mut document = head(report, detail);
     document.heading(phrase::latency(report));
     document.push(Block::Table(services(report)));
     if detail == Detail::Short {
@@ -46,9 +51,54 @@ pub fn document(report: &RecordingReport, detail: Detail) -> Document {
     document
 }
 
+/// Describes the figures on one screen, with as many series as it has room for. Of more, it
+/// has those with the largest maximum.
+pub fn screen(report: &RecordingReport) -> Document {
+    let all = report.services.len();
+    let most = all.min(*SERIES.end());
+    let counts = (most.min(*SERIES.start())..=most).rev();
+    let limits = [(most, false)].into_iter();
+    let limits = limits.chain(counts.map(|count| (count, true)));
+    let documents = limits.map(|(count, is_brief)| {
+        let mut document = document(&with_largest(report, count), Detail::Short);
+        if is_brief {
+            for block in &mut document.blocks {
+                if let Block::Table(table) = block {
+                    table.notes.retain(|note| !phrase::is_legend(note));
+                }
+            }
+        }
+        if count < all {
+            let more = Cell::Count((all - count) as u64);
+            document.lines(vec![format!(
+                "{more} more series with a smaller max: `--services`"
+            )]);
+        }
+        document
+    });
+    first_that_fits(SCREEN_LINES, documents)
+}
+
+/// Returns the report with this number of series, those with the largest maximum.
+fn with_largest(report: &RecordingReport, count: usize) -> RecordingReport {
+    let mut report = report.clone();
+    let max = |row: &ServiceRow| row.latency.largest_ns;
+    let mut limits: Vec<_> = report.services.iter().map(max).collect();
+    limits.sort_unstable_by(|one, other| other.cmp(one));
+    let mut left = count;
+    if let Some(&limit) = limits.get(count.saturating_sub(1)) {
+        report.services.retain(|row| {
+            let is_shown = left > 0 && max(row) >= limit;
+            left -= usize::from(is_shown);
+            is_shown
+        });
+    }
+    report
+}
+
 /// Describes the stages on the way to each service.
 pub fn stages(report: &RecordingReport) -> Document {
-    let mut document = head(report);
+    let mut document = head(report, Detail::Short);
     push_stages(&mut document, report);
     if report.stages.is_empty() {
         document.paragraph("The recording has no stages.");
@@ -68,7 +118,8 @@ pub fn side_by_side(reports: &[RecordingReport]) -> Document {
     });
     document.lines(recordings.collect());
     let doubts = reports.iter().enumerate().flat_map(|(at, report)| {
-        doubts(report).into_iter().map(move |doubt| Verdict {
+        let doubts = doubts(report).into_iter().chain(missing(report));
+        doubts.map(move |doubt| Verdict {
             text: format!("{} {}", number(at), doubt.text),
             ..doubt
         })
@@ -130,11 +181,15 @@ pub fn by_load(reports: &[RecordingReport]) -> Document {
     document
 }
 
-fn head(report: &RecordingReport) -> Document {
+/// Adds the conditions and the doubts. `Full` lists the missing parts at its end.
+fn head(report: &RecordingReport, detail: Detail) -> Document {
     let mut document = Document::new("Latency");
     document.heading(report.path.as_str());
     document.lines(phrase::conditions(report));
-    let doubts = doubts(report);
+    let mut doubts = doubts(report);
+    if detail == Detail::Short {
+        doubts.extend(missing(report));
+    }
     if !doubts.is_empty() {
         document.push(Block::Verdicts(doubts));
     }
@@ -151,6 +206,15 @@ fn doubts(report: &RecordingReport) -> Vec<Verdict> {
     let untrusted = untrusted.map(|reasons| bad("NOT TRUSTWORTHY", reasons));
     let starved = overview::waiting(&report.waiting).map(|text| bad("STARVED", text));
     untrusted.into_iter().chain(starved).collect()
+}
+
+/// Warns of missing parts of the recording.
+fn missing(report: &RecordingReport) -> impl Iterator<Item = Verdict> {
+    report.shortfalls.iter().map(|caveat| Verdict {
+        tone: Tone::Open,
+        word: "WARNING".into(),
+        text: warning(caveat),
+    })
 }
 
 fn services(report: &RecordingReport) -> Table {

@@ -5,7 +5,10 @@ use laggard_model::name::series_words;
 use laggard_model::text::span;
 use laggard_model::{Nanos, Route, Service, printable};
 
-use crate::doc::{Block, Cell, Column, Detail, Document, Reason, Table, code, quoted};
+use crate::doc::{
+    Block, Cell, Column, Detail, Document, Reason, SCREEN_LINES, Table, code, first_that_fits,
+    quoted,
+};
 use crate::phrase::{cause, sample_unit, why as phrase};
 
 mod episode;
@@ -16,7 +19,9 @@ pub(crate) use episode::{activity, layer};
 pub use handlers::handlers;
 
 /// Number of other series that the short form names.
-const MAX_NAMED: usize = 3;
+const MAX_NAMED: usize = 2;
+/// Number of causes that one screen lists at least.
+const MIN_CAUSES: usize = 2;
 
 /// Describes the report. `Short` has the first series with late wakeups, `Full` all of them
 /// with the largest episodes.
@@ -40,9 +45,26 @@ pub fn document(report: &WhyReport, detail: Detail) -> Document {
     if detail == Detail::Full {
         document.lines(phrase::gaps(report));
     }
-    let missing = report.shortfalls.iter().map(crate::phrase::warning);
+    let missing = report.shortfalls.iter().map(|caveat| match detail {
+        Detail::Short => caveat.what.to_string(),
+        Detail::Full => crate::phrase::warning(caveat),
+    });
     document.notes("Missing from the recording", missing.collect());
     document
+}
+
+/// Describes the first series with late wakeups on one screen, with as many causes as it has
+/// room for.
+pub fn screen(report: &WhyReport) -> Document {
+    let listed = report.series.first().map_or(0, |late| late.causes.len());
+    let documents = (MIN_CAUSES.min(listed)..=listed).rev().map(|causes| {
+        let mut report = report.clone();
+        for late in report.series.iter_mut().take(1) {
+            late.keep_first(causes);
+        }
+        document(&report, Detail::Short)
+    });
+    first_that_fits(SCREEN_LINES, documents)
 }
 
 /// Describes the causes of one series for a page.

@@ -27,10 +27,10 @@ fn markdown_has_the_figures_and_what_to_do() {
 
     report
         .success()
-        .stdout(contains("| fifo:90 | 1,999 | 6 | 18.9 us |"))
+        .stdout(contains("| SCHED&#95;FIFO 90 | 1,999 | 6 | 18.9 us |"))
         .stdout(contains("| 6.02 ms |"))
         .stdout(contains("A script was played"))
-        .stdout(contains("Losses: 0 activations lost"));
+        .stdout(contains("Lost: 0 samples"));
 }
 
 #[test]

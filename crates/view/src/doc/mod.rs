@@ -24,12 +24,13 @@ use serde::Serialize;
 pub(crate) use bars::BarAxis;
 pub use cell::{Cell, Reason};
 pub use html::html;
+pub(crate) use html::html_with_footer;
 pub use json::{CellJson, json};
 pub use markdown::markdown;
 pub use table::{Column, ColumnKind, Table};
 pub use terminal::terminal;
 
-use crate::text::Tone;
+use crate::text::{Look, Tone};
 
 /// An answer, ready to be rendered.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Serialize)]
@@ -145,6 +146,28 @@ impl Document {
     }
 }
 
+/// Lines of a terminal of 80 x 24.
+pub(crate) const SCREEN_LINES: usize = 24;
+
+/// Returns the first document with up to this number of lines of 80 columns, or the last one.
+///
+/// # Panics
+/// If there is no document.
+pub(crate) fn first_that_fits(
+    max: usize,
+    documents: impl IntoIterator<Item = Document>,
+) -> Document {
+    let mut last = None;
+    for document in documents {
+        let lines = terminal(&document, Look::default()).len();
+        last = Some(document);
+        if lines <= max {
+            break;
+        }
+    }
+    last.expect("the caller has a document")
+}
+
 /// A name from the measured system, or something to type, as a part of a text.
 ///
 /// A backtick in the name cannot end the part.
@@ -152,8 +175,12 @@ pub fn code(text: &str) -> String {
     format!("`{}`", printable(text).to_string().replace('`', "\\x60"))
 }
 
-/// Returns the name as one word of a shell command.
+/// Returns the name of a file as one word of a shell command. A name that looks like an option
+/// gets its directory.
 pub fn quoted(name: &str) -> String {
+    if name.starts_with('-') {
+        return quoted(&format!("./{name}"));
+    }
     // An error means a 0 byte, which no path has.
     shlex::try_quote(name).map_or_else(|_| name.into(), Into::into)
 }
@@ -185,6 +212,8 @@ mod tests {
         assert_eq!(quoted("/tmp/r-1.laggard"), "/tmp/r-1.laggard");
         assert_eq!(quoted("a b"), "'a b'");
         assert!(quoted("x$(id)").starts_with('\''));
+        assert_eq!(quoted("-x.laggard"), "./-x.laggard");
+        assert_eq!(quoted("--all x"), "'./--all x'");
     }
 
     #[test]

@@ -58,7 +58,7 @@ impl ForecastPage {
     /// Creates the answer.
     pub fn new(report: ForecastReport) -> Self {
         Self {
-            short: forecast::document(&report, Detail::Short),
+            short: forecast::summary(&report),
             full: forecast::document(&report, Detail::Full),
             report,
         }

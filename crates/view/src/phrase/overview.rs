@@ -94,8 +94,9 @@ pub(crate) fn late(late: &Late, threshold: Option<(Nanos, Nanos)>) -> String {
         1 => "1 wakeup".to_owned(),
         wakeups => format!("{} wakeups", Cell::Count(wakeups)),
     };
+    let bound = if late.is_incomplete { ">= " } else { "" };
     format!(
-        "Why {series} late ({wakeups}{}, total {})",
+        "Why {series} late ({bound}{wakeups}{}, total {bound}{})",
         threshold.map_or_else(String::new, above),
         Cell::Time(late.total_ns)
     )
@@ -210,14 +211,13 @@ pub(crate) fn fit_next(fit: &Fit) -> Option<String> {
     let next = match fit.verdict {
         Fitness::Fit => None,
         Fitness::NotFit => Some(enough(fit)),
-        Fitness::Unknown => resolution(fit).or_else(|| {
-            fit.decided_by_ns.map(|ns| {
-                format!(
-                    "record {}; without an xrun in it, the verdict is FIT",
-                    rough_time(ns, DIGITS)
-                )
-            })
-        }),
+        Fitness::Unknown => match fit.decided_by_ns {
+            Some(ns) => Some(format!(
+                "record {}; without an xrun in it, the verdict is FIT",
+                rough_time(ns, DIGITS)
+            )),
+            None => resolution(fit),
+        },
     };
     let parts: Vec<String> = next.into_iter().chain(narrower).collect();
     (!parts.is_empty()).then(|| parts.join("; "))
@@ -409,13 +409,13 @@ fn resolution(fit: &Fit) -> Option<String> {
     qos::remedy(&fit.resolution)
 }
 
-/// States the amount and quality of the data, and what the screen leaves out.
-pub(crate) fn data(overview: &Overview, omitted_services: usize) -> String {
+/// States the amount and quality of the data.
+pub(crate) fn data(overview: &Overview) -> String {
     let Measurement {
         samples,
         lost,
         overhead,
-        warnings,
+        warnings: _,
     } = overview.measurement;
     let samples = match (samples + lost, lost) {
         (0, _) => "no sample was recorded".to_owned(),
@@ -425,22 +425,26 @@ pub(crate) fn data(overview: &Overview, omitted_services: usize) -> String {
     let overhead = overhead.map_or_else(String::new, |overhead| {
         format!("; overhead {}", Cell::Share(overhead))
     });
+    format!("Data: {samples}{overhead}")
+}
+
+/// Counts what the screen leaves out.
+pub(crate) fn omitted(overview: &Overview) -> String {
     let count = |count: usize, name: &str, plural: &str| match count {
         0 => None,
         1 => Some(format!("1 {name}")),
         count => Some(format!("{count} {plural}")),
     };
     let more = [
-        count(warnings, "warning", "warnings"),
-        count(omitted_services, "more series", "more series"),
+        count(overview.measurement.warnings, "warning", "warnings"),
+        count(overview.more_services, "more series", "more series"),
     ];
     let more: Vec<String> = more.into_iter().flatten().collect();
-    let more = if more.is_empty() {
+    if more.is_empty() {
         String::new()
     } else {
         format!("; --all: {}", more.join(", "))
-    };
-    format!("Data: {samples}{overhead}{more}")
+    }
 }
 
 /// States the next step.

@@ -159,16 +159,26 @@ pub(crate) fn latency(report: &RecordingReport) -> String {
     )
 }
 
+/// Explains the columns of quantiles.
+const QUANTILES: &str = "Quantiles are at most 1.09 % too high (upper edge of their bucket).";
+/// Explains the column of missed expiries.
+const MISSED: &str = "Missed: the expiry passed while the service was still busy. All figures except min count these with the time until the service next ran.";
+
+/// Returns whether a note explains a column and has no fact about the recording.
+pub(crate) fn is_legend(note: &str) -> bool {
+    [QUANTILES, MISSED].contains(&note)
+}
+
 /// Explains the figures: their precision, and why some are bounds or missing.
 pub(crate) fn figures(report: &RecordingReport) -> Vec<String> {
     let rows = &report.services;
     let shares = || rows.iter().flat_map(|row| &row.latency.quantiles);
     let mut notes: Vec<String> = Vec::new();
     if shares().any(|share| share.ns.is_some()) {
-        notes.push("Quantiles are at most 1.09 % too high (upper edge of their bucket).".into());
+        notes.push(QUANTILES.into());
     }
     if rows.iter().any(|row| row.missed > 0) {
-        notes.push("Missed: the expiry passed while the service was still busy. All figures except min count these with the time until the service next ran.".into());
+        notes.push(MISSED.into());
     }
     if !report.waiting.is_empty() {
         let waiting: u64 = report
@@ -177,8 +187,12 @@ pub(crate) fn figures(report: &RecordingReport) -> Vec<String> {
             .map(|series| series.still_waiting)
             .sum();
         notes.push(format!(
-            ">=: lower bound. {} wakeups were still waiting when measuring ended, and count with the time that they had waited.",
-            count(waiting)
+            ">=: lower bound. {} still waiting when measuring ended, and count{} with the time until then.",
+            match waiting {
+                1 => "1 wakeup was".to_owned(),
+                waiting => format!("{} wakeups were", count(waiting)),
+            },
+            if waiting == 1 { "s" } else { "" }
         ));
     }
     let early = report.plan.rows.early();
