@@ -117,7 +117,7 @@ pub enum LoadError {
     },
     /// Rows of several kinds would be counted together.
     #[error(
-        "`{}` and `{}` are not of the same: {first_of}, and {other_of}; ask them one by one",
+        "`{}` and `{}` have different rows: {first_of}, and {other_of}; use one recording at a time",
         first.display(),
         other.display()
     )]
@@ -133,7 +133,7 @@ pub enum LoadError {
     },
     /// Minutes were asked for where only hours are kept apart.
     #[error(
-        "`{}` keeps histograms by the hour only; record with `--keep all` to tell minutes apart",
+        "`{}` has only hourly histograms; record with `--keep all` for figures per minute",
         .0.display()
     )]
     NoMinutes(PathBuf),

@@ -39,13 +39,15 @@ fn contexts(busy: Competitors, args: &RecordArgs) -> anyhow::Result<Contexts> {
     let cpu = match args.cpus.as_ref().map(CpuList::as_slice) {
         None => None,
         Some([cpu]) => Some(cpu.0),
-        Some(_) => bail!("--contexts takes one CPU, for which all compete; give --cpus one"),
+        Some(_) => {
+            bail!("--contexts takes one CPU, for which all processes compete; set it with --cpus")
+        }
     };
     let cpu = one_cpu(cpu)?;
     if args.turns.is_some() && linux::online_cpus().as_slice().len() == 1 {
         let rest = BusyTurns::REST;
         crate::pipe::say(&format!(
-            "this machine has one CPU: meanwhile all else has it for {rest} of each second"
+            "this machine has one CPU: during the measurement, other programs get {rest} of each second"
         ));
     }
     Ok(Contexts {
@@ -60,7 +62,7 @@ fn long_enough(plan: Plan) -> anyhow::Result<Plan> {
     let period = plan.period;
     match plan.duration {
         Some(duration) if duration < period => bail!(
-            "beside so many, with turns so long, each is asked once in {period}; use a longer --duration than {duration}"
+            "with this number of busy processes and these turns, each wakeup comes once in {period}; --duration must be longer than {duration}"
         ),
         _ => Ok(plan),
     }

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn an_effect_is_told_only_while_kernel_and_setting_are_those_it_was_measured_with() {
+    fn effect_is_used_only_with_the_kernel_and_setting_of_its_measurement() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("state");
         let none = of(&folder, &host("6.12"), |_| Some("1".into()));
@@ -133,15 +133,15 @@ mod tests {
         keep(&folder, effect("6.18", "other kernel")).unwrap();
         let file = keep(&folder, effect("6.12", "again")).unwrap();
 
-        let told = |kernel: &str, now: &str| -> Vec<String> {
+        let effects = |kernel: &str, now: &str| -> Vec<String> {
             let found = of(&folder, &host(kernel), |_| Some(now.into()));
             found.into_iter().map(|one| one.effect).collect()
         };
         assert_eq!(none, []);
-        assert_eq!(told("6.12", "1"), ["again"]);
-        assert_eq!(told("6.18", "1"), ["other kernel"]);
-        assert_eq!(told("6.12", "0"), Vec::<String>::new());
-        assert_eq!(told("7.2", "1"), Vec::<String>::new());
+        assert_eq!(effects("6.12", "1"), ["again"]);
+        assert_eq!(effects("6.18", "1"), ["other kernel"]);
+        assert_eq!(effects("6.12", "0"), Vec::<String>::new());
+        assert_eq!(effects("7.2", "1"), Vec::<String>::new());
         assert_eq!(of(&folder, &host("6.12"), |_| None), []);
         assert_eq!(
             fs::read_dir(&folder).unwrap().count(),

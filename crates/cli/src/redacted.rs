@@ -17,7 +17,7 @@ use crate::temporary::Temporary;
 pub(crate) fn write(recording: &Recording, folder: &Path) -> anyhow::Result<Exit> {
     anyhow::ensure!(
         folder.as_os_str() != "-",
-        "a recording is a folder; name one with `--output`"
+        "a recording is a directory; set it with `--output`"
     );
     let mut redactor = redactor()?;
     copy(recording, folder.into(), &mut redactor)?;
@@ -26,8 +26,12 @@ pub(crate) fn write(recording: &Recording, folder: &Path) -> anyhow::Result<Exit
 }
 
 fn copy(recording: &Recording, place: Destination, redactor: &mut Redactor) -> anyhow::Result<()> {
-    let left_out = redact(recording, place, redactor)
-        .with_context(|| format!("write `{}` without names", recording.dir().display()))?;
+    let left_out = redact(recording, place, redactor).with_context(|| {
+        format!(
+            "cannot write a copy of `{}` without names",
+            recording.dir().display()
+        )
+    })?;
     for one in left_out {
         pipe::say(&format!("left out: {}: {}", one.file, one.reason));
     }
@@ -50,7 +54,7 @@ impl Copies {
     pub(crate) fn make(recordings: &[PathBuf]) -> anyhow::Result<Self> {
         let opened = laggard_answer::open(recordings)?;
         let mut copies = Self {
-            before: env::current_dir().context("find the working folder")?,
+            before: env::current_dir().context("cannot find the working directory")?,
             names: Vec::new(),
             redactor: redactor()?,
             folder: Temporary::make()?,
@@ -61,14 +65,14 @@ impl Copies {
             copy(recording, place, &mut copies.redactor).with_context(|| {
                 let around = env::temp_dir();
                 format!(
-                    "copy to `{}` (TMPDIR names another folder)",
+                    "cannot copy to `{}` (set TMPDIR to use another directory)",
                     around.display()
                 )
             })?;
             copies.names.push(name.into());
         }
         env::set_current_dir(copies.folder.folder().path())
-            .context("go to the folder of the copies")?;
+            .context("cannot enter the directory of the copies")?;
         Ok(copies)
     }
 
@@ -123,7 +127,7 @@ fn said(folder: &Path, redactor: &Redactor) -> String {
          Not replaced: times and numbers, the processor, the kernel with its settings,\n\
          modules and functions.\n\
          {kept}\
-         Look through it before you give it away.\n",
+         Check it before you publish it.\n",
         printable(&folder.display().to_string()),
         replaced.join(", ")
     )

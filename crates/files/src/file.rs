@@ -35,7 +35,7 @@ pub fn check(file: &Path, what: &str) -> anyhow::Result<()> {
     let shown = file.display();
     anyhow::ensure!(
         !file.is_dir(),
-        "the {what} `{shown}` is a folder; give the name of a file"
+        "the {what} `{shown}` is a directory; give the name of a file"
     );
     let folder = file
         .parent()
@@ -212,7 +212,7 @@ impl NewFile {
     fn refuse(path: &Path, may_replace: bool) -> anyhow::Result<()> {
         anyhow::ensure!(
             !path.is_dir(),
-            "`{}` is a folder; give the name of a file",
+            "`{}` is a directory; give the name of a file",
             path.display()
         );
         anyhow::ensure!(

@@ -65,9 +65,9 @@ pub(crate) enum MeasureCommand {
     Top(Box<TopArgs>),
     /// Measure continuously; export to Prometheus and OTLP
     ///
-    /// Measures as `record` does, seldom enough to stay on, until Ctrl-C or
-    /// SIGTERM. Answers /metrics (text, and native histograms), /episodes
-    /// (late activations, JSON), /healthz, and a page for a browser.
+    /// Measures as `record` does, at a rate that permits permanent use, until
+    /// Ctrl-C or SIGTERM. Serves /metrics (text, and native histograms),
+    /// /episodes (late wakeups, JSON), /healthz, and a page for a browser.
     Serve(Box<ServeArgs>),
 }
 

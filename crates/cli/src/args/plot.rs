@@ -25,10 +25,10 @@ pub(crate) struct PlotArgs {
     /// Recordings; distribution and mttf take several
     #[arg(required = true, value_name = "DIR", add = completion::recordings())]
     pub(crate) recordings: Vec<PathBuf>,
-    /// What to draw
+    /// Figure to draw
     #[arg(required = true, value_name = "FIGURE", value_parser = named::<FigureKind>())]
     pub(crate) figure: FigureKind,
-    /// File to write, .svg or .png; what it held before is replaced
+    /// File to write, .svg or .png; an existing file is replaced
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
     /// Only this service [default: the most urgent thread; distribution of one
@@ -44,7 +44,7 @@ pub(crate) struct PlotArgs {
     /// What is drawn anyway; for older scripts
     #[arg(long, hide = true, conflicts_with = "counts")]
     pub(crate) exceedance: bool,
-    /// Light letters on a dark ground
+    /// Light text on a dark background
     #[arg(long)]
     pub(crate) dark: bool,
     /// For mttf: a name of the catalogue (`laggard qos --list`), or a TOML file

@@ -65,12 +65,12 @@ pub(crate) struct RecordArgs {
     /// be had]
     #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) services: Option<Vec<Service>>,
-    /// Mean time between two activations of a service on a CPU [default: 1ms];
+    /// Mean time between two expiries of a service on a CPU [default: 1ms];
     /// without --services, of other twice this
     #[arg(short, long, value_name = "TIME")]
     pub(crate) period: Option<Nanos>,
-    /// Latency from which on an activation is shown as exceeding, and kept as an
-    /// episode, which `laggard why` explains [default: 1ms for the first; for the
+    /// Latency above which a wakeup is shown as exceeding, and kept as an episode
+    /// for `laggard why` [default: 1ms for the first; for the
     /// other 10 times the median of each service's first 3 s, at most their p99.9,
     /// and from 50us to 1ms]
     #[arg(short, long, value_name = "TIME")]

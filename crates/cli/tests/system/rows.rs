@@ -275,7 +275,7 @@ fn shares_are_checked_and_rates_are_not() {
     assert_eq!(met.status.code(), Some(0), "{met:?}");
     for (output, why) in [
         (rate, "so rates per time are unknown"),
-        (both, "are not of the same"),
+        (both, "have different rows"),
     ] {
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         assert!(said(&output).contains(why), "{output:?}");

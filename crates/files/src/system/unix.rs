@@ -53,7 +53,7 @@ impl OutputPlace {
                 return Ok(Self { shown, spot });
             }
             PathTarget::Directory => {
-                let text = "it is a folder; give the name of a file";
+                let text = "it is a directory; give the name of a file";
                 return Err(io::Error::new(io::ErrorKind::IsADirectory, text));
             }
         };

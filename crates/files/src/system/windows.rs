@@ -33,7 +33,7 @@ impl OutputPlace {
         // A file that does not exist yet is not a link.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         if target.is_dir() || target.file_name().is_none() {
-            let text = "it is a folder; give the name of a file";
+            let text = "it is a directory; give the name of a file";
             return Err(io::Error::new(io::ErrorKind::IsADirectory, text));
         }
         Ok(Self {

@@ -111,7 +111,8 @@ fn a_boosted_thread_has_its_work_after_any_context_and_before_one_that_waits_for
     let Some(outcome) = run(host) else { return };
     let outcome = outcome.unwrap();
     assert_eq!(outcome.status, 0, "{}", outcome.output);
-    let warned = "this machine has one CPU: meanwhile all else has it for 100ms of each second";
+    let warned =
+        "this machine has one CPU: during the measurement, other programs get 100ms of each second";
     assert!(outcome.output.contains(warned), "{}", outcome.output);
 
     for name in ["kernel.laggard", "turns.laggard"] {

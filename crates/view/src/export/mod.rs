@@ -32,13 +32,13 @@ pub enum ExportError {
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The table cannot be encoded.
-    #[error("encode Parquet")]
+    #[error("cannot encode Parquet")]
     Parquet(#[source] ParquetError),
     /// The record batch cannot be encoded.
-    #[error("encode Arrow")]
+    #[error("cannot encode Arrow")]
     Arrow(#[source] ArrowError),
     /// The histogram cannot be encoded.
-    #[error("encode a histogram: {0}")]
+    #[error("cannot encode a histogram: {0}")]
     Hdr(String),
 }
 

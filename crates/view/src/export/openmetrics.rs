@@ -34,7 +34,7 @@ pub fn openmetrics(report: &RecordingReport) -> String {
         ),
         (
             "laggard_lost_activations",
-            "Activations that were lost, at most. They are in no other figure.",
+            "Upper limit of the number of lost samples. No other figure includes them.",
             |row| row.lost,
         ),
     ];

@@ -159,7 +159,7 @@ pub struct Style {
     pub width: u32,
     /// Height, pixels.
     pub height: u32,
-    /// Light letters on a dark ground.
+    /// Light text on a dark background.
     pub dark: bool,
 }
 
@@ -319,12 +319,12 @@ fn doubts(report: &RecordingReport) -> String {
         | RowsOf::HandOvers { .. }
         | RowsOf::Waits { .. }
         | RowsOf::Activations => {
-            format!("{}: {lost} activations lost", report.path)
+            format!("{}: {lost} samples lost", report.path)
         }
     };
     match report.plan.rows.early() {
         0 => {}
-        early => text += &format!(" - {} came early, here 0 late", count(early)),
+        early => text += &format!(" - {} came early and count as 0", count(early)),
     }
     if let Some(waiting) = waiting(&report.waiting) {
         text += &format!(" - {}", waiting.trim_end_matches('.'));

@@ -82,7 +82,7 @@ fn an_svg_has_the_size_asked_for_and_names_what_it_shows() {
     for words in [
         "how often each latency was seen",
         "fifo:90 (4)",
-        "7 activations lost",
+        "7 samples lost",
         "100 us",
     ] {
         assert!(text.contains(words), "{words}");
