@@ -12,11 +12,12 @@ use crate::scripted::laggard;
 const EPISODES: &str = "episodes-000001.jsonl.zst";
 
 /// Writes a recording with 9 late wakeups of 2 ms and the maximum of 8 ms.
-fn record(dir: &Path, rows: RowsOf) {
+fn record(dir: &Path, rows: RowsOf, seed: u64) {
     let mut made = Made::new(&late::manifest().lines)
         .served(0, 5_000, &[(Stage::Irq, 2_000), (Stage::User, 16_000)])
         .served(0, 1, &[(Stage::Irq, 2_000), (Stage::User, 8_000_000)]);
     made.manifest.plan.rows = rows;
+    made.manifest.plan.seed = seed;
     let episodes: Vec<_> = (1..10).map(late::episode).collect();
     made.record_with(dir, &episodes, &late::notes());
 }
@@ -52,8 +53,8 @@ fn missing_trace_data_is_a_warning_on_every_screen() {
     for rows in [RowsOf::Expiries, RowsOf::Activations] {
         for (name, damage) in DAMAGES {
             let dir = TempDir::new().unwrap();
-            record(&dir.path().join("r"), rows);
-            record(&dir.path().join("whole"), rows);
+            record(&dir.path().join("r"), rows, 1);
+            record(&dir.path().join("whole"), rows, 2);
             let whole = output(&dir, &["show", "whole"]);
             assert!(!whole.contains("trace data of"), "{name}: {whole}");
             assert!(!whole.contains("(>= "), "{name}: {whole}");
@@ -83,7 +84,7 @@ fn missing_trace_data_is_a_warning_on_every_screen() {
 fn total_of_late_wakeups_is_at_least_the_max() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("r");
-    record(&path, RowsOf::Expiries);
+    record(&path, RowsOf::Expiries, 1);
     let total = |dir: &TempDir| {
         let output = laggard()
             .current_dir(dir.path())
