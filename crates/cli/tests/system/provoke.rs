@@ -66,7 +66,7 @@ fn directory_as_hits_file_is_refused_before_the_fault() {
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(
-        stderr.contains("is a folder; give the name of a file"),
+        stderr.contains("is a directory; give the name of a file"),
         "{stderr}"
     );
     assert!(output.stdout.is_empty());
