@@ -228,8 +228,11 @@ fn each_hit(
     let is_hit = |time: f64, tooth: f64| (time - (phase + tooth * period)).abs() <= tolerance;
     let (chunks, rest) = times.as_chunks::<LANES>();
     for (number, chunk) in chunks.iter().enumerate() {
-        let teeth = chunk.map(tooth);
-        let are_hit: [bool; LANES] = std::array::from_fn(|lane| is_hit(chunk[lane], teeth[lane]));
+        let (mut teeth, mut are_hit) = ([0.0; LANES], [false; LANES]);
+        for ((&time, number), is_near) in chunk.iter().zip(&mut teeth).zip(&mut are_hit) {
+            *number = tooth(time);
+            *is_near = is_hit(time, *number);
+        }
         if are_hit.iter().fold(false, |any, &is_hit| any | is_hit) {
             let lanes = (0..LANES).filter(|&lane| are_hit[lane]);
             lanes.for_each(|lane| take(number * LANES + lane, teeth[lane], chunk[lane]));

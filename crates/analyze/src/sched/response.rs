@@ -218,10 +218,15 @@ impl Interference {
         let (jitters, _) = self.jitters[..exact].as_chunks::<LANES>();
         let mut sum = 0.0;
         for ((costs, periods), jitters) in costs.iter().zip(periods).zip(jitters) {
-            let work: [f64; LANES] =
-                std::array::from_fn(|lane| ceil(jobs(jitters[lane], periods[lane])) * costs[lane]);
+            let mut work = [0.0; LANES];
+            let tasks = costs.iter().zip(periods).zip(jitters);
+            for (work, ((cost, period), jitter)) in work.iter_mut().zip(tasks) {
+                *work = ceil(jobs(*jitter, *period)) * cost;
+            }
             // One after the other, so that the sum does not depend on the number of lanes.
-            work.into_iter().for_each(|work| sum += work);
+            for work in work {
+                sum += work;
+            }
         }
         let jobs = |place: usize| jobs(self.jitters[place], self.periods[place]).ceil();
         for place in exact..last {
@@ -246,6 +251,7 @@ const EXACT_CEIL: f64 = (1_u64 << 51) as f64;
 
 /// Returns the smallest integer from `value`, which is above -0.25 and below
 /// [`EXACT_CEIL`]. The least common x86-64 processor has no instruction for it.
+#[inline]
 fn ceil(value: f64) -> f64 {
     /// Has no fraction bits, so that adding it rounds to the nearest integer.
     const WHOLE: f64 = (1_u64 << 52) as f64;

@@ -172,6 +172,7 @@ impl<'a> Cursor<'a> {
         Some(text)
     }
 
+    #[inline]
     fn skip(&mut self, text: &str) -> Option<()> {
         self.0 = self.0.strip_prefix(text)?;
         Some(())
