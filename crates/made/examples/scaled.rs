@@ -100,7 +100,7 @@ fn main() {
         for (place, line) in lines.iter().enumerate() {
             let id = LineId(u16::try_from(place).expect("there are few lines"));
             let chance = random(&mut state);
-            let is_late = chance % LATE_EVERY == 0;
+            let is_late = chance.is_multiple_of(LATE_EVERY);
             let mut steps = [None; STAGES.len()];
             let body = 2_000 + chance % 200 * (chance >> 32) % 40_000;
             let last = if is_late { 2_000_000 } else { body };
@@ -122,7 +122,7 @@ fn main() {
             }
         }
         recorder.append(&rows).expect("there is room");
-        if seq % 1_000 == 0 {
+        if seq.is_multiple_of(1_000) {
             recorder.flush(expiry).expect("there is room");
         }
     }
