@@ -178,7 +178,7 @@ pub enum ProbeChoice {
     Bpf,
     /// Only with perf tracepoints: the stages of threads.
     Perf,
-    /// Without eBPF, which needs no root: only the stages expiry and user.
+    /// Without eBPF and tracepoints, which needs no root: only the stages expiry and user.
     User,
     /// Fake probe that plays the script in this file.
     Script(PathBuf),

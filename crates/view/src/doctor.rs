@@ -353,6 +353,53 @@ mod tests {
     }
 
     #[test]
+    fn missing_rights_share_a_line_with_the_command_that_gives_all() {
+        let mut report = report();
+        let absent = |name: &str, reason: &str, remedy: &str| Ability {
+            name: name.into(),
+            gives: "stages".into(),
+            is_needed: true,
+            absence: Some(Absence {
+                reason: reason.into(),
+                remedy: remedy.into(),
+                lacks: Lacks::Rights,
+            }),
+        };
+        report.abilities = vec![
+            absent(
+                "chain",
+                "may not load programs",
+                "run as root, or `setcap all`",
+            ),
+            absent(
+                "fifo:90",
+                "no real-time",
+                "run as root, or `setcap all`, or `ulimit -r`",
+            ),
+            absent("fifo:50", "its group has no time", "move the shell"),
+            absent(
+                "memory lock",
+                "the limit is low",
+                "run as root, or `ulimit -l`",
+            ),
+        ];
+        report.missing = 4;
+
+        let text = text(&report, Detail::Short);
+
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for expected in [
+            "Missing: chain, fifo:90, memory lock: this user lacks rights; remedy: run as root, or `setcap all` ",
+            "Missing: fifo:50: its group has no time; remedy: move the shell ",
+        ] {
+            assert!(text.contains(expected), "{text}");
+        }
+        // Every reason is in the full report.
+        let full = words(&report);
+        assert!(full.contains("the limit is low"), "{full}");
+    }
+
+    #[test]
     fn method_is_named_with_the_reasons_against_the_better_ones() {
         let mut report = report();
         let absent = |name: &str, reason: &str| Ability {

@@ -13,8 +13,9 @@ use super::obstacle::{Help, Obstacle};
 use super::perf;
 use super::policy;
 use super::programs::{Extent, Programs};
+use super::reason_of;
 use super::threads::{may_be_scheduled_as, refusal};
-use super::tracepoints::Tracepoints;
+use super::tracepoints::{Tracepoints, try_switches};
 use crate::board::Stamps;
 use crate::host::{Files, Rights};
 
@@ -22,6 +23,9 @@ use crate::host::{Files, Rights};
 const CHAIN: &str = "BPF object chain";
 /// Name of the ability that replaces it for threads.
 const TRACEPOINTS: &str = "perf tracepoints";
+
+/// Name of the ability that remains without rights.
+const SWITCHES: &str = "context switches";
 
 /// Returns the method by which a recording would stamp the stages of threads, from `abilities`.
 pub fn method(abilities: &[Ability]) -> Backend {
@@ -48,6 +52,20 @@ pub fn abilities(services: &[Service]) -> Vec<Ability> {
         Tracepoints::new(Stamps::default()).map(drop),
         Help::Tracefs,
     ));
+    abilities.push(Ability {
+        name: SWITCHES.into(),
+        gives: "stage running of laggard's threads without root".into(),
+        is_needed: false,
+        absence: try_switches().err().map(|err| {
+            let level = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+            let level = level.map_or_else(|_| "unknown".into(), |text| text.trim().to_owned());
+            let reason = format!(
+                "{} (kernel.perf_event_paranoid is {level})",
+                reason_of(&err)
+            );
+            Obstacle::System(reason).absence(&Help::Paranoid)
+        }),
+    });
     for &service in services.iter().filter(|service| service.is_thread()) {
         abilities.push(Ability {
             name: format!("service {service}"),
@@ -250,7 +268,6 @@ fn sample_with(sampler: Sampler) -> io::Result<()> {
 mod tests {
     use laggard_model::Lacks;
 
-    use super::super::reason_of;
     use super::*;
 
     #[test]

@@ -56,6 +56,8 @@ pub enum Help {
     BpfTimers,
     BpfWork,
     Tracefs,
+    /// Right to observe threads of the same user.
+    Paranoid,
     Counters,
     /// Performance counters that interrupt code with interrupts disabled.
     CountersAsNmi,
@@ -98,6 +100,7 @@ impl Help {
             | Self::CapSysNice
             | Self::PriorityLimit
             | Self::LowerPriority
+            | Self::Paranoid
             | Self::AllCpus
             | Self::RootThen(_)
             | Self::CapabilitiesThen(_) => Lacks::Rights,
@@ -185,6 +188,9 @@ impl Display for Help {
             }
             Self::Tracefs => {
                 "the kernel needs CONFIG_PERF_EVENTS=y and tracefs at /sys/kernel/tracing; run outside a container"
+            }
+            Self::Paranoid => {
+                "`sudo sysctl kernel.perf_event_paranoid=2`, or run as root"
             }
             Self::PerfEvents => "the kernel needs perf events (CONFIG_PERF_EVENTS=y)",
             Self::StealClock => {

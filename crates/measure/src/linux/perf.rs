@@ -3,7 +3,7 @@
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::{fs, io};
 
-use laggard_model::{Cpu, Sampler};
+use laggard_model::{Cpu, Sampler, Tid};
 
 use crate::host;
 
@@ -15,12 +15,20 @@ const DISABLED: u64 = 1;
 const FREQUENCY: u64 = 1 << 10;
 /// `wakeup` is a number of bytes.
 const WATERMARK: u64 = 1 << 14;
+/// The kernel is not observed, which needs fewer rights.
+const EXCLUDE_KERNEL: u64 = 1 << 5;
 /// Every record has a time.
 const SAMPLE_ID_ALL: u64 = 1 << 18;
 /// Times are by `clock`.
 const USE_CLOCK: u64 = 1 << 25;
+/// Each switch to and from the thread is recorded.
+const CONTEXT_SWITCH: u64 = 1 << 26;
+/// `PERF_SAMPLE_TIME`.
+const TIME: u64 = 1 << 2;
 /// `PERF_SAMPLE_TIME | PERF_SAMPLE_RAW`.
-const TIME_AND_DATA: u64 = 1 << 2 | 1 << 10;
+const TIME_AND_DATA: u64 = TIME | 1 << 10;
+/// `PERF_TYPE_SOFTWARE` and `PERF_COUNT_SW_DUMMY`, which counts nothing.
+const DUMMY: (u32, u64) = (1, 9);
 /// `PERF_TYPE_TRACEPOINT`.
 const TRACEPOINT: u32 = 2;
 
@@ -92,7 +100,7 @@ pub(super) fn open_sampler(
         flags: if frequency_hz.is_some() { FREQUENCY } else { 0 },
         ..Attributes::default()
     };
-    open(attributes, cpu)
+    open(attributes, EVERYONE, cpu.0.cast_signed())
 }
 
 /// Opens tracepoint `id` on `cpu`, which does not record yet. Its records have the time by
@@ -109,24 +117,42 @@ pub(super) fn open_tracepoint(id: u16, cpu: Cpu, wakeup_bytes: u32) -> io::Resul
         clock: libc::CLOCK_MONOTONIC,
         ..Attributes::default()
     };
-    open(attributes, cpu)
+    open(attributes, EVERYONE, cpu.0.cast_signed())
 }
 
-/// Opens an event on `cpu` for all threads.
-fn open(attributes: Attributes, cpu: Cpu) -> io::Result<OwnedFd> {
+/// Opens an event that records the switches to and from this thread of this process with their
+/// times by `CLOCK_MONOTONIC`, which needs no rights up to `kernel.perf_event_paranoid` 2.
+pub(super) fn open_switches(tid: Tid, wakeup_bytes: u32) -> io::Result<OwnedFd> {
+    let attributes = Attributes {
+        kind: DUMMY.0,
+        config: DUMMY.1,
+        sample_type: TIME,
+        flags: DISABLED | EXCLUDE_KERNEL | WATERMARK | SAMPLE_ID_ALL | USE_CLOCK | CONTEXT_SWITCH,
+        wakeup: wakeup_bytes,
+        clock: libc::CLOCK_MONOTONIC,
+        ..Attributes::default()
+    };
+    open(attributes, tid.0.cast_signed(), EVERYWHERE)
+}
+
+/// All threads, and all CPUs.
+const EVERYONE: libc::pid_t = -1;
+const EVERYWHERE: libc::c_int = -1;
+
+/// Opens an event of this thread on this CPU.
+fn open(attributes: Attributes, thread: libc::pid_t, cpu: libc::c_int) -> io::Result<OwnedFd> {
     let attributes = Attributes {
         bytes: ATTRIBUTES_BYTES,
         ..attributes
     };
-    let everyone: libc::pid_t = -1;
     let no_group: libc::c_int = -1;
     // SAFETY: `attributes` is valid for reads of the size that it states.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
             &raw const attributes,
-            everyone,
-            cpu.0.cast_signed(),
+            thread,
+            cpu,
             no_group,
             CLOSE_ON_EXEC,
         )

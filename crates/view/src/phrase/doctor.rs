@@ -2,7 +2,7 @@
 
 use laggard_answer::doctor::{AudioRow, EffectSeen, UnknownEffect};
 use laggard_answer::proven::ProvenEffect;
-use laggard_model::{Ability, Backend};
+use laggard_model::{Ability, Absence, Backend, Lacks};
 
 use super::{code, number};
 use crate::doc::Cell;
@@ -37,21 +37,48 @@ pub(crate) fn method(method: Backend, abilities: &[Ability]) -> String {
         | Backend::Tracer
         | Backend::Driver
         | Backend::Fake
-        | Backend::Imported => format!(
-            "Method: threads read the clock (stages expiry and user), because neither BPF ({bpf}) nor perf tracepoints ({}) are available.",
-            reason("perf tracepoints")
-        ),
+        | Backend::Imported => {
+            let mut known = abilities.iter();
+            let has_switches = known
+                .any(|ability| ability.name == "context switches" && ability.absence.is_none());
+            let stages = if has_switches {
+                "expiry, running and user"
+            } else {
+                "expiry and user"
+            };
+            format!(
+                "Method: threads read the clock (stages {stages}), because neither BPF ({bpf}) nor perf tracepoints ({}) are available.",
+                reason("perf tracepoints")
+            )
+        }
     }
 }
 
-/// States the missing abilities, those with the same reason and remedy on one line.
+/// Start of the remedies that root has by itself.
+const AS_ROOT: &str = "run as root";
+
+/// States the missing abilities, those with the same reason and remedy on one line. Those for which
+/// rights are missing share a line with the first remedy, which gives all of them: root, or the
+/// capabilities of the program file.
 pub(crate) fn missing<'a>(abilities: impl Iterator<Item = &'a Ability>) -> Vec<String> {
     let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+    let abilities: Vec<&Ability> = abilities.collect();
+    let is_for_root =
+        |absence: &Absence| absence.lacks == Lacks::Rights && absence.remedy.starts_with(AS_ROOT);
+    let mut absences = abilities
+        .iter()
+        .filter_map(|ability| ability.absence.as_ref());
+    let for_root = absences.find(|absence| is_for_root(absence));
+    let for_root =
+        for_root.map(|absence| format!("this user lacks rights; remedy: {}", absence.remedy));
     for ability in abilities {
         let Some(absence) = &ability.absence else {
             continue;
         };
-        let reason = format!("{}; remedy: {}", absence.reason, absence.remedy);
+        let reason = match &for_root {
+            Some(reason) if is_for_root(absence) => reason.clone(),
+            _ => format!("{}; remedy: {}", absence.reason, absence.remedy),
+        };
         match groups.iter_mut().find(|(known, _)| *known == reason) {
             Some((_, names)) => names.push(&ability.name),
             None => groups.push((reason, vec![&ability.name])),

@@ -113,7 +113,9 @@ pub(crate) fn measured_with(report: &RecordingReport) -> String {
             }
         },
         Backend::Perf => "perf tracepoints, stages of threads".into(),
-        Backend::User => "threads without eBPF (expiry and user stage only)".into(),
+        Backend::User => {
+            "threads without eBPF (expiry, user and, if allowed, running stage)".into()
+        }
         Backend::Tracer => "timerlat tracer (expire and kthread stage)".into(),
         Backend::Driver => "driver wdmlat.sys (DPC and kernel thread)".into(),
         Backend::Fake => "a script, NOT a measurement".into(),

@@ -24,7 +24,7 @@ fn bpf(setup: &Setup<'_>) -> Option<Caveat> {
     (!setup.rights.bpf).then(|| {
         Caveat::new(
             CaveatKind::NotRoot,
-            "this user may not trace the kernel: only the stages expiry and user can be measured",
+            "this user may not trace the kernel: only threads and their stages expiry, running and user can be measured",
             "run with sudo, or give the program file CAP_BPF, CAP_PERFMON, CAP_SYS_NICE and CAP_IPC_LOCK (`laggard doctor` shows the `setcap` command)",
         )
     })

@@ -2,12 +2,12 @@
 
 use std::io;
 
-use laggard_model::{Caveat, CaveatKind, Service};
+use laggard_model::{Caveat, CaveatKind, Service, Stage};
 
 use super::super::identity::Identity;
 use super::super::programs::{Extent, Programs};
 use super::super::reason_of;
-use super::super::tracepoints::Tracepoints;
+use super::super::tracepoints::{Tracepoints, try_switches};
 use super::system;
 use crate::board::Stamps;
 use crate::probe::ProbeError;
@@ -31,6 +31,8 @@ pub enum BackendChoice {
 pub(super) enum Stamping {
     Bpf(Programs),
     Perf(Tracepoints),
+    /// Context switches of laggard's threads, which show the stage `running` without rights.
+    Switches,
     None,
 }
 
@@ -90,14 +92,28 @@ pub(super) fn load(
             Ok(Stamping::Perf(tracepoints))
         }
         Err(reason) => {
+            let switches = if is_timed && stamps.has(Stage::Running) {
+                try_switches().is_ok()
+            } else {
+                false
+            };
+            let stages = if switches {
+                "expiry, running and user"
+            } else {
+                "expiry and user"
+            };
             caveats.push(Caveat::new(
                 CaveatKind::NoBpf,
                 format!(
-                    "neither BPF ({refused}) nor perf tracepoints ({reason}) are available, so only the stages expiry and user are measured"
+                    "neither BPF ({refused}) nor perf tracepoints ({reason}) are available, so only the stages {stages} are measured"
                 ),
                 "run as root; `laggard doctor` shows what is missing",
             ));
-            Ok(Stamping::None)
+            Ok(if switches {
+                Stamping::Switches
+            } else {
+                Stamping::None
+            })
         }
     }
 }

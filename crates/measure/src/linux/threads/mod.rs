@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use laggard_model::{
     Account, Backend, Batch, Caveat, CaveatKind, Cpu, Line, LineId, Losses, Nanos, ProgramCost,
-    Service, Tid,
+    Service, Stage, Tid,
 };
 
 use super::external::External;
@@ -27,11 +27,11 @@ use super::lines::{CARRIER, CpuLines, Deferral};
 use super::passed::PassedExpiries;
 use super::programs::{Extent, Programs};
 use super::thread::{MeasuringThread, RunState};
-use super::tracepoints::{StampedThread, TracepointReader};
+use super::tracepoints::{StageReader, StampedThread, SwitchReader};
 use super::usage::{self, Usage};
 use super::witness::Witness;
 use super::{clock, possible_cpus, reason_of};
-use crate::board::{BoardMaps, BoardSlot, BoardView, LineReader, Skips, Standing, Stops};
+use crate::board::{BoardMaps, BoardSlot, BoardView, LineReader, Skips, Stamps, Standing, Stops};
 use crate::exhaustion::Exhaustion;
 use crate::probe::{ProbeError, Request};
 use crate::source::Source;
@@ -62,7 +62,7 @@ pub(super) struct ThreadSource {
     schedulings: Schedulings,
     programs: Option<Programs>,
     /// Stamps the stages if there are no programs.
-    tracepoints: Option<TracepointReader>,
+    stage_reader: Option<StageReader>,
     caveats: Vec<Caveat>,
     /// Program calls that the kernel had skipped before the start, and at the end.
     skipped: (u64, Option<u64>),
@@ -112,10 +112,11 @@ impl ThreadSource {
             stamps,
             &mut caveats,
         )?;
+        let has_switches = matches!(stamping, Stamping::Switches);
         let (mut programs, tracepoints) = match stamping {
             Stamping::Bpf(programs) => (Some(programs), None),
             Stamping::Perf(tracepoints) => (None, Some(tracepoints)),
-            Stamping::None => (None, None),
+            Stamping::Switches | Stamping::None => (None, None),
         };
         if is_only_irq && tracepoints.is_some() {
             // Tracepoints show the interrupt only before a thread.
@@ -188,27 +189,43 @@ impl ThreadSource {
             caveats.push(device.caveat(Cpu(plan.cpu)));
         }
         let lines = plans.iter().flat_map(|plan| plan.lines.clone()).collect();
-        let stages = match (&programs, &tracepoints) {
-            (Some(programs), _) => Some((programs.stamps, programs.has_irq())),
-            (None, Some(tracepoints)) => Some((tracepoints.stamps, tracepoints.has_irq())),
-            (None, None) => None,
-        };
-        let stamped = || {
+        let stamped = || -> Vec<StampedThread> {
             let threads = threads.iter().filter(|thread| !thread.competes);
-            threads.map(|thread| StampedThread {
+            let threads = threads.map(|thread| StampedThread {
                 cpu: thread.line.0.0,
                 place: thread.line.1,
                 tid: thread.tid.0,
                 is_service: thread.is_service,
-            })
+            });
+            threads.collect()
         };
-        let tracepoints = tracepoints
-            .map(|tracepoints| {
-                let may_leave = strays::may_leave(&request.cpus);
-                tracepoints.start(&stamped().collect::<Vec<_>>(), request.period, may_leave)
-            })
-            .transpose()
-            .map_err(|err| system("record perf tracepoints", reason_of(&err)))?;
+        let mut stages = programs
+            .as_ref()
+            .map(|programs| (programs.stamps, programs.has_irq()));
+        let mut stage_reader = None;
+        if let Some(tracepoints) = tracepoints {
+            stages = Some((tracepoints.stamps, tracepoints.has_irq()));
+            let may_leave = strays::may_leave(&request.cpus);
+            let reader = tracepoints.start(&stamped(), request.period, may_leave);
+            let reader =
+                reader.map_err(|err| system("record perf tracepoints", reason_of(&err)))?;
+            stage_reader = Some(StageReader::Tracepoints(reader));
+        } else if has_switches {
+            match SwitchReader::start(&stamped()) {
+                Ok(reader) => {
+                    stages = Some((Stamps::of(&[Stage::Running]), false));
+                    stage_reader = Some(StageReader::Switches(reader));
+                }
+                Err(err) => caveats.push(Caveat::new(
+                    CaveatKind::AbilityAbsent,
+                    format!(
+                        "the stage running is not measured: context switches cannot be recorded ({})",
+                        reason_of(&err)
+                    ),
+                    "raise kernel.perf_event_mlock_kb, or choose fewer CPUs or services",
+                )),
+            }
+        }
         Ok(Self {
             readers: readers(&plans, stages, device.is_none()),
             skips: BTreeMap::new(),
@@ -220,7 +237,7 @@ impl ThreadSource {
             schedulings: Schedulings::of(&threads),
             threads,
             programs,
-            tracepoints,
+            stage_reader,
             caveats,
             skipped: (0, None),
             first: LineId(0),
@@ -293,10 +310,10 @@ impl ThreadSource {
 
 impl Source for ThreadSource {
     fn backend(&self) -> Backend {
-        match (&self.programs, &self.tracepoints) {
+        match (&self.programs, &self.stage_reader) {
             (Some(_), _) => Backend::Bpf,
-            (None, Some(_)) => Backend::Perf,
-            (None, None) => Backend::User,
+            (None, Some(StageReader::Tracepoints(_))) => Backend::Perf,
+            (None, Some(StageReader::Switches(_)) | None) => Backend::User,
         }
     }
 
@@ -347,13 +364,13 @@ impl Source for ThreadSource {
         let now = clock::now();
         self.note_stop(now);
         self.note_passed();
-        if let Some(tracepoints) = &mut self.tracepoints {
-            tracepoints.read(now);
+        if let Some(stages) = &mut self.stage_reader {
+            stages.read(now);
             for (cpu, reader) in &self.readers {
                 let board = self.shared.board.cpu(*cpu);
                 let ring = self.shared.board.ring(board, reader.index);
                 for slot in reader.unread(board, ring).filter(|slot| slot.end() <= now) {
-                    tracepoints.stamp(*cpu, reader.index, slot);
+                    stages.stamp(*cpu, reader.index, slot);
                 }
             }
         }
@@ -405,9 +422,9 @@ impl Source for ThreadSource {
         caveats.extend(self.softirq_threads_caveat());
         caveats.extend(strays::caveats(&self.readers, &self.shared.board));
         caveats.extend(
-            self.tracepoints
+            self.stage_reader
                 .as_ref()
-                .and_then(TracepointReader::lost_caveat),
+                .and_then(StageReader::lost_caveat),
         );
         caveats
     }

@@ -1,4 +1,5 @@
-//! Stages of threads without BPF: from the kernel's tracepoints as performance events.
+//! Stages of threads without BPF: from the kernel's tracepoints as performance events, or without
+//! rights from the context switches of laggard's threads ([`switches`]).
 //!
 //! The kernel writes a record per event into a ring of each CPU. The collector reads the rings,
 //! finds the events of each wakeup ([`stamper`]), and writes their times to the slots of the
@@ -6,6 +7,7 @@
 
 mod ring;
 mod stamper;
+mod switches;
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -14,9 +16,10 @@ use laggard_model::{Caveat, CaveatKind, Cpu, EventField, EventFormat, Nanos, Sta
 
 use super::{clock, online_cpus, policy, softirqs_are_preempted, tracefs};
 use crate::board::{BoardSlot, Stamps};
-use ring::{CpuRing, RingRecord};
+use ring::{EventRing, RingRecord};
 pub(crate) use stamper::StampedThread;
 use stamper::{EventKind, KernelEvent, Stamper};
+pub(crate) use switches::{SwitchReader, try_switches};
 
 /// Link of `/proc/self/ns/pid` outside containers (`PROC_PID_INIT_INO` of the kernel).
 const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
@@ -145,7 +148,7 @@ impl Tracepoints {
         };
         // A trial of the filters, which records nothing.
         if let Some(&cpu) = super::allowed_cpus().as_slice().first() {
-            CpuRing::open(cpu, &tracepoints.filtered(&[0]), 0)?;
+            EventRing::of_cpu(cpu, &tracepoints.filtered(&[0]), 0)?;
         }
         Ok(tracepoints)
     }
@@ -178,10 +181,10 @@ impl Tracepoints {
             let other = OTHER_BYTES_PER_SECOND * (RING_TIME.ns() / Nanos::from_secs(1).ns());
             let bytes = (wakeups * WAKEUP_BYTES + other).min(MAX_RING_BYTES);
             let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
-            CpuRing::open(cpu, &self.filtered(&tids), bytes)
+            Ok((cpu, EventRing::of_cpu(cpu, &self.filtered(&tids), bytes)?))
         };
         let rings = cpus.into_iter().map(ring).collect::<io::Result<Vec<_>>>()?;
-        rings.iter().try_for_each(CpuRing::enable)?;
+        rings.iter().try_for_each(|(_, ring)| ring.enable())?;
         let has_waking = self.stamps.has(Stage::Waking);
         Ok(TracepointReader {
             stamper: Stamper::new(threads, has_waking, may_leave),
@@ -266,7 +269,7 @@ fn function_of_sleeper(
         // SAFETY: takes no arguments; cannot fail.
         let tid = unsafe { libc::gettid() };
         let filter = format!("common_pid == {tid}");
-        let ring = CpuRing::open(cpu, &[(format.id, filter)], 0)?;
+        let ring = EventRing::of_cpu(cpu, &[(format.id, filter)], 0)?;
         ring.enable()?;
         let expiry = clock::now() + TRIAL_TIME;
         clock::sleep_until(expiry);
@@ -301,11 +304,54 @@ fn any_of(field: &str, tids: &[u32]) -> String {
     format!("{field} >= {first} && {field} <= {last}")
 }
 
+/// Reader of the events that stamp the stages of threads.
+#[derive(Debug)]
+pub(crate) enum StageReader {
+    Tracepoints(TracepointReader),
+    Switches(SwitchReader),
+}
+
+impl StageReader {
+    /// Reads the events up to `until`, which is not in the future. A thread that ran before it
+    /// has all its events in the rings.
+    pub(crate) fn read(&mut self, until: Nanos) {
+        match self {
+            Self::Tracepoints(reader) => reader.read(until),
+            Self::Switches(reader) => reader.read(),
+        }
+    }
+
+    /// Writes the times of the wakeup in a slot of the line at `place` of `cpu`.
+    pub(crate) fn stamp(&mut self, cpu: u32, place: usize, slot: &BoardSlot) {
+        match self {
+            Self::Tracepoints(reader) => reader.stamper.stamp(cpu, place, slot),
+            Self::Switches(reader) => reader.stamp(cpu, place, slot),
+        }
+    }
+
+    /// Returns the warning about events that were lost.
+    pub(crate) fn lost_caveat(&self) -> Option<Caveat> {
+        let lost = match self {
+            Self::Tracepoints(reader) => reader.lost,
+            Self::Switches(reader) => reader.lost(),
+        };
+        (lost > 0).then(|| {
+            Caveat::new(
+                CaveatKind::StageUnseen,
+                format!(
+                    "the kernel dropped {lost} tracepoint events because laggard read them too late; the wakeups at these times have no stages"
+                ),
+                "record with a longer --period, or fewer services",
+            )
+        })
+    }
+}
+
 /// Recording tracepoints.
 #[derive(Debug)]
 pub(crate) struct TracepointReader {
     tracepoints: Tracepoints,
-    rings: Vec<CpuRing>,
+    rings: Vec<(Cpu, EventRing)>,
     stamper: Stamper,
     buffer: Vec<u8>,
     /// Events that are later than the last pass.
@@ -315,14 +361,13 @@ pub(crate) struct TracepointReader {
 }
 
 impl TracepointReader {
-    /// Reads the events up to `until`, which is not in the future. A thread that ran before it
-    /// has all its events in the rings.
-    pub(crate) fn read(&mut self, until: Nanos) {
-        for ring in &self.rings {
-            let cpu = ring.cpu.0;
+    fn read(&mut self, until: Nanos) {
+        for (cpu, ring) in &self.rings {
+            let cpu = cpu.0;
             ring.read(&mut self.buffer, |record| {
                 let (at, kind) = match record {
                     RingRecord::Event(at, data) => (at, self.tracepoints.event(data)),
+                    RingRecord::SwitchIn(at) => (at, None),
                     RingRecord::Lost(at, count) => {
                         self.lost += count;
                         (at, Some(EventKind::Lost))
@@ -338,25 +383,6 @@ impl TracepointReader {
         for event in self.pending.drain(..ready) {
             self.stamper.take(event);
         }
-    }
-
-    /// Writes the times of the wakeup in a slot of the line at `place` of `cpu`.
-    pub(crate) fn stamp(&mut self, cpu: u32, place: usize, slot: &BoardSlot) {
-        self.stamper.stamp(cpu, place, slot);
-    }
-
-    /// Returns the warning about events that were lost.
-    pub(crate) fn lost_caveat(&self) -> Option<Caveat> {
-        (self.lost > 0).then(|| {
-            Caveat::new(
-                CaveatKind::StageUnseen,
-                format!(
-                    "the kernel dropped {} tracepoint events because laggard read them too late; the wakeups at these times have no stages",
-                    self.lost
-                ),
-                "record with a longer --period, or fewer services",
-            )
-        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Ring of one CPU's tracepoint records, which the kernel fills and this process empties.
+//! Ring of event records, which the kernel fills and this process empties.
 
 use std::ffi::CString;
 use std::io;
@@ -7,14 +7,17 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use laggard_model::{Cpu, Nanos};
+use laggard_model::{Cpu, Nanos, Tid};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::super::perf::open_tracepoint;
+use super::super::perf::{open_switches, open_tracepoint};
 
-/// `PERF_RECORD_LOST` and `PERF_RECORD_SAMPLE`.
+/// `PERF_RECORD_LOST`, `PERF_RECORD_SAMPLE` and `PERF_RECORD_SWITCH`.
 const RECORD_LOST: u32 = 2;
 const RECORD_SAMPLE: u32 = 9;
+const RECORD_SWITCH: u32 = 14;
+/// Bit of a switch record: the thread was switched out (`PERF_RECORD_MISC_SWITCH_OUT`).
+const SWITCH_OUT: u16 = 1 << 13;
 /// Offsets of `data_head` and `data_tail` in `struct perf_event_mmap_page`, which other fields
 /// never move.
 const HEAD_OFFSET: usize = 1024;
@@ -33,14 +36,15 @@ const PERF: u32 = b'$' as u32;
 pub(super) enum RingRecord<'a> {
     /// Data of a tracepoint.
     Event(Nanos, &'a [u8]),
+    /// Switch to the thread.
+    SwitchIn(Nanos),
     /// Events that found no room before this time.
     Lost(Nanos, u64),
 }
 
-/// Tracepoints of one CPU with a common ring.
+/// Performance events with a common ring: of one CPU, or of one thread.
 #[derive(Debug)]
-pub(super) struct CpuRing {
-    pub(super) cpu: Cpu,
+pub(super) struct EventRing {
     events: Vec<OwnedFd>,
     pages: NonNull<u8>,
     bytes: NonZeroUsize,
@@ -48,20 +52,29 @@ pub(super) struct CpuRing {
 }
 
 // SAFETY: the mapping belongs to this value, and only its owner reads it.
-unsafe impl Send for CpuRing {}
+unsafe impl Send for EventRing {}
 
-impl CpuRing {
-    /// Opens these tracepoints, each with its filter (empty: none), with a ring of at least
-    /// `bytes`. No event is recorded before [`Self::enable`].
-    pub(super) fn open(cpu: Cpu, tracepoints: &[(u16, String)], bytes: usize) -> io::Result<Self> {
-        let page_bytes = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE)?
-            .and_then(|bytes| usize::try_from(bytes).ok())
-            .ok_or_else(|| io::Error::other("the size of a page is unknown"))?;
-        let data = bytes.next_power_of_two().max(page_bytes);
+/// Returns the size of a ring of at least `bytes`: a power of two, and at least a page.
+fn ring_bytes(bytes: usize) -> io::Result<(usize, usize)> {
+    let page_bytes = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE)?
+        .and_then(|bytes| usize::try_from(bytes).ok())
+        .ok_or_else(|| io::Error::other("the size of a page is unknown"))?;
+    Ok((bytes.next_power_of_two().max(page_bytes), page_bytes))
+}
+
+impl EventRing {
+    /// Opens these tracepoints of a CPU, each with its filter (empty: none), with a ring of at
+    /// least `bytes`. No event is recorded before [`Self::enable`].
+    pub(super) fn of_cpu(
+        cpu: Cpu,
+        tracepoints: &[(u16, String)],
+        bytes: usize,
+    ) -> io::Result<Self> {
+        let (data, _) = ring_bytes(bytes)?;
+        // laggard polls: only a full ring wakes.
+        let wakeup = u32::try_from(data).unwrap_or(u32::MAX);
         let mut events = Vec::new();
         for (id, filter) in tracepoints {
-            // laggard polls: only a full ring wakes.
-            let wakeup = u32::try_from(data).unwrap_or(u32::MAX);
             let event = open_tracepoint(*id, cpu, wakeup)?;
             if !filter.is_empty() {
                 let filter = CString::new(filter.as_str())?;
@@ -70,6 +83,19 @@ impl CpuRing {
             }
             events.push(event);
         }
+        Self::new(events, data)
+    }
+
+    /// Opens the switches of a thread of this process, with a ring of at least `bytes`.
+    pub(super) fn of_thread(tid: Tid, bytes: usize) -> io::Result<Self> {
+        let (data, _) = ring_bytes(bytes)?;
+        let wakeup = u32::try_from(data).unwrap_or(u32::MAX);
+        Self::new(vec![open_switches(tid, wakeup)?], data)
+    }
+
+    /// Maps a ring of `data` bytes for these events, all of one CPU or one thread.
+    fn new(events: Vec<OwnedFd>, data: usize) -> io::Result<Self> {
+        let (data, page_bytes) = ring_bytes(data)?;
         let first = events.first().ok_or(io::ErrorKind::InvalidInput)?;
         let bytes = NonZeroUsize::new(page_bytes + data).ok_or(io::ErrorKind::InvalidInput)?;
         // SAFETY: a new mapping at an address that the kernel chooses does not overlap another.
@@ -84,7 +110,6 @@ impl CpuRing {
             )
         }?;
         let ring = Self {
-            cpu,
             pages: pages.cast(),
             bytes,
             page_bytes,
@@ -155,7 +180,7 @@ fn check(result: libc::c_int) -> io::Result<()> {
     }
 }
 
-impl Drop for CpuRing {
+impl Drop for EventRing {
     fn drop(&mut self) {
         // SAFETY: `open` mapped this length, and no borrow is left. If the call fails, the memory
         // stays mapped, which is harmless.
@@ -170,6 +195,7 @@ fn next_record(bytes: &[u8]) -> Option<(Option<RingRecord<'_>>, &[u8])> {
         Some(u64::from_ne_bytes(bytes.try_into().ok()?))
     };
     let kind = u32::from_ne_bytes(*bytes.first_chunk()?);
+    let flags = u16::from_ne_bytes(bytes.get(4..6)?.try_into().ok()?);
     let length = usize::from(u16::from_ne_bytes(bytes.get(6..8)?.try_into().ok()?));
     if length < HEADER_BYTES || length > bytes.len() {
         return None;
@@ -186,6 +212,9 @@ fn next_record(bytes: &[u8]) -> Option<(Option<RingRecord<'_>>, &[u8])> {
             // Identifier, number, time.
             let time = Nanos::from_ns(long(HEADER_BYTES + 16)?);
             Some(RingRecord::Lost(time, long(HEADER_BYTES + 8)?))
+        }
+        RECORD_SWITCH if flags & SWITCH_OUT == 0 => {
+            Some(RingRecord::SwitchIn(Nanos::from_ns(long(HEADER_BYTES)?)))
         }
         _ => None,
     };
@@ -212,9 +241,16 @@ mod tests {
         sample.extend(4_u32.to_ne_bytes());
         sample.extend([1, 2, 3, 4]);
         let lost = [9_u64, 17, 2_000].map(u64::to_ne_bytes).concat();
+        let switch = |flags: u16, ns: u64| {
+            let mut bytes = record(RECORD_SWITCH, &ns.to_ne_bytes());
+            bytes[4..6].copy_from_slice(&flags.to_ne_bytes());
+            bytes
+        };
         let mut bytes = record(RECORD_SAMPLE, &sample);
         bytes.extend(record(5, &[0; 16]));
         bytes.extend(record(RECORD_LOST, &lost));
+        bytes.extend(switch(SWITCH_OUT, 2_500));
+        bytes.extend(switch(0, 3_000));
 
         let mut records = Vec::new();
         let mut rest = bytes.as_slice();
@@ -224,7 +260,11 @@ mod tests {
         }
 
         let event = RingRecord::Event(Nanos::from_us(1), &[1, 2, 3, 4]);
-        assert_eq!(records, [event, RingRecord::Lost(Nanos::from_us(2), 17)]);
+        let lost = RingRecord::Lost(Nanos::from_us(2), 17);
+        assert_eq!(
+            records,
+            [event, lost, RingRecord::SwitchIn(Nanos::from_us(3))]
+        );
     }
 
     #[test]
