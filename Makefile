@@ -16,7 +16,7 @@ UNROOTED := case "$$PWD$$HOME$$CARGO_HOME" in *' '*) ;; *) \
 	esac; export RUSTFLAGS;
 
 .PHONY: build dist page book fleet ship run test test-system test-fleet test-cluster test-ship test-statistics fuzz check bench prove public-reports install reproducible clean \
-	test-kernels compare-kernels static loads windows check-windows test-windows driver test-driver deb
+	test-kernels compare-kernels static loads windows check-windows test-windows driver test-driver deb rpm
 
 # Without link-time optimisation, which packages have (`make dist`).
 PROGRAMS ?= laggard laggard-serve
@@ -139,6 +139,10 @@ target/cross/%:
 
 # A Debian package for this machine's architecture, with the unit of `laggard-serve`: in
 # target/deb.
+rpm: dist
+	@scripts/packages rpm
+	scripts/rpm target/dist target/rpm
+
 deb: dist
 	@scripts/packages deb
 	CARGO=$(CARGO) scripts/deb target/dist target/deb

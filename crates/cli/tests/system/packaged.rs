@@ -117,3 +117,42 @@ fn the_package_has_the_program_its_unit_and_its_manual_and_belongs_to_root() {
         assert!(bytes > 100, "{file} has {bytes} bytes");
     }
 }
+
+#[test]
+fn rpm_package_has_the_programs_their_manual_and_completions() {
+    let program = assert_cmd::cargo::cargo_bin("laggard");
+    let programs = program.parent().unwrap();
+    let has_rpm = Command::new("rpmbuild").arg("--version").output().is_ok();
+    if !has_rpm || !programs.join("laggard-serve").exists() {
+        println!(
+            "skipped: rpmbuild is not installed (Debian: apt install rpm), or laggard-serve is not built"
+        );
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+
+    let path = text(
+        Command::new(project().join("scripts/rpm"))
+            .arg(programs)
+            .arg(dir.path()),
+    );
+
+    let query = |what: &str| text(Command::new("rpm").args(["-qp", what]).arg(path.trim()));
+    let files = query("--list");
+    for file in [
+        "/usr/bin/laggard",
+        "/usr/bin/laggard-serve",
+        "/usr/lib/systemd/system/laggard.service",
+        "/usr/share/man/man1/laggard.1.gz",
+        "/usr/share/bash-completion/completions/laggard",
+        "/usr/share/zsh/site-functions/_laggard",
+        "/usr/share/fish/vendor_completions.d/laggard.fish",
+        "/usr/share/doc/laggard/third-party.txt",
+    ] {
+        assert!(files.lines().any(|line| line == file), "{file}: {files}");
+    }
+    let info = query("--info");
+    assert!(info.contains(env!("CARGO_PKG_VERSION")), "{info}");
+    let needs = query("--requires");
+    assert!(needs.contains("libelf.so.1"), "{needs}");
+}
