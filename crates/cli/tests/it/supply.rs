@@ -155,3 +155,21 @@ fn old_cargo_is_refused_with_both_versions_and_the_remedy() {
         assert_eq!(packages(enough), (Some(0), String::new()), "{enough}");
     }
 }
+
+/// The one crate that is published.
+#[test]
+fn marks_are_packaged_without_a_warning() {
+    let dir = TempDir::new().unwrap();
+    let output = Command::new(env!("CARGO"))
+        .args(["package", "--package", "laggard-marks", "--no-verify"])
+        .args(["--allow-dirty", "--offline", "--target-dir"])
+        .arg(dir.path())
+        .current_dir(root())
+        .output()
+        .unwrap();
+
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{message}");
+    assert!(!message.contains("warning"), "{message}");
+    assert!(message.contains("Packaged "), "{message}");
+}
