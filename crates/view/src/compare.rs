@@ -347,6 +347,7 @@ fn remarks(report: &CompareReport) -> Vec<String> {
     if report.is_enough {
         lines.extend(phrase::fixed_order(&report.order));
     }
+    lines.extend(phrase::trends(report));
     lines.extend(report.causes_unknown.as_ref().map(phrase::causes_unknown));
     lines
 }

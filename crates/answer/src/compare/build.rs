@@ -374,6 +374,7 @@ impl Comparing<'_> {
             p: ratio.p,
             p_adjusted: ratio.p,
             between: found.between,
+            trend: found.trend,
             contradicting: found.contradicting,
             change,
             is_ten_times: matches!(

@@ -181,6 +181,9 @@ pub struct LevelComparison {
     /// Variation between recordings of one side, divided by the variation that their events
     /// explain; at least 1.
     pub between: f64,
+    /// Multiple by which the rate of both sides changed evenly from the first recording to the
+    /// last; the ratio is the ratio at equal times. Absent if there is no significant trend.
+    pub trend: Option<f64>,
     /// Number of pairs of consecutive recordings that contradict the others; absent if the
     /// sides differ in number.
     pub contradicting: Option<usize>,

@@ -398,6 +398,29 @@ pub(crate) fn probability(p: f64) -> String {
     }
 }
 
+/// States an even change of the rates of both sides during the recordings.
+pub(crate) fn trends(report: &CompareReport) -> Vec<String> {
+    let mut lines = Vec::new();
+    for service in &report.services {
+        let name = series_words(service.service, service.route);
+        for level in &service.levels {
+            let Some(trend) = level.trend else {
+                continue;
+            };
+            let change = if trend >= 1.0 {
+                format!("grew {trend:.1}-fold")
+            } else {
+                format!("fell to 1/{:.1}", trend.recip())
+            };
+            lines.push(format!(
+                "{name} > {}: the rate of A and B {change} from the first recording to the last; the ratio is for equal times.",
+                Cell::Time(level.level_ns)
+            ));
+        }
+    }
+    lines
+}
+
 /// States the end of a trial, and earlier verdicts that it does not confirm.
 pub(crate) fn looks(report: &CompareReport, looks: &TrialLooks) -> Vec<String> {
     if looks.after.len() < 2 {

@@ -52,6 +52,7 @@ fn level(clusters: [f64; 2], ratio: [f64; 3], change: Change) -> LevelComparison
         p: 0.012,
         p_adjusted: 0.048,
         between: 1.0,
+        trend: None,
         contradicting: Some(0),
         change,
         is_ten_times: ratio[0] >= 10.0,
@@ -248,4 +249,18 @@ fn page_of_a_comparison_has_every_table_and_a_figure_of_each_service() {
         "the page uses the network"
     );
     insta::assert_snapshot!(rest);
+}
+
+#[test]
+fn trend_of_both_sides_is_stated() {
+    let text = |trend: Option<f64>| {
+        let mut report = report();
+        report.services[0].levels[0].trend = trend;
+        markdown(&document(&report, Detail::Short))
+    };
+
+    assert!(!text(None).contains("equal times"), "{}", text(None));
+    let grown = text(Some(3.14));
+    assert!(grown.contains("the rate of A and B grew 3.1-fold"), "{grown}");
+    assert!(text(Some(0.25)).contains("fell to 1/4.0"));
 }
