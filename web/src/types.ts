@@ -466,6 +466,13 @@ export interface LateService {
   service: Service;
 }
 
+export interface LatencyChange {
+  at_ns: number;
+  times: number;
+}
+
+export type LatencyCourse = { kind: "steady" } | { kind: "drift"; times: number } | { changes: LatencyChange[]; kind: "changes" };
+
 export interface Level {
   doubts: Objection[];
   high_ns: number;
@@ -778,6 +785,7 @@ export interface ServiceForecast {
   blocks: Blocks;
   cells: Cell2[];
   composed: Composed | null;
+  course: LatencyCourse;
   largest_is_at_least: boolean;
   largest_ns: number | null;
   lost: number;

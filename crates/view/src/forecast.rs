@@ -85,6 +85,7 @@ fn short(document: &mut Document, load: &LoadForecast, services: usize) {
     if load.services.iter().any(has_level) {
         document.push(Block::Table(known_levels(load)));
     }
+    document.lines(phrase::courses(load));
 }
 
 /// States the number of return levels, the validity, and the limits of the forecast.

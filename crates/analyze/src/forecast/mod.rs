@@ -9,6 +9,7 @@ mod bootstrap;
 mod by_cause;
 mod capped;
 mod clusters;
+mod drift;
 mod empirical;
 mod fit;
 mod labels;
@@ -27,6 +28,7 @@ pub use bootstrap::Bootstrap;
 pub use by_cause::{ByCause, CauseRefusal, CauseSource, level_by_cause};
 pub use capped::{FARTHEST_HORIZON, HEAVIEST_SHAPE, capped_bound};
 pub use clusters::{Cluster, decluster};
+pub use drift::{Change, Course};
 pub use empirical::{EmpiricalLevel, empirical_level, exposure_without_model};
 pub use fit::{FIT_LEVELS, anderson_darling, anderson_darling_p, anderson_darling_quantile};
 pub use labels::{ExplainedLatency, Labels};
@@ -38,7 +40,7 @@ pub use pareto::{Fitted, Pareto, Tail, fit_likelihood, fit_quasi_bayes};
 pub use peaks::Peaks;
 pub use prediction::{
     BlockCounts, BlockLength, PredictionBound, block_length, chance_of_new_largest,
-    exposure_for_bound, prediction_bound,
+    exposure_for_bound, prediction_bound, shortest_block,
 };
 pub use profile::{RateUncertainty, profile_interval};
 pub use refusal::{Reason, ReasonWords, Refusal};

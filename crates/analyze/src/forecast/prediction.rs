@@ -8,11 +8,15 @@
 //! value. (For N = H it is Epstein 1954, "Tables for the Distribution of the Number of
 //! Exceedances", equation 2 with no exceedance.)
 
-use super::{Peaks, ljung_box};
+use super::{ObservedPeaks, Peaks, ljung_box};
 use crate::InputError;
 use crate::input::{positive, probability};
 use crate::sample::index;
 
+/// Minimum length of a block, ns. A burst of late wakeups is over by then.
+const MIN_BLOCK_NS: f64 = 1e9;
+/// Minimum length of a block in lengths of the longest cluster of late wakeups.
+const CLUSTERS_PER_BLOCK: f64 = 5.0;
 /// Minimum number of blocks for a test of their dependence.
 const MIN_BLOCKS: f64 = 20.0;
 /// Number of neighbours of a block in the test.
@@ -169,6 +173,16 @@ pub fn block_length(peaks: &Peaks, shortest: f64) -> Result<BlockLength, InputEr
     }
 }
 
+/// Returns the shortest possible length of a block of observed peaks, ns: at least 1 s, and
+/// five times the longest cluster, from the first expiry until the last wakeup may have run.
+pub fn shortest_block(observed: &ObservedPeaks) -> f64 {
+    let lasted = observed.spans.iter().zip(observed.peaks.sizes());
+    let longest = lasted
+        .map(|(span, peak)| span.to.saturating_sub(span.from).as_f64().max(*peak))
+        .fold(0.0, f64::max);
+    MIN_BLOCK_NS.max(CLUSTERS_PER_BLOCK * longest)
+}
+
 /// Returns whether neighbours are more alike than by chance.
 fn depends(maxima: &[f64]) -> bool {
     // Equal values have no dependence.
@@ -177,7 +191,7 @@ fn depends(maxima: &[f64]) -> bool {
 
 /// Returns the largest value of each of `count` blocks, or the threshold for a block
 /// without a peak. The last block includes the remainder.
-fn block_maxima(peaks: &Peaks, count: u64, length: f64) -> Vec<f64> {
+pub(super) fn block_maxima(peaks: &Peaks, count: u64, length: f64) -> Vec<f64> {
     let mut maxima = vec![peaks.threshold(); index(count as f64)];
     let Some(last) = maxima.len().checked_sub(1) else {
         return maxima;
@@ -190,7 +204,7 @@ fn block_maxima(peaks: &Peaks, count: u64, length: f64) -> Vec<f64> {
 }
 
 /// Returns the rank of each value. Equal values share their mean rank.
-fn ranks(values: &[f64]) -> Vec<f64> {
+pub(super) fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
     let mut ranks = vec![0.0; values.len()];

@@ -3,18 +3,14 @@
 
 use laggard_analyze::InputError;
 use laggard_analyze::forecast::{
-    BlockLength, FARTHEST_HORIZON, HEAVIEST_SHAPE, ObservedPeaks, block_length, capped_bound,
-    chance_of_new_largest, exposure_for_bound, prediction_bound,
+    BlockLength, Course, FARTHEST_HORIZON, HEAVIEST_SHAPE, ObservedPeaks, block_length,
+    capped_bound, chance_of_new_largest, exposure_for_bound, prediction_bound, shortest_block,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Shares of horizons that have a bound.
 pub(super) const SHARES: [f64; 2] = [0.5, 0.9];
-/// Minimum length of a block, ns. A burst of late wakeups is over by then.
-const MIN_BLOCK_NS: f64 = 1e9;
-/// Minimum length of a block in lengths of the longest cluster of late wakeups.
-const CLUSTERS_PER_BLOCK: f64 = 10.0;
 
 /// Chance of a new maximum and bounds of a horizon, if the future is like the recorded time
 /// (exchangeable blocks).
@@ -26,10 +22,10 @@ pub struct Ahead {
     /// Chance of a latency above the measured maximum, h / (T + h).
     pub new_largest: f64,
     /// Whether the chance is an upper limit: the maximum was measured more than once, and
-    /// the future may equal it again.
+    /// the future may equal it again, or latencies fell.
     pub is_at_most: bool,
     /// Whether the chance is a lower limit: samples were lost, or a thread was still waiting
-    /// at the end, so the true maximum may be larger.
+    /// at the end, so the true maximum may be larger; or latencies grew.
     pub is_at_least: bool,
     /// Bounds of half and of nine of ten such horizons.
     pub stays_below: Vec<StaysBelow>,
@@ -41,7 +37,8 @@ pub struct StaysBelow {
     /// Share of the horizons, 0 to 1.
     pub share: f64,
     /// Smallest measured latency that holds for the share, ns; absent if the recordings are
-    /// shorter than `record_ns`.
+    /// shorter than `record_ns`. If latencies drift or changed, it is the latency at the end of
+    /// the horizon, or after the last change.
     pub bound_ns: Option<f64>,
     /// Whether the true bound is at least that: samples were lost, or a thread was still
     /// waiting at the end.
@@ -76,9 +73,38 @@ pub struct Blocks {
     pub is_dependent: bool,
 }
 
+/// Course of the latencies during the recordings.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum LatencyCourse {
+    /// Neither a drift nor a change was found.
+    Steady,
+    /// Latencies grew or fell evenly. Bounds are for the state at the end of the horizon, or
+    /// at the end of the recordings if latencies fell.
+    Drift {
+        /// Latencies at the end of the recordings, relative to those at the start.
+        times: f64,
+    },
+    /// Latencies changed. Bounds are for the state after the last change.
+    Changes {
+        /// The changes, in time order.
+        changes: Vec<LatencyChange>,
+    },
+}
+
+/// Change of the latencies.
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
+pub struct LatencyChange {
+    /// Time since the start of the recordings, one after the other, ns.
+    pub at_ns: f64,
+    /// Latencies after it, relative to those before.
+    pub times: f64,
+}
+
 /// Recorded latencies of one service.
 pub(super) struct Past<'a> {
     pub(super) observed: &'a ObservedPeaks,
+    pub(super) course: Course,
     pub(super) blocks: Blocks,
     /// Shortest wait of those that had not ended when measuring ended, ns.
     pub(super) waited: Option<f64>,
@@ -86,17 +112,13 @@ pub(super) struct Past<'a> {
 }
 
 impl Blocks {
-    pub(super) fn of(observed: &ObservedPeaks) -> Result<Self, InputError> {
-        // From the first expiry until the last wakeup may have run.
-        let lasted = observed.spans.iter().zip(observed.peaks.sizes());
-        let longest = lasted
-            .map(|(span, peak)| span.to.saturating_sub(span.from).as_secs_f64() * 1e9 + peak)
-            .fold(0.0, f64::max);
-        let shortest = MIN_BLOCK_NS.max(CLUSTERS_PER_BLOCK * longest);
+    pub(super) fn of(observed: &ObservedPeaks, course: &Course) -> Result<Self, InputError> {
+        let shortest = shortest_block(observed);
+        let present = course.present(&observed.peaks, shortest)?;
         let BlockLength {
             length,
             is_dependent,
-        } = block_length(&observed.peaks, shortest)?;
+        } = block_length(&present, shortest)?;
         Ok(Self {
             least_ns: length,
             is_dependent,
@@ -104,12 +126,33 @@ impl Blocks {
     }
 }
 
+impl LatencyCourse {
+    /// Describes the `course` of latencies in this `exposure`.
+    pub(super) fn new(course: &Course, exposure: f64) -> Self {
+        match course {
+            Course::Steady => Self::Steady,
+            Course::Drift { slope } => Self::Drift {
+                times: (slope * exposure).exp(),
+            },
+            Course::Changes(changes) => {
+                let changes = changes.iter().map(|change| LatencyChange {
+                    at_ns: change.at,
+                    times: change.times,
+                });
+                Self::Changes {
+                    changes: changes.collect(),
+                }
+            }
+        }
+    }
+}
+
 impl Past<'_> {
     /// Returns the chance and the bounds for `horizon_ns` of measured time.
     pub(super) fn ahead(&self, horizon_ns: f64) -> Result<Ahead, InputError> {
-        let peaks = &self.observed.peaks;
         // Blocks say nothing about shorter spans.
         let horizon_ns = horizon_ns.max(self.blocks.least_ns);
+        let peaks = &self.course.present(&self.observed.peaks, horizon_ns)?;
         let stays_below = SHARES
             .iter()
             .map(|&share| {
@@ -134,10 +177,24 @@ impl Past<'_> {
         Ok(Ahead {
             horizon_ns,
             new_largest: chance_of_new_largest(peaks.exposure(), horizon_ns)?,
-            is_at_least: self.lost > 0 || self.waited.is_some(),
-            is_at_most: self.is_tied(),
+            is_at_least: self.lost > 0 || self.waited.is_some() || self.grows(),
+            is_at_most: self.is_tied() || self.falls(),
             stays_below,
         })
+    }
+
+    /// Returns whether the future is worse than the recordings.
+    fn grows(&self) -> bool {
+        match &self.course {
+            Course::Steady => false,
+            Course::Drift { slope } => *slope > 0.0,
+            Course::Changes(changes) => changes.last().is_some_and(|last| last.times > 1.0),
+        }
+    }
+
+    /// Returns whether the future is better than the recordings.
+    fn falls(&self) -> bool {
+        !matches!(self.course, Course::Steady) && !self.grows()
     }
 
     /// Returns whether every latency was 0 ns.
@@ -174,6 +231,7 @@ mod tests {
             ask(&Past {
                 waited,
                 lost,
+                course: past.course.clone(),
                 ..*past
             })
         })
@@ -192,6 +250,7 @@ mod tests {
         };
         ask(&Past {
             observed: &observed,
+            course: Course::Steady,
             blocks: Blocks {
                 least_ns,
                 is_dependent: false,
@@ -202,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_ten_times_as_long_as_the_longest_time_in_which_something_was_late() {
+    fn a_block_is_five_times_as_long_as_the_longest_time_in_which_something_was_late() {
         let lasting = |ms: u64| {
             let times = (0..40_u32).map(|at| f64::from(at) * 10e9 + 1e9).collect();
             let sizes = (0..40_u32)
@@ -219,11 +278,11 @@ mod tests {
                 peaks: Peaks::new(1e6, 400e9, times, sizes).unwrap(),
                 spans: vec![span; 40],
             };
-            Blocks::of(&observed).unwrap().least_ns
+            Blocks::of(&observed, &Course::Steady).unwrap().least_ns
         };
 
-        // Late for 2 s and 10 ms more, by the largest of its peaks.
-        assert!((20e9..21e9).contains(&lasting(2_000)), "{}", lasting(2_000));
+        // Late for 2 s; doubled once, because the sizes repeat.
+        assert!((10e9..21e9).contains(&lasting(2_000)), "{}", lasting(2_000));
         assert!((1e9..20e9).contains(&lasting(20)), "{}", lasting(20));
     }
 
@@ -264,9 +323,10 @@ mod tests {
             spans,
             events: Vec::new(),
         };
-        let blocks = Blocks::of(&observed).unwrap();
+        let blocks = Blocks::of(&observed, &Course::Steady).unwrap();
         let past = Past {
             observed: &observed,
+            course: Course::Steady,
             blocks,
             waited: None,
             lost: 0,
@@ -274,8 +334,8 @@ mod tests {
 
         let ahead = past.ahead(1e9).unwrap();
 
-        assert!((blocks.least_ns / 200e9 - 1.0).abs() < 1e-9);
-        assert!((ahead.new_largest - 200.0 / 260.0).abs() < 1e-9);
+        assert!((blocks.least_ns / 100e9 - 1.0).abs() < 1e-9);
+        assert!((ahead.new_largest - 100.0 / 160.0).abs() < 1e-9);
         assert!(ahead.stays_below.iter().all(|one| one.bound_ns.is_none()));
     }
 

@@ -3,17 +3,17 @@
 use laggard_analyze::InputError;
 use laggard_analyze::distribution::Group;
 use laggard_analyze::forecast::{
-    ByCause, Estimate, ExplainedLatency, Labels, LevelSettings, Method, Observation, ObservedPeaks,
-    Peaks, Reason, Refusal, exposure_without_model, level_by_cause, observe, periodic_share,
-    return_level,
+    ByCause, Course, Estimate, ExplainedLatency, Labels, LevelSettings, Method, Observation,
+    ObservedPeaks, Peaks, Reason, Refusal, exposure_without_model, level_by_cause, observe,
+    periodic_share, return_level, shortest_block,
 };
 use laggard_analyze::period::PeriodicSource;
 use laggard_model::{Route, Service, UsagePattern};
 
 use super::ahead::Past;
 use super::{
-    Blocks, CauseLevel, Cell, ForecastLimit, Horizon, Level, LoadForecast, Objection, Outcome,
-    Periodic, Refused, ServiceForecast, UsageSource,
+    Blocks, CauseLevel, Cell, ForecastLimit, Horizon, LatencyCourse, Level, LoadForecast,
+    Objection, Outcome, Periodic, Refused, ServiceForecast, UsageSource,
 };
 use crate::causes::{CauseSet, KnownCauses};
 use crate::load::{Load, Run};
@@ -310,6 +310,7 @@ fn of_service(
         threshold_ns: peaks.threshold(),
         lost: past.lost,
         blocks: past.blocks,
+        course: LatencyCourse::new(&past.course, peaks.exposure()),
         periodic: tails
             .periodic
             .iter()
@@ -334,9 +335,12 @@ fn past<'a>(
     tails: &'a ExplainedPeaks<'_>,
     line: (Service, Route),
 ) -> Result<Past<'a>, InputError> {
+    let observed = &tails.observed;
+    let course = Course::of(&observed.peaks, shortest_block(observed))?;
     Ok(Past {
-        observed: &tails.observed,
-        blocks: Blocks::of(&tails.observed)?,
+        blocks: Blocks::of(observed, &course)?,
+        course,
+        observed,
         waited: waits(seen, line).reduce(f64::min),
         lost: of_line(seen, line).map(|one| one.lost).sum(),
     })

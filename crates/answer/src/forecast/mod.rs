@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::causes::{CauseSet, Composed};
 use crate::note::Note;
 
-pub use ahead::{Ahead, Blocks, StaysBelow};
+pub use ahead::{Ahead, Blocks, LatencyChange, LatencyCourse, StaysBelow};
 pub(crate) use build::ExplainedPeaks;
 pub use build::predict;
 pub use laggard_analyze::forecast::Reason as LevelReason;
@@ -93,6 +93,8 @@ pub struct ServiceForecast {
     pub lost: u64,
     /// Blocks of time for the forecast without a model.
     pub blocks: Blocks,
+    /// Whether latencies drifted or changed.
+    pub course: LatencyCourse,
     /// Sources with a wall-clock period.
     pub periodic: Vec<Periodic>,
     /// Latency that the observed parts of late wakeups could add up to, an estimate without

@@ -1,8 +1,8 @@
 //! Sentences of `laggard forecast`.
 
 use laggard_answer::forecast::{
-    Ahead, Cell as ForecastCell, ForecastLimit, Horizon, LoadForecast, Objection, Periodic,
-    Refused, ServiceForecast, StaysBelow, UsageSource,
+    Ahead, Cell as ForecastCell, ForecastLimit, Horizon, LatencyCourse, LoadForecast, Objection,
+    Periodic, Refused, ServiceForecast, StaysBelow, UsageSource,
 };
 use laggard_answer::{CauseSet, Composed, MissingTraces, NamedCause};
 use laggard_model::name::series_words;
@@ -178,6 +178,37 @@ pub(crate) fn spans(load: &LoadForecast) -> String {
         "{assumed}. Then {} stay within the max.",
         spans.join(" and ")
     )
+}
+
+/// States the drift or the changes of each service, and the state that the bounds are for.
+pub(crate) fn courses(load: &LoadForecast) -> Vec<String> {
+    let course = |service: &ServiceForecast| {
+        let name = name(service);
+        match &service.course {
+            LatencyCourse::Steady => None,
+            LatencyCourse::Drift { times } if *times < 1.0 => Some(format!(
+                "{name}: latencies fell to 1/{:.1} during the recording; bounds are for its end.",
+                times.recip()
+            )),
+            LatencyCourse::Drift { times } => Some(format!(
+                "{name}: latencies grew {times:.1}-fold during the recording; bounds are for the end of the horizon."
+            )),
+            LatencyCourse::Changes { changes } => {
+                let times = changes.iter().map(|change| {
+                    let times = format!("{:.1}", change.times);
+                    format!(
+                        "{} after the start ({times} times)",
+                        mean_time(change.at_ns)
+                    )
+                });
+                Some(format!(
+                    "{name}: latencies changed {}; bounds are for the time after that.",
+                    times.collect::<Vec<_>>().join(", ")
+                ))
+            }
+        }
+    };
+    load.services.iter().filter_map(course).collect()
 }
 
 /// Explains the assumed tail with this shape.

@@ -1,0 +1,321 @@
+//! Present state of the peaks: whether latencies grow or fall, or changed at a time
+//! (docs/method.md 8.3).
+//!
+//! Exchangeable blocks are the assumption of every bound without a model. A drift contradicts
+//! it: if latencies grow, the future is worse than the recording.
+//!
+//! **Drift.** The maxima of up to 40 blocks are tested for a monotone trend (Mann 1945;
+//! Kendall 1975; with the correction for ties). If there is one, the logarithms of the maxima
+//! are levelled with the median of the slopes of all pairs (Theil 1950; Sen 1968) to the end of
+//! the horizon; a falling trend only to the end of the recording.
+//!
+//! **Change.** The detector of series of recordings ([`change_points`]) finds changes of the
+//! same maxima. The parts before the last change are levelled to the part after it, by the
+//! difference of the medians of the logarithms.
+//!
+//! If both are found, the smaller sum of squares with a penalty for parameters (Schwarz 1978)
+//! decides.
+
+use statrs::distribution::{ContinuousCDF, Normal};
+
+use super::Peaks;
+use super::prediction::{block_maxima, ranks};
+use crate::InputError;
+use crate::compare::change_points;
+use crate::input::positive;
+use crate::sample::{index, mean};
+
+/// Maximum number of blocks whose maxima are tested.
+const BLOCKS: f64 = 40.0;
+/// Minimum number of blocks for a test.
+const MIN_BLOCKS: usize = 20;
+/// Level of the test for a trend.
+const TREND_LEVEL: f64 = 0.01;
+/// Level of the test for a change.
+const CHANGE_LEVEL: f64 = 0.005;
+/// Level of the test that precedes the test for a change.
+const SCREENING_LEVEL: f64 = 0.2;
+/// Minimum number of blocks between two changes.
+const MIN_PART: usize = 5;
+
+/// Course of the latencies over the recorded time.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Course {
+    /// Neither a drift nor a change was found.
+    Steady,
+    /// Latencies grow or fall evenly.
+    Drift {
+        /// Change of the logarithm per time.
+        slope: f64,
+    },
+    /// Latencies changed at some times.
+    Changes(Vec<Change>),
+}
+
+/// Change of the latencies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Change {
+    /// Time since the start of the peaks' exposure.
+    pub at: f64,
+    /// Latencies after it, relative to those before.
+    pub times: f64,
+}
+
+impl Course {
+    /// Finds the course of `peaks` in blocks of `shortest` or longer.
+    ///
+    /// # Errors
+    /// If a time is not positive.
+    pub fn of(peaks: &Peaks, shortest: f64) -> Result<Self, InputError> {
+        let length = (peaks.exposure() / BLOCKS).max(positive("shortest block", shortest)?);
+        let count = index(peaks.exposure() / length);
+        if count < MIN_BLOCKS || peaks.threshold() <= 0.0 {
+            return Ok(Self::Steady);
+        }
+        let maxima = block_maxima(peaks, count as u64, length);
+        let logs: Vec<f64> = maxima.iter().map(|max| max.ln()).collect();
+        // Permutations take long, so a simpler test excludes most steady courses.
+        let cuts: Vec<usize> = if pettitt(&logs) < SCREENING_LEVEL {
+            let changes = change_points(&logs, MIN_PART, CHANGE_LEVEL, 0)?;
+            changes.iter().map(|change| change.at).collect()
+        } else {
+            Vec::new()
+        };
+        let has_trend = mann_kendall(&logs) < TREND_LEVEL;
+        let slope = theil_sen(&logs);
+        let drift = Self::Drift {
+            slope: slope / length,
+        };
+        Ok(if cuts.is_empty() {
+            if has_trend { drift } else { Self::Steady }
+        } else if has_trend && along(&logs, slope) <= in_parts(&logs, &cuts) {
+            drift
+        } else {
+            let levels = parts(&logs, &cuts).map(|part| median(&mut part.to_vec()));
+            let levels: Vec<f64> = levels.collect();
+            let changes = cuts.iter().zip(levels.windows(2));
+            let changes = changes.map(|(&cut, levels)| Change {
+                at: cut as f64 * length,
+                times: (levels[1] - levels[0]).exp(),
+            });
+            Self::Changes(changes.collect())
+        })
+    }
+
+    /// Returns the peaks with the sizes that they would have in the present state: at the end
+    /// of a `horizon` after them, or after the last change.
+    ///
+    /// # Errors
+    /// If the horizon is not positive.
+    pub fn present(&self, peaks: &Peaks, horizon: f64) -> Result<Peaks, InputError> {
+        let end = peaks.exposure() + positive("horizon", horizon)?;
+        let factor = |time: f64| match self {
+            Self::Steady => 1.0,
+            // An improvement is not assumed to continue.
+            Self::Drift { slope } if *slope < 0.0 => (slope * (peaks.exposure() - time)).exp(),
+            Self::Drift { slope } => (slope * (end - time)).exp(),
+            Self::Changes(changes) => {
+                let later = changes.iter().filter(|change| change.at > time);
+                later.map(|change| change.times).product()
+            }
+        };
+        let pairs = peaks.times().iter().zip(peaks.sizes());
+        let sizes = pairs.map(|(&time, &size)| size * factor(time)).collect();
+        // Blocks without a peak count as the threshold, which is the smallest level.
+        let mut starts = vec![0.0, peaks.exposure()];
+        if let Self::Changes(changes) = self {
+            starts.extend(changes.iter().map(|change| change.at));
+        }
+        let smallest = starts.into_iter().map(factor).fold(f64::INFINITY, f64::min);
+        let threshold = peaks.threshold() * smallest;
+        Peaks::new(threshold, peaks.exposure(), peaks.times().to_vec(), sizes)
+    }
+}
+
+/// Returns the two-sided p-value of Mann's and Kendall's test for a trend.
+fn mann_kendall(values: &[f64]) -> f64 {
+    let n = values.len() as f64;
+    let sign = |a: f64, b: f64| f64::from(i8::from(b > a) - i8::from(b < a));
+    let mut sum = 0.0;
+    for (at, early) in values.iter().enumerate() {
+        for late in &values[at + 1..] {
+            sum += sign(*early, *late);
+        }
+    }
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let of_ties: f64 = sorted
+        .chunk_by(|a, b| a == b)
+        .map(|tied| tied.len() as f64)
+        .map(|tied| tied * (tied - 1.0) * (2.0 * tied + 5.0))
+        .sum();
+    let variance = (n * (n - 1.0) * (2.0 * n + 5.0) - of_ties) / 18.0;
+    if variance <= 0.0 {
+        return 1.0;
+    }
+    let deviate = (sum.abs() - 1.0).max(0.0) / variance.sqrt();
+    2.0 * Normal::standard().sf(deviate)
+}
+
+/// Returns the approximate p-value of Pettitt's (1979) test for a change.
+fn pettitt(values: &[f64]) -> f64 {
+    let n = values.len() as f64;
+    let ranks = ranks(values);
+    let (mut sum, mut largest) = (0.0, 0.0_f64);
+    for rank in ranks {
+        sum += 2.0 * rank - (n + 1.0);
+        largest = largest.max(sum.abs());
+    }
+    (2.0 * (-6.0 * largest * largest / (n * n * (n + 1.0))).exp()).min(1.0)
+}
+
+/// Returns the median of the slopes of all pairs, per index.
+fn theil_sen(values: &[f64]) -> f64 {
+    let mut slopes = Vec::new();
+    for (at, early) in values.iter().enumerate() {
+        for (further, late) in values[at + 1..].iter().enumerate() {
+            slopes.push((late - early) / (further as f64 + 1.0));
+        }
+    }
+    median(&mut slopes)
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len() % 2 == 1 {
+        values[middle]
+    } else {
+        f64::midpoint(values[middle - 1], values[middle])
+    }
+}
+
+/// Returns the criterion of a line with this slope.
+fn along(values: &[f64], slope: f64) -> f64 {
+    let level = (0..).zip(values);
+    let residuals: Vec<f64> = level
+        .map(|(at, value)| value - slope * f64::from(at))
+        .collect();
+    criterion(squares(&residuals), values.len(), 2)
+}
+
+/// Returns the parts of `values` between `cuts`.
+fn parts<'a>(values: &'a [f64], cuts: &'a [usize]) -> impl Iterator<Item = &'a [f64]> {
+    let mut from = 0;
+    let ends = cuts.iter().copied().chain(std::iter::once(values.len()));
+    ends.map(move |end| &values[std::mem::replace(&mut from, end)..end])
+}
+
+/// Returns the criterion of constant parts between `cuts`.
+fn in_parts(values: &[f64], cuts: &[usize]) -> f64 {
+    let sum = parts(values, cuts).map(squares).sum();
+    criterion(sum, values.len(), 2 * cuts.len() + 1)
+}
+
+fn squares(values: &[f64]) -> f64 {
+    let mean = mean(values);
+    values.iter().map(|value| (value - mean).powi(2)).sum()
+}
+
+/// Returns Schwarz's criterion of a sum of squares, up to a constant.
+fn criterion(squares: f64, values: usize, parameters: usize) -> f64 {
+    let n = values as f64;
+    n * (squares / n).max(f64::MIN_POSITIVE).ln() + parameters as f64 * n.ln()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{RngExt, SeedableRng};
+    use rand_pcg::Pcg64Mcg;
+
+    /// Draws one exponential peak a second, multiplied by a `factor` of the time.
+    fn peaks(seed: u64, factor: impl Fn(f64) -> f64) -> Peaks {
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let times: Vec<f64> = (0..400).map(|time| f64::from(time) + 0.5).collect();
+        let size = |&time: &f64| factor(time) * (1.0 - (1.0 - random.random::<f64>()).ln());
+        let sizes = times.iter().map(size).collect();
+        Peaks::new(0.01, 400.0, times, sizes).unwrap()
+    }
+
+    fn course(seed: u64, factor: impl Fn(f64) -> f64) -> Course {
+        Course::of(&peaks(seed, factor), 1.0).unwrap()
+    }
+
+    #[test]
+    fn steady_latencies_have_a_course_in_few_cases() {
+        let steady = (0..200).filter(|&seed| course(seed, |_| 1.0) == Course::Steady);
+
+        // At levels of 1 % and .5 %, 191 or fewer of 200 have a probability of .1 %.
+        let steady = steady.count();
+        assert!(steady >= 192, "{steady} of 200");
+    }
+
+    #[test]
+    fn growth_is_a_drift_with_its_slope() {
+        let courses = (0..20).map(|seed| course(seed, |time| (time / 200.0).exp()));
+        let slopes = courses.filter_map(|course| match course {
+            Course::Drift { slope } => Some(slope),
+            Course::Steady | Course::Changes(_) => None,
+        });
+        let slopes: Vec<f64> = slopes.collect();
+
+        // Some courses look more like steps.
+        assert!(slopes.len() >= 15, "{slopes:?}");
+        assert!(
+            slopes.iter().all(|slope| (0.003..0.007).contains(slope)),
+            "{slopes:?}"
+        );
+    }
+
+    #[test]
+    fn step_is_a_change_at_its_time() {
+        for seed in 0..20 {
+            let Course::Changes(changes) =
+                course(seed, |time| if time < 150.0 { 1.0 } else { 4.0 })
+            else {
+                panic!("{seed}: no change");
+            };
+            let first = changes[0];
+            assert!((110.0..=190.0).contains(&first.at), "{seed}: {changes:?}");
+            let times: f64 = changes.iter().map(|change| change.times).product();
+            assert!((2.5..6.0).contains(&times), "{seed}: {changes:?}");
+        }
+    }
+
+    #[test]
+    fn present_peaks_have_the_size_at_the_end() {
+        let two = Peaks::new(1.0, 100.0, vec![10.0, 90.0], vec![2.0, 8.0]).unwrap();
+        let sizes = |course: Course| course.present(&two, 10.0).unwrap().sizes().to_vec();
+        let drift = |slope: f64| Course::Drift { slope };
+        let changes = Course::Changes(vec![
+            Change {
+                at: 50.0,
+                times: 3.0,
+            },
+            Change {
+                at: 80.0,
+                times: 0.5,
+            },
+        ]);
+
+        assert_eq!(sizes(Course::Steady), [2.0, 8.0]);
+        let grown = sizes(drift(0.01));
+        assert!((grown[0] - 2.0 * 1.0_f64.exp()).abs() < 1e-9, "{grown:?}");
+        // An improvement ends with the recording.
+        let fallen = sizes(drift(-0.01));
+        assert!((fallen[1] - 8.0 * (-0.1_f64).exp()).abs() < 1e-9);
+        assert_eq!(sizes(changes), [3.0, 8.0]);
+    }
+
+    /// p-values by hand: n = 4, S = 6, variance 26 / 3.
+    #[test]
+    fn trend_test_has_the_published_variance() {
+        let p = mann_kendall(&[1.0, 2.0, 3.0, 4.0]);
+        let expected = 2.0 * Normal::standard().sf(5.0 / (26.0_f64 / 3.0).sqrt());
+
+        assert!((p - expected).abs() < 1e-12, "{p}");
+        assert_eq!(mann_kendall(&[2.0; 5]), 1.0);
+        assert_eq!(theil_sen(&[0.0, 1.0, 2.0, 30.0]), 5.5);
+    }
+}
