@@ -16,9 +16,14 @@ pub(crate) struct Page(String);
 impl Page {
     /// Starts a section with a table of processes.
     pub(crate) fn section(&mut self, title: &str, text: &str) {
+        self.section_of(title, text, "events");
+    }
+
+    /// Starts a section with a table of processes whose third column is `column`.
+    pub(crate) fn section_of(&mut self, title: &str, text: &str, column: &str) {
         let _ = write!(
             self.0,
-            "\n## {title}\n\n{text}\n\n| process | recording | events | answered | covered (95 % CI) | upper / lower |\n|---|--:|--:|--:|--:|--:|\n"
+            "\n## {title}\n\n{text}\n\n| process | recording | {column} | answered | covered (95 % CI) | upper / lower |\n|---|--:|--:|--:|--:|--:|\n"
         );
     }
 
