@@ -261,6 +261,9 @@ fn trend_of_both_sides_is_stated() {
 
     assert!(!text(None).contains("equal times"), "{}", text(None));
     let grown = text(Some(3.14));
-    assert!(grown.contains("the rate of A and B grew 3.1-fold"), "{grown}");
+    assert!(
+        grown.contains("the rate of A and B grew 3.1-fold"),
+        "{grown}"
+    );
     assert!(text(Some(0.25)).contains("fell to 1/4.0"));
 }
