@@ -1,11 +1,10 @@
-//! In which order recordings were made.
+//! Order in which recordings were made.
 
 use jiff::Timestamp;
 use laggard_model::Manifest;
 
-/// When a recording began, to compare it with others. The same instant is
-/// written differently in another time zone, and where clocks change; one that
-/// cannot be read comes first.
+/// Returns the start of a recording, for comparison with others. The same time is written
+/// differently in another time zone, and when clocks change. An unreadable time comes first.
 pub(crate) fn began(manifest: &Manifest) -> (Option<Timestamp>, &str) {
     let wall = manifest.clock.start_wall.as_str();
     (wall.parse().ok(), wall)

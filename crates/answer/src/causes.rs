@@ -1,4 +1,4 @@
-//! What is known of the causes of late activations, for forecasts.
+//! Known causes of late wakeups, for forecasts.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,23 +16,23 @@ use serde::Serialize;
 
 use crate::why::late_by;
 
-/// The latency that the pieces of late activations could make together
-/// (after ECRTS 2020, de Oliveira et al.).
+/// Latency that the pieces of late wakeups could cause together (after ECRTS 2020, de Oliveira et
+/// al.).
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Composed {
-    /// All together, ns; absent: what is above the service leaves it no time.
+    /// Total, ns; absent if the higher-priority work leaves the service no time.
     pub latency_ns: Option<f64>,
-    /// Most time in one activation for which nothing could be preempted.
+    /// Longest time in one wakeup during which preemption was impossible.
     pub blocking_ns: Nanos,
-    /// The largest part of that.
+    /// Largest part of the blocking time.
     pub blocked_by: Option<NamedCause>,
-    /// The activation's own interrupt, wakeup, switch and return.
+    /// Time of the wakeup's interrupt, wakeup path, context switch and return.
     pub own_ns: Nanos,
-    /// Most time in one activation that nothing explains; left out.
+    /// Longest unexplained time in one wakeup. It is not included.
     pub unexplained_ns: Nanos,
-    /// What is above the service, the longest first.
+    /// Work that preempts the service, longest first.
     pub above: Vec<Above>,
-    /// From so many late activations.
+    /// Number of late wakeups that were used.
     pub episodes: usize,
 }
 
@@ -82,33 +82,32 @@ pub enum MissingTraces {
     TooMany,
 }
 
-/// The causes of the late activations of some recordings.
+/// Causes of the late wakeups of some recordings.
 #[derive(Debug, Default)]
 pub struct KnownCauses {
-    /// In detail: with the place in the code.
+    /// Detailed causes, with the place in the code.
     signatures: Vec<Signature>,
     numbers: HashMap<Signature, usize>,
-    /// By cause in detail: the same without the place, as a number of
-    /// `culprits`.
+    /// Per detailed cause: number of the same cause without the place, in `culprits`.
     without_place: Vec<usize>,
     culprits: Vec<Signature>,
     /// Positions in `culprits`.
     culprit_numbers: HashMap<Signature, usize>,
     recordings: Vec<Vec<(Service, Route, ExplainedLatency)>>,
     pieces: BTreeMap<(Service, Route), Pieces>,
-    /// From which latency on each service's activations were kept.
+    /// Latency threshold per service.
     thresholds: BTreeMap<(Service, Route), Nanos>,
-    /// Pieces in words.
+    /// Names of the pieces.
     symbols: Symbols,
-    /// Late activations of all recordings that were not kept: because there
-    /// were too many, and because it was not known yet what is late.
+    /// Late wakeups of all recordings that were not kept: because there were too many, and because
+    /// the threshold was not known yet.
     not_kept: (u64, u64),
-    /// Whether some were of threads that are not laggard's.
+    /// True if some late wakeups belong to threads of other programs.
     has_activations: bool,
 }
 
 impl KnownCauses {
-    /// Takes in all late activations of the next recording, and who was to blame.
+    /// Adds all late wakeups of the next recording, with their causes.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -135,27 +134,26 @@ impl KnownCauses {
         self.has_activations |= manifest.plan.rows == RowsOf::Activations;
     }
 
-    /// Takes in the notes on the late wakeups of a recording.
+    /// Adds the notes on the late wakeups of a recording.
     pub(crate) fn end_recording(&mut self, notes: &EpisodeNotes) {
         self.name_by(&notes.symbols);
         self.add_choice(notes);
     }
 
-    /// What is added from here on is of the next recording.
+    /// Starts the next recording. Later additions belong to it.
     fn next_recording(&mut self) {
         self.recordings.push(Vec::new());
     }
 
-    /// Names for the addresses of the recording that is added: they are told
-    /// apart by address, so a kernel's names stay the same until it boots.
+    /// Adds the names of the current recording. Addresses identify them, so a kernel's names stay
+    /// the same until it reboots.
     fn name_by(&mut self, symbols: &Symbols) {
         let known = &mut self.symbols;
         known.kernel.extend(symbols.kernel.clone());
         known.interrupts.extend(symbols.interrupts.clone());
     }
 
-    /// Takes in how the late activations of the recording that is added were
-    /// chosen.
+    /// Adds the selection rules of the late wakeups of the current recording.
     fn add_choice(&mut self, notes: &EpisodeNotes) {
         self.not_kept.0 += notes.surplus;
         self.not_kept.1 += notes.lines.iter().map(|line| line.early).sum::<u64>();
@@ -171,13 +169,13 @@ impl KnownCauses {
         }
     }
 
-    /// Takes in a late activation of `line`; `symbols` are its recording's.
+    /// Adds a late wakeup of `line`; `symbols` belong to its recording.
     pub(crate) fn add(&mut self, episode: &Episode, line: Line, symbols: &Symbols) {
         let explanation = explain_named(episode, line.service, line.route, symbols);
         self.add_explained(episode, line, symbols, &explanation);
     }
 
-    /// Takes in a late wakeup of `line` that is explained already.
+    /// Adds a late wakeup of `line` that is already explained.
     pub(crate) fn add_explained(
         &mut self,
         episode: &Episode,
@@ -198,7 +196,7 @@ impl KnownCauses {
             .entry((line.service, line.route))
             .or_default();
         *threshold = episode.threshold_ns.max(*threshold);
-        // Normal threads run by turns, and no piece bounds whose turn it is.
+        // Normal threads share the CPU in turns, and no piece bounds the length of a turn.
         if !line.service.is_normal_thread() {
             self.pieces
                 .entry((line.service, line.route))
@@ -212,8 +210,8 @@ impl KnownCauses {
         let Some(recording) = self.recordings.last_mut() else {
             return;
         };
-        // The interrupts of all lines are a service of their own. What the
-        // episode says of its causes holds up to the interrupt too.
+        // The interrupts of all lines form a separate service. The causes of the episode up to the
+        // interrupt apply to it, too.
         if let Some(latency) = read.irq {
             let mut left = latency;
             let mut early: Vec<(usize, Nanos)> = Vec::new();
@@ -275,7 +273,7 @@ impl KnownCauses {
         number
     }
 
-    /// The late activations of a service in one recording, in order of expiry.
+    /// Returns the late wakeups of a service in one recording, in order of expiry.
     pub(crate) fn of(
         &self,
         service: Service,
@@ -295,14 +293,14 @@ impl KnownCauses {
         late
     }
 
-    /// From which latency on a service's activations were kept, ns.
+    /// Returns the latency threshold of a service, ns.
     pub(crate) fn threshold(&self, service: Service, route: Route) -> f64 {
         self.thresholds
             .get(&(service, route))
             .map_or(0.0, |threshold| threshold.as_f64())
     }
 
-    /// What the pieces of a service's latencies could make together.
+    /// Computes the latency that the pieces of a service's latencies could cause together.
     pub(crate) fn composed(&self, service: Service, route: Route) -> Option<Composed> {
         let found = self.pieces.get(&(service, route))?.compose()?;
         let name = |(class, culprit): &(CauseClass, Culprit)| NamedCause {
@@ -327,17 +325,17 @@ impl KnownCauses {
         })
     }
 
-    /// The number of a cause, with the place in the code.
+    /// Returns the number of a cause with its place in the code.
     pub(crate) fn number_of(&self, signature: &Signature) -> Option<usize> {
         self.numbers.get(signature).copied()
     }
 
-    /// The number of a cause without the place.
+    /// Returns the number of a cause without its place.
     pub(crate) fn culprit_of(&self, cause: usize) -> Option<usize> {
         self.without_place.get(cause).copied()
     }
 
-    /// By culprit: the number of its class.
+    /// Returns the class number of each culprit.
     pub(crate) fn classes(&self) -> Vec<usize> {
         self.culprits.iter().map(|one| one.class as usize).collect()
     }
@@ -361,7 +359,7 @@ impl KnownCauses {
     }
 }
 
-/// Equal causes once.
+/// Merges equal causes.
 fn summed(parts: Vec<(usize, Nanos)>) -> Vec<(usize, Nanos)> {
     let mut sums: Vec<(usize, Nanos)> = Vec::new();
     let mut places: HashMap<usize, usize> = HashMap::new();
@@ -401,7 +399,7 @@ mod tests {
 
         let known = loads(&Ask::of(&dirs)).unwrap()[0].causes().unwrap();
 
-        // Each is one of the thread's and one of its interrupt's.
+        // One entry belongs to the thread and one to its interrupt.
         let of_each = known.recordings.iter().map(Vec::len);
         assert_eq!(of_each.collect::<Vec<_>>(), [6, 4]);
         let names: BTreeSet<_> = known.culprits.iter().map(|one| one.who.clone()).collect();

@@ -1,4 +1,4 @@
-//! Latency over time. Columns instead of rows: many points stay small.
+//! Latency over time. Columns instead of rows keep many points small.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -19,89 +19,87 @@ use crate::why::Blamed;
 /// Latency over time of one service.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct CourseView {
-    /// The service and its route, in one name.
+    /// Name of the service and its route.
     pub name: String,
-    /// Every sample above this is among `points`, if `is_whole`.
+    /// Latency above which every sample is in `points`, if `is_whole`.
     pub limit_ns: Nanos,
     /// Whether the recording kept every sample.
     pub is_whole: bool,
-    /// The length of an interval.
+    /// Length of an interval.
     pub interval_ns: Nanos,
-    /// What was ordinary.
+    /// Usual latencies.
     pub intervals: IntervalColumns,
-    /// What was late.
+    /// Late wakeups.
     pub points: PointColumns,
-    /// An activation as late as the median.
+    /// Wakeup with the median latency.
     pub typical: Option<ExampleView>,
-    /// The served activation that was latest.
+    /// Completed wakeup with the largest latency.
     pub worst: Option<ExampleView>,
 }
 
-/// Intervals in which something was seen.
+/// Intervals with at least one sample.
 #[derive(Clone, Debug, Default, JsonSchema, Serialize)]
 pub struct IntervalColumns {
-    /// The interval begins at this many times its length.
+    /// Start of the interval, in interval lengths.
     pub number: Vec<usize>,
-    /// The median, at most 4.4 % high; absent where only the largest is known.
+    /// Median, at most 4.4 % too high; absent if only the maximum is known.
     pub median_ns: Vec<Option<Nanos>>,
     /// The largest.
     pub largest_ns: Vec<Nanos>,
 }
 
-/// Late activations, in the order of time.
+/// Late wakeups in time order.
 #[derive(Clone, Debug, Default, JsonSchema, Serialize)]
 pub struct PointColumns {
-    /// The programmed time, since the one before (the first: since the
-    /// recording began).
+    /// Expiry, relative to the previous one (the first: to the start of the recording).
     pub after_ns: Vec<Nanos>,
-    /// Where it ran.
+    /// CPU on which it ran.
     pub cpu: Vec<Cpu>,
     /// Its latency.
     pub latency_ns: Vec<Nanos>,
-    /// Which of them (by index) were missed.
+    /// Indices of the missed ones.
     pub missed: Vec<usize>,
-    /// Which of the missed were still waiting when measuring ended: they were
-    /// at least that late.
+    /// Indices of those that were still pending when measuring ended. Their latencies are lower
+    /// bounds.
     pub still_waiting: Vec<usize>,
-    /// Which of them are episodes, by the class that took most of each.
+    /// Indices of episodes, by the class with the most time.
     pub by_cause: BTreeMap<CauseClass, Vec<usize>>,
 }
 
-/// One activation, part by part.
+/// Single wakeup with its parts.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct ExampleView {
-    /// The programmed time, since the recording began.
+    /// Expiry, from the start of the recording.
     pub at_ns: Nanos,
-    /// Where it ran.
+    /// CPU on which it ran.
     pub cpu: Cpu,
-    /// The sum of its parts.
+    /// Sum of the parts.
     pub latency_ns: Nanos,
     /// The parts, in order.
     pub parts: Vec<PartView>,
 }
 
-/// The time from one stage to the next.
+/// Time between two stages.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct PartView {
-    /// The stage at its end.
+    /// Stage at its end.
     pub stage: Stage,
-    /// Its name in the field, with the stages between which it lies.
+    /// Established name, with the stages at both ends.
     pub name: String,
-    /// The same without them.
+    /// The name without the stages.
     pub words: &'static str,
-    /// How long it took.
+    /// Length of the part.
     pub ns: Nanos,
 }
 
-/// Every service over time, and what forecasts start from, in one pass; the
-/// second is absent where there is no activation. What cannot be read was found
-/// when the activations were counted, and is among the shortfalls already.
+/// Computes the course of each service, and the input of forecasts, in one pass. The second is
+/// absent without a wakeup. Unreadable parts were already found when the wakeups were counted, and
+/// are among the shortfalls.
 ///
-/// `blamed` says to which class late activations were due; at most `threads`
-/// threads read.
+/// `blamed` maps late wakeups to their classes. At most `threads` threads read.
 ///
 /// # Errors
-/// When the recording tells nothing though it has activations.
+/// If the recording cannot be read although it has wakeups.
 pub fn courses(
     recording: &Recording,
     measured: &Measured,
@@ -115,7 +113,7 @@ pub fn courses(
     let start = manifest.clock.start_ns;
     let end = manifest.clock.end_ns.or(measured.last).unwrap_or(start);
     let cut = Cut::new(start, end);
-    // What was kept is counted only where something was not.
+    // Kept samples are counted only if some were dropped.
     let lines = if is_partly { manifest.lines.len() } else { 0 };
     let make = || {
         let courses = Courses::new(&manifest.lines, &focuses, cut);
@@ -183,7 +181,7 @@ fn view(course: &Course, manifest: &Manifest, blamed: &Blamed) -> CourseView {
         }
     }
     let example = |one: Option<&Activation>| {
-        // An interrupt's way has one part: nothing to draw.
+        // The interrupt has only one part, so there is nothing to draw.
         let one = one.filter(|_| focus.service.has_lines())?;
         example_view(one, lines, start)
     };

@@ -1,10 +1,10 @@
-//! Why recordings that were read do not give an answer.
+//! Reasons why recordings that were read do not give an answer.
 
 use laggard_analyze::InputError;
 use laggard_model::Service;
 use laggard_record::OpenError;
 
-/// Why recordings that were read do not give an answer.
+/// Reason why recordings that were read do not give an answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnswerError {
@@ -22,7 +22,7 @@ pub enum AnswerError {
     NotMeasured {
         /// The task.
         task: String,
-        /// What it runs as.
+        /// Service that runs it.
         service: Service,
         /// The recordings that were asked, with backticks between.
         recordings: String,

@@ -1,4 +1,4 @@
-//! What one of doctor's remedies did on a machine, when it was tried there.
+//! Measured effect of one of doctor's remedies on a machine.
 
 use laggard_model::name::line_name;
 use laggard_model::text::{Unit, listed, span};
@@ -8,39 +8,39 @@ use serde::{Deserialize, Serialize};
 
 use crate::compare::{Change, CompareReport, Difference};
 
-/// What became of late activations with a remedy, and on which machine.
+/// Effect of a remedy on late wakeups, and the machine.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct ProvenEffect {
-    /// What the remedy is against.
+    /// Warning that the remedy concerns.
     pub kind: CaveatKind,
-    /// The setting that it changes, as sysctl(8) has it.
+    /// Setting that it changes, in the notation of sysctl(8).
     pub setting: String,
-    /// Its value without the remedy: what the effect is compared with.
+    /// Value without the remedy, the reference of the effect.
     pub without: String,
-    /// And with it.
+    /// Value with the remedy.
     pub with: String,
-    /// When that was measured, as in `2026-11-20`.
+    /// Date of the measurement, such as `2026-11-20`.
     pub measured_on: String,
-    /// The machine's name.
+    /// Host name.
     pub node: String,
-    /// Its processor.
+    /// Processor of the machine.
     pub processor: String,
-    /// Its kernel's release.
+    /// Release of the kernel.
     pub kernel: String,
-    /// Its kernel's build.
+    /// Build of the kernel.
     pub build: String,
-    /// The load under which; empty where an earlier version did not keep that.
+    /// Load during the measurement; empty if an earlier version did not keep it.
     #[serde(default)]
     pub load: String,
-    /// The effect, in words.
+    /// Effect, in words.
     pub effect: String,
-    /// What it was measured by, in words.
+    /// Measurement method, in words.
     pub measured_by: String,
 }
 
 impl ProvenEffect {
-    /// Of a comparison of the machine as it was with the remedy of this kind;
-    /// `None` where it compares no setting.
+    /// Returns the effect of the remedy of this kind from a comparison of the unchanged machine
+    /// with it; `None` if the comparison does not concern a setting.
     pub fn of(
         report: &CompareReport,
         kind: CaveatKind,
@@ -68,14 +68,13 @@ impl ProvenEffect {
         })
     }
 
-    /// Whether it was measured on `host`, with the kernel that runs there.
+    /// Returns true if it was measured on `host` with the present kernel.
     pub fn is_of(&self, host: &Host) -> bool {
         let here = [&host.node, &host.processor.model, &host.kernel, &host.build];
         [&self.node, &self.processor, &self.kernel, &self.build] == here
     }
 
-    /// Whether it is of the same trial as `other`, on the same machine under the
-    /// same load.
+    /// Returns true if it repeats the trial of `other`: the same machine and the same load.
     pub fn replaces(&self, other: &Self) -> bool {
         let of = |one: &Self| {
             let words = [&one.setting, &one.without, &one.with, &one.load];

@@ -11,13 +11,12 @@ use laggard_record::{Columns, Figure, Recording};
 /// and more would not read faster from one disk.
 pub(crate) const FEW: NonZeroUsize = NonZeroUsize::new(8).expect("8 is not zero");
 
-/// Which recordings are asked, and on how many threads each is read. No answer
-/// depends on the threads.
+/// Recordings to read, and the number of threads per recording. No answer depends on the threads.
 #[derive(Clone, Debug)]
 pub struct Ask {
     /// The recordings' folders.
     pub dirs: Vec<PathBuf>,
-    /// At most so many threads read.
+    /// Maximum number of reading threads.
     pub threads: NonZeroUsize,
 }
 
@@ -36,12 +35,12 @@ pub fn every_cpu() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
-/// What was gathered from a recording's samples.
+/// Data that was gathered from a recording's samples.
 #[derive(Clone, Debug)]
 pub struct Scanned<G> {
-    /// From every sample that could be read.
+    /// Data from every readable sample.
     pub gathered: G,
-    /// What is missing from the recording, or damaged.
+    /// Missing or damaged parts of the recording.
     pub shortfalls: Vec<Caveat>,
 }
 
@@ -89,8 +88,8 @@ pub fn scan<G: Gather>(
     }
 }
 
-/// Counts from the histograms of a recording that kept the tail, and a time at
-/// which it still ran.
+/// Returns the counts from the histograms of a recording of the tail, and a time at which it still
+/// ran.
 pub(crate) fn stored(recording: &Recording, shortfalls: &mut Vec<Caveat>) -> (Fold, Option<Nanos>) {
     let summaries = recording.summaries();
     shortfalls.extend(summaries.shortfalls.iter().map(Caveat::from));

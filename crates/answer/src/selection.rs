@@ -1,5 +1,4 @@
-//! One service by one route, in all recordings of a load: what every answer
-//! about it is made of.
+//! One service by one route, in all recordings of a load: the input of every answer about it.
 
 use laggard_analyze::distribution::Group;
 use laggard_analyze::exceedance::Stream;
@@ -8,7 +7,7 @@ use laggard_model::{Cpu, Histogram, Nanos, Route, Service};
 use crate::load::{Load, Run};
 use crate::waiting::Waiting;
 
-/// What a load's recordings hold of one service and route.
+/// Data of one service and route in the recordings of a load.
 #[derive(Clone, Debug)]
 pub(crate) struct Selection<'a> {
     /// Late activations, one entry per CPU and recording.
@@ -17,17 +16,16 @@ pub(crate) struct Selection<'a> {
     pub(crate) groups: Vec<&'a Group>,
     /// Lines that were still waiting when measuring ended.
     pub(crate) waiting: Vec<&'a Waiting>,
-    /// How many CPUs the streams are of.
+    /// Number of CPUs in the streams.
     pub(crate) cpus: usize,
-    /// The ordinary latency, which every job pays: the median.
+    /// Usual latency of every job: the median.
     pub(crate) base: Nanos,
-    /// The mean time between two activations on a CPU, ns.
+    /// Mean time between two wakeups on a CPU, ns.
     pub(crate) apart: f64,
 }
 
 impl<'a> Selection<'a> {
-    /// What `load` tells of this service and route, with streams and waits of
-    /// `cpu` alone or all.
+    /// Selects this service and route of `load`, with streams and waits of `cpu`, or of all CPUs.
     pub(crate) fn new(load: &'a Load, line: (Service, Route), cpu: Option<Cpu>) -> Self {
         let runs = || load.runs.iter();
         let groups: Vec<&Group> = runs()
@@ -42,7 +40,7 @@ impl<'a> Selection<'a> {
             .flat_map(|run| run.streams.iter().map(move |stream| (run, stream)))
             .filter(|(_, stream)| (stream.service, stream.route) == line)
             .collect();
-        // Groups are of all CPUs, so this is too.
+        // Groups cover all CPUs, and so does this.
         let apart = apart(&streams, &groups);
         streams.retain(|(_, stream)| is_on(stream.cpu));
         let mut cpus: Vec<Cpu> = streams.iter().map(|(_, stream)| stream.cpu).collect();
@@ -59,13 +57,13 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// How long the service had waited when measuring ended, where it was still
-    /// waiting then.
+    /// Returns the waiting time of the service at the end of the measurement, if it was still
+    /// pending.
     pub(crate) fn waited(&self) -> Option<Nanos> {
         self.waiting.iter().map(|one| one.at_least_ns).max()
     }
 
-    /// Up to which latency some recording does not have all of them.
+    /// Returns the latency below which the samples of some recording are incomplete.
     pub(crate) fn floor(&self) -> Option<Nanos> {
         self.streams.iter().map(|(_, stream)| stream.floor).max()
     }
@@ -80,19 +78,19 @@ impl<'a> Selection<'a> {
         self.histograms().map(Histogram::count).sum::<u64>() as f64
     }
 
-    /// How many activations were later than this.
+    /// Returns the number of wakeups that were later than this.
     pub(crate) fn later_than(&self, limit: Nanos) -> f64 {
         let late = self.histograms().map(|one| one.count_above(limit));
         late.sum::<u64>() as f64
     }
 
-    /// The share of activations that were later than `slack`.
+    /// Returns the share of wakeups that were later than `slack`.
     pub(crate) fn share_above(&self, slack: Nanos) -> f64 {
         self.later_than(slack) / self.samples().max(1.0)
     }
 }
 
-/// The mean time between two activations on a CPU, ns.
+/// Returns the mean time between two wakeups on a CPU, ns.
 fn apart(streams: &[(&Run, &Stream)], groups: &[&Group]) -> f64 {
     let time = streams.iter().map(|(run, _)| run.duration.as_f64());
     let histograms = groups.iter().map(|one| one.latency.histogram());

@@ -35,7 +35,7 @@ pub struct SwitchesMeasured {
     pub runs: Vec<SwitchRun<StretchFigures>>,
     /// Planned number of stretches of each run.
     pub stretches: usize,
-    /// Why there is no trace data. `None` if there is.
+    /// Reason why there is no trace data. `None` if there is trace data.
     pub unwatched_because: Option<Absence>,
     /// Warnings about the machine.
     pub caveats: Vec<Caveat>,
@@ -105,7 +105,7 @@ pub struct SwitchReport {
     pub growth: Vec<SwitchGrowth>,
     /// Whether all planned stretches were measured.
     pub is_complete: bool,
-    /// Why there is no trace data, so that no row has `net`.
+    /// Reason why there is no trace data, so that `net` is missing in all rows.
     pub net_absence: Option<Absence>,
     /// Reasons to doubt the figures.
     pub warnings: Vec<Caveat>,
@@ -141,7 +141,7 @@ pub struct SwitchRow {
     /// Median of a stretch without tracing, ns. The difference to `gross` is the overhead
     /// of tracing.
     pub untraced_median_ns: Option<f64>,
-    /// Why the row is not available here, or was not completed.
+    /// Reason why the row is unavailable here, or was not completed.
     pub absence: Option<Absence>,
 }
 

@@ -1,4 +1,4 @@
-//! What was still waiting when measuring ended.
+//! Wakeups that were still pending when measuring ended.
 
 use std::cmp::Reverse;
 

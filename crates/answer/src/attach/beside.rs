@@ -22,7 +22,7 @@ pub struct AttachBeside {
     pub latency: Option<AttachFigures>,
     /// Expiries that passed before it ran.
     pub missed: u64,
-    /// Reason not to trust it; absent: there is none.
+    /// Reason not to trust it; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub doubt: Option<String>,
 }

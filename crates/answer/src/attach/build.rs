@@ -157,9 +157,9 @@ impl AttachCollector {
         let line = self.lines.get(&(number, way));
         let deadline = line.and_then(|line| line.deadline).or(self.asked.limit());
         let is_cut = seen.ended.is_none() || seen.exit.signal != 0;
-        // A busy thread next to threads with cycles may have no deadline.
+        // A busy thread next to threads with cycles may not have a deadline.
         let is_held = !never_slept || self.asked.period.is_some() || self.has_no_cycles();
-        // A thread that waits for an event without a period may have nothing to do.
+        // A thread that waits for an event without a period may be idle.
         let waits_for = match (cycle.last, cycle.parts.last()) {
             (None, Some(last)) if last.end == ActivationEnd::Slept => Some(wait_kind(last)),
             _ => None,
@@ -523,7 +523,8 @@ fn expected(seen: &ThreadState, line: &LineState, measured: &AttachMeasured) -> 
     let events: Vec<Event> = at.into_iter().map(|at| Event { at, size: 1.0 }).collect();
     let clusters = Clusters::of(&events, span).ok()?;
     let found = clustered_interval(events.len() as f64, clusters, CONFIDENCE).ok()?;
-    // A measurement of the same length has about as many cycles, and at most as many misses.
+    // A measurement of the same length has about the same number of cycles, and at most the same
+    // number of misses.
     let most = line.cycles() as f64;
     Some((found.low.min(most), found.high.min(most)))
 }

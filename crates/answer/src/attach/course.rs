@@ -112,14 +112,14 @@ impl CourseBuilder {
         self.length = Nanos::from_ns(2 * self.length.ns());
     }
 
-    /// Returns the time from the first cycle to the last; `None`: there is no cycle.
+    /// Returns the time from the first cycle to the last; `None` without a cycle.
     pub(super) fn span(&self) -> Option<Nanos> {
         Some(self.last.saturating_sub(self.began?))
     }
 
     /// Returns the course in eighths; `None`: too few parts or cycles.
     pub(super) fn course(&self) -> Option<AttachCourse> {
-        // With fewer parts one eighth may be half as long as another.
+        // With fewer parts, one eighth may be half the length of another.
         if self.parts.len() < 2 * EIGHTHS {
             return None;
         }
@@ -196,14 +196,14 @@ mod tests {
 
     #[test]
     fn number_of_parts_is_limited() {
-        // A month, with a pause of a week in its midst.
+        // A month, with a pause of a week in the middle.
         let mut seen = course(1_000, Nanos::from_secs(600), |_| Nanos::from_us(80));
         seen.add(Nanos::from_secs(30 * 86_400), Nanos::from_us(80));
 
         assert!(seen.parts.len() <= MAX_PARTS, "{}", seen.parts.len());
         let all: u64 = seen.parts.iter().map(|one| one.count).sum();
         assert_eq!(all, 1_001);
-        // A week of nothing has no mean.
+        // An empty week has no mean.
         assert_eq!(seen.course(), None);
         assert_eq!(
             course(100, Nanos::from_ms(1), |_| Nanos::ZERO).course(),

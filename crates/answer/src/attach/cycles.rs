@@ -47,7 +47,7 @@ pub(super) struct MarkedCycles {
     begins: Histogram,
     takes: Histogram,
     responses: Histogram,
-    /// Responses for which no deadline is known yet.
+    /// Responses without a known deadline.
     unjudged: Vec<Nanos>,
     deadline: Option<Nanos>,
     misses: u64,
@@ -191,7 +191,7 @@ impl MarkedCycles {
         }
     }
 
-    /// Returns the row of the thread; `None`: it has no marks.
+    /// Returns the row of the thread; `None` if it has no marks.
     pub(super) fn row(&self, name: String, tid: Tid, process: u32) -> Option<AttachCycles> {
         let is_any =
             self.cycles + self.unpaired + self.cut + self.dropped > 0 || self.open.is_some();
@@ -246,7 +246,7 @@ pub struct AttachCycles {
     pub cut: u64,
     /// Skipped cycle numbers.
     pub skipped: u64,
-    /// Marks for which there was no room.
+    /// Marks that were dropped because there was no room.
     pub dropped: u64,
 }
 
@@ -325,8 +325,8 @@ mod tests {
         assert_eq!(told.response.unwrap().largest_ns, us(900));
     }
 
-    /// The next wait was over before it began: one timer expires while the thread is still
-    /// at work for the other.
+    /// The next wait was over before it started: one timer expires while the thread still works for
+    /// the other.
     #[test]
     fn a_late_cycle_is_due_when_it_was_and_not_when_its_next_wait_is() {
         let late = ThreadActivation {
@@ -394,10 +394,10 @@ mod tests {
             (1_010, 5, begin, 0),
             (1_015, 5, end, 0),
             (1_020, 6, begin, 0),
-            // 20 marks were overwritten: the end of 6 and the beginning of 16.
+            // 20 marks were overwritten: the end of 6 and the start of 16.
             (1_040, 16, end, 20),
             (1_045, 17, begin, 20),
-            // Those of 17 are there, whatever was lost of others meanwhile.
+            // The marks of 17 are present, whatever else was lost.
             (1_050, 17, end, 21),
             (1_055, 18, begin, 21),
         ] {

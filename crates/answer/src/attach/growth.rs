@@ -1,8 +1,8 @@
 //! Misses with more work: cycles replayed with longer execution times and the same delays.
 //!
-//! A cycle starts when it ran, or when the one before has ended, whichever is later. It runs
-//! for its execution time times a factor, and is delayed for as long as it was. Longer cycles
-//! would also be preempted more often, so the result is a lower bound.
+//! A cycle starts when it ran or when the previous one has ended, whichever is later. It runs for
+//! its execution time times a factor, and keeps its measured delay. Longer cycles would also be
+//! preempted more often, so the result is a lower bound.
 
 use laggard_model::{Nanos, ThreadActivation};
 
@@ -99,7 +99,7 @@ mod tests {
 
         let next = backlog.job(&ran(1_000, 1_000, 1_900, 0));
 
-        // 900 by 1.5 are 1,350; the next begins 350 late.
+        // 900 by 1.5 are 1,350; the next one starts 350 late.
         assert_eq!(
             next.grown,
             [990, 1_080 + 80, 1_350 + 700 - 350].map(Nanos::from_us)

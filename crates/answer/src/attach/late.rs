@@ -29,7 +29,7 @@ pub struct LateCycle {
     /// Deadline. Absent: it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_ns: Option<Nanos>,
-    /// Causes, the one with most time first. Empty: there are no trace data.
+    /// Causes, longest time first. Empty without trace data.
     pub causes: Vec<AttachTaken>,
 }
 

@@ -7,7 +7,7 @@ const TOLERANCE: f64 = 1.0 / 10.0;
 /// Share of the gaps that fit, and of those that are one period long.
 const MIN_FITTING: f64 = 0.9;
 const MIN_SINGLE: f64 = 0.6;
-/// Fewer wakes have no period.
+/// Minimum number of wakes for a period.
 const MIN_WAKES: usize = 8;
 
 /// Returns the period of wakes that were due at these times, in order, if they have one.
@@ -35,7 +35,7 @@ pub(super) fn period(origins: &[Nanos]) -> Option<Nanos> {
         .then(|| Nanos::from_f64(median))
 }
 
-/// Returns how many periods a gap is long; `None`: it is no multiple of them.
+/// Returns the length of a gap in periods; `None` if it is not a multiple of the period.
 pub(super) fn multiple_of(gap: f64, period: f64) -> Option<u64> {
     let periods = (gap / period).round();
     let is_near = (gap - periods * period).abs() <= TOLERANCE * period;
@@ -48,7 +48,7 @@ pub(super) fn multiple_of(gap: f64, period: f64) -> Option<u64> {
     (periods >= 1.0 && is_near).then_some(count)
 }
 
-/// Whether two periods are so far apart that a wake of one is none of the other's.
+/// Returns true if two periods differ so much that a wake of one cannot belong to the other.
 pub(super) fn differ(first: Nanos, second: Nanos) -> bool {
     const APART: f64 = 1.05;
     let (first, second) = (first.as_f64(), second.as_f64());

@@ -95,7 +95,7 @@ pub struct AttachWaker {
 /// Cycle with the largest response or latency.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachLargest {
-    /// When it was due, from the start of the measurement.
+    /// Time at which it was due, from the start of the measurement.
     pub after_ns: Nanos,
     /// The same by `CLOCK_MONOTONIC`.
     pub origin_ns: Nanos,
@@ -265,7 +265,7 @@ pub struct AttachKill {
     /// priority without sleeping.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rt_limit_ns: Option<Nanos>,
-    /// How long it had run since it last slept.
+    /// Time for which it had run since it last slept.
     pub ran_ns: Nanos,
 }
 
@@ -290,11 +290,11 @@ pub struct AttachPhase {
 /// Spans in which a thread could not run because it was stopped.
 #[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachStops {
-    /// How often its control group was frozen.
+    /// Number of times that its control group was frozen.
     pub frozen: u64,
     /// Total length; of a thread that slept, from when it was due.
     pub frozen_ns: Nanos,
-    /// How often a signal or a debugger stopped it.
+    /// Number of times that a signal or a debugger stopped it.
     pub stopped: u64,
     /// Total length.
     pub stopped_ns: Nanos,
@@ -336,10 +336,10 @@ pub struct AttachRow {
     pub other_policies: Vec<AttachPolicy>,
     /// Whether `policy` is a real-time policy.
     pub is_real_time: bool,
-    /// When the thread ended, from the start of the measurement; absent: it did not.
+    /// End of the thread, from the start of the measurement; absent if it did not end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_ns: Option<Nanos>,
-    /// What wakes the thread.
+    /// Event or thread that wakes it.
     pub woken_by: String,
     /// Start of its cycles.
     pub counts_from: CountsFrom,
@@ -352,8 +352,8 @@ pub struct AttachRow {
     pub inferred: u64,
     /// Cycles whose start on a CPU was not seen: their latency is an upper bound.
     pub run_unseen: u64,
-    /// Cycles in which it was not seen when the thread ran again after a preemption or a
-    /// wait: time of others may be its execution time.
+    /// Cycles in which the thread was not observed when it ran again after a preemption or a wait.
+    /// Their execution time may include time of others.
     pub back_unseen: u64,
     /// Lost cycles of the thread, however woken.
     pub lost: u64,
@@ -410,7 +410,7 @@ pub struct AttachRow {
     pub largest_response: Option<AttachLargest>,
     /// Cycle with the largest latency.
     pub largest_latency: Option<AttachLargest>,
-    /// Comparison with the deadline; absent: the row has none.
+    /// Comparison with the deadline; absent if the row has no deadline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<AttachDeadline>,
     /// Whether the thread is busy: it computes for most of the time, waits only for locks,
@@ -475,7 +475,7 @@ impl AttachRow {
     }
 }
 
-/// Threads of one name that have no row.
+/// Threads with the same name that have no row.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachOthers {
     /// Latest name.

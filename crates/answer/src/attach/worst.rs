@@ -20,7 +20,7 @@ pub struct AttachWorst {
     pub tid: Tid,
     /// Number of the thread in this report.
     pub number: u32,
-    /// Response; of a cycle that did not end, its time so far.
+    /// Response, or elapsed time of a cycle that did not end.
     pub response_ns: Nanos,
     /// Whether the cycle ended.
     pub has_ended: bool,

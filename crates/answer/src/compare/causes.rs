@@ -271,9 +271,9 @@ impl Watched {
         self.end.saturating_sub(self.since(limits)).as_f64()
     }
 
-    /// Returns the times at which each cause took most of a late wakeup, with its time. The
-    /// wakeups of a run count once, as in [`super::lateness::clusters`]: a wakeup that is due
-    /// before the first was served, or up to [`RUN`] later, belongs to the run.
+    /// Returns the late wakeups in which each cause took most of the time: their times, and the
+    /// time of the cause. The wakeups of a run count once, as in [`super::lateness::clusters`]: a
+    /// wakeup that is due before the first was served, or up to [`RUN`] later, belongs to the run.
     fn moments(&self, limits: &Limits) -> MomentsByCause<'_> {
         let since = self.since(limits);
         let is_meant = |late: &&LateMoment| {
@@ -481,8 +481,8 @@ mod tests {
         CauseKey::new(CauseClass::Softirq, Some("vda".into()))
     }
 
-    /// A recording in which each of these took most of so many late activations,
-    /// for so long.
+    /// Creates a recording in which each of these causes took most of this number of late wakeups,
+    /// with this time.
     fn watched(causes: &[(&str, u64, Nanos)]) -> Watched {
         let start = Nanos::from_secs(1_000);
         let mut late = Vec::new();
@@ -507,7 +507,7 @@ mod tests {
         }
     }
 
-    /// Of so many recordings on each side.
+    /// Compares causes with this number of recordings on each side.
     fn changed(
         each: usize,
         first: impl Fn() -> Watched,
@@ -565,8 +565,8 @@ mod tests {
         assert_eq!(found(&first, &first), []);
     }
 
-    /// Of all moments together the one recording that has most of them would say that
-    /// it became shorter.
+    /// If all wakeups were pooled, the one recording with most of them would indicate that it
+    /// became shorter.
     #[test]
     fn how_long_a_cause_took_is_told_as_its_change_was() {
         let recorded = |times: [u64; 4], busy: usize| -> Vec<Watched> {
@@ -621,7 +621,7 @@ mod tests {
         assert_eq!(found(&seldom, &always), more);
         let less = [("vda".to_owned(), CauseChange::LessOften)];
         assert_eq!(found(&always, &seldom), less);
-        // 20 ms from when the first was served, so every third begins one.
+        // 20 ms from the time at which the first was served, so that every third starts a run.
         let always = watched(&always);
         let limits = limits(&[vec![watched(&seldom)], vec![watched(&seldom)]]);
         assert_eq!(always.moments(&limits)[&vda()].len(), 2_000);

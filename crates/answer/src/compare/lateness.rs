@@ -10,8 +10,8 @@ use laggard_model::{Nanos, Route, Service};
 use super::LateCount;
 use crate::load::{Load, Run};
 
-/// Late wakeups of a CPU that are at most this far apart are one cluster: five ticks of 4 ms,
-/// in which tasks that waited behind a stall have run.
+/// Late wakeups of a CPU that are at most this far apart are one cluster. Within five ticks of 4
+/// ms, tasks that waited behind a stall have run.
 pub(crate) const RUN: Nanos = Nanos::from_ms(20);
 
 /// Late wakeups of each recording of one side.
@@ -200,7 +200,7 @@ mod tests {
 
         let found = clusters(&stream, Nanos::from_ms(2), RUN);
 
-        // 20 ms from when the first was served, so every third begins one.
+        // 20 ms from the time at which the first was served, so that every third starts a run.
         assert_eq!(found.len(), 334);
     }
 }

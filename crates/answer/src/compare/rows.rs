@@ -1,5 +1,5 @@
-//! Rows without a rate: context switches of `switch`, waits of `timers`, and traces. How often
-//! they are late has no meaning. How late they are is compared.
+//! Rows without a rate: context switches of `switch`, waits of `timers`, and traces. Their rate of
+//! late rows is meaningless. Their latencies are compared.
 
 use laggard_model::{Nanos, RowsOf};
 use laggard_record::Recording;

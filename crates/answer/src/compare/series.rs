@@ -196,7 +196,7 @@ fn viewed(recordings: &[Recording], all: &Load) -> Vec<SeriesRecording> {
     .collect()
 }
 
-/// The changes of one of so many services, which share what may be wrong.
+/// Returns the changes of one of several services, which share the allowed error.
 fn changes(late: &Lateness, services: usize) -> Result<Vec<SeriesChange>, CompareError> {
     // Half an event more, so that none has a logarithm, too.
     let rate = |one: &RecordingCount| ((one.events + 0.5) / one.exposure).ln();
@@ -214,7 +214,7 @@ fn changes(late: &Lateness, services: usize) -> Result<Vec<SeriesChange>, Compar
         let (counts, most) = (&late.counts, late.at_most());
         let (told, dispersions) = ratio(&counts[from..one.at], &counts[one.at..to])?;
         let is_worse = told.ratio.is_none_or(|ratio| ratio > 1.0);
-        // What is not known must not have made it.
+        // An unknown outcome must not decide the verdict.
         let (turned, _) = if is_worse {
             ratio(&most[from..one.at], &counts[one.at..to])?
         } else {

@@ -45,7 +45,7 @@ pub struct LatePart {
     pub time: Nanos,
     /// Class of the cause.
     pub class: CauseClass,
-    /// Culprit with its place in the code. `None` if the class has none.
+    /// Culprit with its place in the code. `None` if the class does not have culprits.
     pub who: Option<String>,
     /// Culprit without the place, which differs between samples.
     pub who_anywhere: Option<String>,
@@ -201,7 +201,7 @@ fn causes(episode: &Episode, line: Line, names: &mut dyn Names) -> Vec<LatePart>
 #[derive(Clone, Debug, Default)]
 pub struct LateList {
     newest: VecDeque<LateActivation>,
-    /// Number of late wakeups, those that are no longer in the list included.
+    /// Number of late wakeups, including those that are no longer in the list.
     pub count: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Whether the machine serves an application.
+//! Suitability of the machine for an application.
 
 use laggard_model::{Route, Service};
 
@@ -6,8 +6,8 @@ use super::{Enough, Fit, Unfailing};
 use crate::load::Load;
 use crate::qos::{Application, MissFigures, Needed, QosError, ServiceOutlook, assess_series};
 
-/// Of so many independent dropouts the 95 % limits of the rate are a factor of 4
-/// apart (Garwood 1936: 4.8 and 18.4 for 10).
+/// Number of independent xruns for which the 95 % limits of the rate differ by a factor of 4
+/// (Garwood 1936: 4.8 and 18.4 for 10).
 const ENOUGH_CLUSTERS: f64 = 10.0;
 
 impl Fit {
@@ -35,17 +35,16 @@ impl Fit {
         })
     }
 
-    /// What the verdict rests on: how often buffers run dry on CPUs that stand out,
-    /// or else on all.
+    /// Returns the figures behind the verdict: the xruns of conspicuous CPUs, otherwise of all.
     pub fn judged(&self) -> &MissFigures {
         self.apart.as_ref().map_or(&self.figures, |apart| &apart.on)
     }
 }
 
-/// How long a recording takes, ns: more CPUs do not make it shorter, for a stall
-/// of all of them at once is one.
+/// Returns the required length of a recording, ns. More CPUs do not shorten it, because a stall of
+/// all of them at once counts once.
 fn decided_by(found: &ServiceOutlook, goal: &Needed) -> Option<f64> {
-    // Where one could come unseen, a longer recording would not show that none does.
+    // If a failure could remain undetected, a longer recording would not exclude it.
     let is_none = found.outlook.failures == Some(0.0);
     if !is_none || goal.is_coarse {
         return None;
@@ -53,7 +52,8 @@ fn decided_by(found: &ServiceOutlook, goal: &Needed) -> Option<f64> {
     goal.record_ns
 }
 
-/// How long a recording of as many CPUs is expected to see enough dropouts.
+/// Returns the time in which a recording with the same number of CPUs is expected to see enough
+/// xruns.
 fn narrowed_by(found: &ServiceOutlook) -> Option<f64> {
     let (figures, cpus) = found.judged();
     let clusters = figures.clusters.filter(|_| figures.mttf_ns.is_some())?;
@@ -70,7 +70,8 @@ fn enough(goal: &Needed) -> Option<Enough> {
     Some(Enough { buffers, is_sure })
 }
 
-/// By a recording that could have seen one run dry.
+/// Returns the smallest number of buffers without an xrun, if the recording would have detected
+/// one.
 fn unfailing(found: &ServiceOutlook, goal: &Needed) -> Option<Unfailing> {
     if enough(goal).is_some() || goal.is_coarse {
         return None;

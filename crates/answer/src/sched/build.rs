@@ -126,11 +126,11 @@ pub fn analysed(seen: &Load, asked: &SchedQuestion) -> Result<SchedReport, Answe
 struct Order {
     /// It runs after all tasks of its level.
     latest: Vec<Task>,
-    /// It runs before them, and after those above it that take no less than is
-    /// analysed, on the same CPU.
+    /// Tasks that run before it, and that are analysed with at least their execution time, on the
+    /// same CPU.
     earliest: Vec<Task>,
-    /// It runs after all tasks of its level and above that surely share its CPU and
-    /// take no less than is analysed. What these do not explain has no culprit.
+    /// It runs after all tasks of its level and above that surely share its CPU and take no less
+    /// than is analysed. Time that these do not explain has no culprit.
     certain: Vec<Task>,
     /// Whether it may run on another CPU than tasks that it is analysed with.
     may_be_apart: bool,

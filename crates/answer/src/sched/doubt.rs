@@ -93,7 +93,7 @@ pub enum TaskDoubt {
 /// Responses of one task; times in ns.
 pub(super) struct Found<'a> {
     pub(super) way: &'a Runner<'a>,
-    /// One failure is permitted per so long.
+    /// Time in which one failure is permitted.
     pub(super) permitted: Nanos,
     /// The task's period: a shorter time cannot be permitted.
     pub(super) period: Nanos,
@@ -105,7 +105,7 @@ pub(super) struct Found<'a> {
     /// The worst response, at least and at most.
     pub(super) least: f64,
     pub(super) most: f64,
-    /// At the permitted rate, and whether the recording tells it.
+    /// Response at the permitted rate, and true if the recording contains it.
     pub(super) rated: f64,
     pub(super) is_rated: bool,
     /// The share of activations that were later than the slack.

@@ -1,4 +1,4 @@
-//! Which tasks of a set run before which, and how exactly that is known.
+//! Order in which the tasks of a set run, and the certainty of that order.
 
 use laggard_model::Service;
 use schemars::JsonSchema;
@@ -7,16 +7,16 @@ use serde::Serialize;
 /// Place of a task in its set.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct TaskRank {
-    /// Level of its priority. Tasks of one level share the CPU in an order that
-    /// the analysis does not know; `None`: it has a level of its own.
+    /// Level of its priority. Tasks of one level share the CPU in an order that is unknown to the
+    /// analysis. `None` means a separate level.
     pub level: Option<i16>,
-    /// Whether it does less than its work and its period say: then these bound
-    /// how long it delays others, and do not show that it does.
+    /// True if its work and period are upper limits of its real demand. They then bound the delay
+    /// of other tasks, but do not prove it.
     pub is_at_most: bool,
-    /// Whether it may run on several CPUs. On one CPU, the analysed tasks delay each other
-    /// no less than on several, where they may not delay each other at all.
+    /// True if it may run on several CPUs. On one CPU, the analysed tasks delay each other no less
+    /// than on several, where they may not delay each other at all.
     pub may_move: bool,
-    /// The measured service, where it is not the one that runs the task.
+    /// Measured service, if it differs from the service that runs the task.
     pub stand_in: Option<StandIn>,
 }
 

@@ -1,4 +1,4 @@
-//! From counted activations to the figures of a report.
+//! Converts counted wakeups to the figures of a report.
 
 use std::num::NonZeroUsize;
 

@@ -17,10 +17,9 @@ use crate::Trust;
 use crate::contexts::ContextsReport;
 use crate::waiting::Waiting;
 
-/// From the wakeup of a thread to its first instruction. The field has no name
-/// for it: rtla's `thread latency` counts from the expiry, as does the latency
-/// of a thread service here, and its wakeup latency ends where the thread is
-/// switched in.
+/// Name of the time from the wakeup of a thread to its first instruction. There is no established
+/// name: rtla's `thread latency` counts from the expiry, as does the latency of a thread service
+/// here, and its wakeup latency ends where the thread is switched in.
 pub(super) const WAKEUP_TO_USER: &str = "wakeup to user (waking to user)";
 
 /// What one recording says.
@@ -176,7 +175,7 @@ pub struct HistogramView {
 }
 
 impl Figures {
-    /// The latencies of a group in a recording that began at `start`.
+    /// Computes the latencies of a group in a recording that started at `start`.
     pub(super) fn of_group(group: &Group, start: Nanos) -> Self {
         let is_open = group.censored.histogram().count() > 0;
         let all = Self::of(&group.latency, start);
@@ -193,8 +192,7 @@ impl Figures {
         }
     }
 
-    /// The figures of times that are all known, in a recording that began at
-    /// `start`.
+    /// Computes the figures of times that are all known, in a recording that started at `start`.
     pub(super) fn of(tally: &Tally, start: Nanos) -> Self {
         let histogram = tally.histogram();
         Self {
@@ -213,14 +211,14 @@ impl Figures {
         }
     }
 
-    /// The quantile `q` with what is known of it.
+    /// Returns the quantile `q` with its uncertainty.
     pub fn share(&self, q: f64) -> Option<&Share> {
         self.quantiles
             .iter()
             .find(|share| (share.q - q).abs() < 1e-9)
     }
 
-    /// The quantile `q`, where it is known.
+    /// Returns the quantile `q`, if it is known.
     pub fn quantile(&self, q: f64) -> Option<Nanos> {
         let share = self.share(q)?;
         share
@@ -269,7 +267,8 @@ impl Share {
         }
     }
 
-    /// In `unit`: `153 us`, `>= 2.10 s`, `15.0 ms to 17.0 ms`, or a dash.
+    /// Formats it in `unit`: `153 us`, `>= 2.10 s` for a lower bound, `15.0 ms to 17.0 ms` for a
+    /// range, or a dash.
     pub fn write(&self, unit: Unit) -> String {
         let Some(ns) = self.ns else {
             return "-".into();
@@ -289,7 +288,7 @@ impl ServiceRow {
     }
 }
 
-/// Losses with their names, in the order in which they are shown.
+/// Returns the losses with their names, in display order.
 pub fn named_losses(losses: &Losses) -> impl Iterator<Item = (&'static str, u64)> {
     losses
         .iter()

@@ -1,4 +1,4 @@
-//! Which services are drawn first.
+//! Services that are drawn by default.
 
 use laggard_model::{Route, Service};
 
@@ -7,9 +7,9 @@ use super::{RecordingReport, ServiceRow};
 /// Curves that an eye can follow.
 const MOST: usize = 3;
 
-/// The services that a picture shows unless asked for others, in the order of
-/// the report: the interrupt, the most urgent thread and a normal thread, woken
-/// from the interrupt; where one is missing, the most direct of the others.
+/// Returns the services that a figure shows by default, in the order of the report: the interrupt,
+/// the most urgent thread and a normal thread, all woken by the interrupt. A missing one is
+/// replaced by the most direct of the others.
 pub fn leading(report: &RecordingReport) -> Vec<(Service, Route)> {
     let all: Vec<(Service, Route)> = report
         .services

@@ -9,7 +9,7 @@ use laggard_record::{Columns, Recording};
 use crate::load::LoadError;
 use crate::scan::{self, Scanned};
 
-/// What has a row of its own.
+/// Grouping of the rows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum By {
     /// Each service by each route.
@@ -27,12 +27,11 @@ pub struct Measured {
     pub path: String,
     /// Its manifest.
     pub manifest: Manifest,
-    /// What is missing from it or damaged.
+    /// Missing or damaged parts.
     pub shortfalls: Vec<Caveat>,
     /// Its activations.
     pub fold: Fold,
-    /// The latest expiry that was read; stands in for the end where the
-    /// recording has none.
+    /// Latest expiry that was read. It stands in for the end if the recording has none.
     pub last: Option<Nanos>,
 }
 

@@ -7,7 +7,7 @@ use laggard_analyze::timer::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// How the expiries of a timer differ from the requested times.
+/// Difference between the expiries of a timer and the requested times.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimerClass {
@@ -184,7 +184,7 @@ pub(super) fn add_periodic(
     }
 }
 
-/// Returns how often the machine itself was late by as much as a tick would explain.
+/// Returns how frequently the machine itself was late by as much as a tick would explain.
 pub(super) fn machine_late(reference: &[f64], grid: Option<TickGrid>) -> f64 {
     grid.map_or(0.0, |grid| share_above(reference, grid.tick / 10.0))
 }

@@ -35,7 +35,7 @@ pub struct TimersMeasured {
     pub caveats: Vec<Caveat>,
 }
 
-/// Which timers of a machine expire as requested.
+/// Timers of a machine that expire as requested, and others.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct TimersReport {
     /// Version of this layout.

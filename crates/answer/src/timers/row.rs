@@ -20,9 +20,9 @@ pub struct TimerRow {
     pub service: Service,
     /// Requested period.
     pub requested_ns: Nanos,
-    /// How the expiries differ from the requested times.
+    /// Difference between the expiries and the requested times.
     pub class: TimerClass,
-    /// Why there are no figures.
+    /// Reason why there are no figures.
     pub absence: Option<Absence>,
     /// Intervals between expiries for the period.
     pub intervals: Option<IntervalFigures>,

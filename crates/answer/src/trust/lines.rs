@@ -1,15 +1,15 @@
-//! Each line against its own plan: a total dilutes what one line lost.
+//! Compares each line with its own plan: a total would hide the losses of a single line.
 
 use laggard_analyze::distribution::Lost;
 use laggard_model::{LineId, Service};
 
 use super::{Case, Distrust, FEWEST, LOST_IN, LinePart};
 
-/// What a line may lose however short it is: beyond the highest quantile that
-/// a sample supports, 3.7 are expected in any case.
+/// Number of losses that every line may have, however short it is. 3.7 are expected beyond the
+/// highest quantile that a sample supports.
 const FEW: u64 = 3;
-/// A line with less than one in so many of what the fullest line of its service
-/// has is not the same measurement.
+/// A line with less than one in this number of the wakeups of the fullest line of its service is
+/// not comparable with it.
 const OF_SIBLINGS: u64 = 2;
 
 /// Lines that lost too much of their plan.
@@ -28,7 +28,8 @@ pub(super) fn reasons(case: &Case<'_>) -> Vec<Distrust> {
             });
             continue;
         }
-        // Devices interrupt where they are told to, and threads run where there is room.
+        // Devices and threads run on the CPUs that they are assigned to, so that lines may be
+        // sparse.
         if matches!(line.service, Service::Traced(_) | Service::Task(_)) {
             continue;
         }
@@ -60,8 +61,7 @@ pub(super) fn reasons(case: &Case<'_>) -> Vec<Distrust> {
     reasons
 }
 
-/// Activations of the line of the same service, by the same route, that has
-/// most.
+/// Returns the number of wakeups of the fullest line with the same service and route.
 fn fullest(case: &Case<'_>, line: &laggard_model::Line) -> u64 {
     case.lines
         .iter()

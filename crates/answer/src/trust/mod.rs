@@ -1,4 +1,4 @@
-//! Whether a recording's figures can be trusted.
+//! Trustworthiness of a recording's figures.
 //!
 //! The limits are stated in `docs/method.md`; change them there too.
 
@@ -15,19 +15,19 @@ use serde::Serialize;
 
 pub use reason::{CpuCost, Distrust, LinePart, MeasuringRemedy, UnseenIn, UnseenStage};
 
-/// Fewer latencies than this say nothing of a machine: a command that fails at
-/// once still lets a few be measured.
+/// Minimum number of latencies that describe a machine. A command that fails at once allows only a
+/// few.
 const FEWEST: u64 = 20;
 
-/// Own cost of less time than this is no rate: beginning and ending weigh more.
+/// Minimum time for which the overhead is expressed as a rate. In shorter runs, start and end
+/// dominate.
 const LEAST_WALL: Nanos = Nanos::from_ms(100);
 
-/// More lost activations than one in so many spoil the tail: what is lost is
-/// likely to be what was late.
+/// If more than one wakeup in this number is lost, the tail is unreliable, because late wakeups are
+/// the most likely to be lost.
 const LOST_IN: u64 = 1_000;
 
-/// From this share of the measured CPUs' time on, 0 to 1, measuring itself is
-/// named as a load.
+/// Share of the measured CPUs' time, 0 to 1, from which measuring is reported as a load.
 const COST_NAMED: f64 = 0.05;
 
 /// Whether the figures can be trusted.
@@ -50,31 +50,31 @@ impl Trust {
     }
 }
 
-/// Several reasons in one line.
+/// Joins several reasons to one line.
 pub(crate) fn joined(reasons: &[Distrust]) -> String {
     let words: Vec<String> = reasons.iter().map(Distrust::to_string).collect();
     words.join("; ")
 }
 
-/// What a recording, or a run, is judged by.
+/// Input of the judgement of a recording or a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Case<'a> {
-    /// Its lines.
+    /// Measured lines.
     pub lines: &'a [Line],
-    /// What was lost and planned of each.
+    /// Lost and planned wakeups of each line.
     pub counts: &'a [LineCount],
-    /// What was read of each.
+    /// Wakeups that were read, per line.
     pub sums: &'a [LineSum],
-    /// What was lost, by reason.
+    /// Losses per reason.
     pub losses: &'a Losses,
     /// What measuring cost.
     pub cost: &'a OwnCost,
-    /// What was found out before and while it was measured.
+    /// Warnings from before and during the measurement.
     pub caveats: &'a [Caveat],
 }
 
 impl<'a> Case<'a> {
-    /// Of a recording of which `sums` was read.
+    /// Creates the input from a recording whose sums were read.
     pub fn of(manifest: &'a Manifest, sums: &'a [LineSum]) -> Self {
         Self {
             lines: &manifest.lines,
@@ -91,19 +91,18 @@ impl<'a> Case<'a> {
     }
 }
 
-/// The verdict, and what is worth a word though it does not spoil the figures.
+/// Verdict, and warnings that do not invalidate the figures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
     /// Whether the figures can be trusted.
     pub trust: Trust,
-    /// Reasons to doubt that are of measuring itself.
+    /// Warnings that concern the measurement itself.
     pub caveats: Vec<Caveat>,
 }
 
-/// Judges a recording by what it lost, line by line and in all, by the stages
-/// that were not seen, by what measuring cost, and by whether its threads kept the
-/// scheduling that makes them their service. Other caveats leave the figures true;
-/// they say what they are true of.
+/// Judges a recording by its losses, per line and in total, by unobserved stages, by the overhead,
+/// and by the scheduling of its threads. Other warnings do not invalidate the figures. They
+/// describe the conditions under which the figures hold.
 pub fn judge(case: &Case<'_>) -> Judgement {
     let mut reasons = Vec::new();
     let mut caveats = Vec::new();
@@ -159,7 +158,7 @@ pub fn judge(case: &Case<'_>) -> Judgement {
     }
 }
 
-/// What helps against the reason that most activations were lost for.
+/// Returns the remedy for the reason that caused most losses.
 fn against(case: &Case<'_>) -> MeasuringRemedy {
     let most = case
         .losses
@@ -190,7 +189,8 @@ fn against(case: &Case<'_>) -> MeasuringRemedy {
     }
 }
 
-/// How to measure with less, by what took most; each shows less.
+/// Returns a remedy that reduces the overhead, according to its largest part. Each remedy shows
+/// less.
 fn lighter(case: &Case<'_>) -> MeasuringRemedy {
     let programs = case.cost.programs.iter();
     let recorder = programs.filter(|one| one.is_of_flight_recorder());
@@ -205,7 +205,7 @@ fn lighter(case: &Case<'_>) -> MeasuringRemedy {
     }
 }
 
-/// What measuring took; of next to no time nothing is known.
+/// Returns the overhead; `None` if the run was too short.
 fn own_cost(case: &Case<'_>) -> Option<CpuCost> {
     let cost = case.cost;
     let mut cpus: Vec<_> = case.lines.iter().map(|line| line.cpu).collect();

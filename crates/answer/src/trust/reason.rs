@@ -1,4 +1,4 @@
-//! Why figures cannot be trusted, and what to do about it.
+//! Reasons why figures are not trustworthy, and remedies.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -8,105 +8,105 @@ use serde::{Serialize, Serializer};
 
 use super::LOST_IN;
 
-/// Lines that a reason names; the others are counted.
+/// Maximum number of lines that a reason names. The others are counted.
 const NAMED: usize = 3;
 
-/// A reason why figures cannot be trusted. Displayed, and serialized, as what
-/// is wrong and what to do, with a semicolon between.
+/// Reason why figures are not trustworthy. It is displayed and serialised as a problem and its
+/// remedy, separated by a semicolon.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Distrust {
-    /// There is no activation.
+    /// There are no wakeups.
     Empty,
-    /// Too few activations say nothing of a machine.
+    /// There are too few wakeups to describe a machine.
     TooFew {
-        /// How many were measured.
+        /// Number of measured wakeups.
         samples: u64,
     },
-    /// Too many activations were lost, all lines together.
+    /// Too many wakeups were lost, over all lines.
     Lost {
-        /// Lost activations.
+        /// Number of lost wakeups.
         lost: u64,
-        /// Of how many, the lost ones among them.
+        /// Total number, including lost ones.
         of: u64,
-        /// What would help.
+        /// Remedy.
         remedy: MeasuringRemedy,
     },
-    /// Lines lost too much of their own plan.
+    /// Lines lost too much of their plan.
     LossyLines {
-        /// What each lost of its plan, the worst first.
+        /// Lost part of the plan per line, worst first.
         lines: Vec<LinePart>,
-        /// What would help.
+        /// Remedy.
         remedy: MeasuringRemedy,
     },
     /// Lines have much less than the fullest one of the same service.
     SparseLines {
-        /// What each has of what the fullest has.
+        /// Number of wakeups per line, compared with the fullest line.
         lines: Vec<LinePart>,
     },
     /// The clock ran backwards.
     ClockBack {
-        /// Times that it did.
+        /// Number of times.
         times: u64,
     },
-    /// A stage is missing in too many activations.
+    /// A stage is missing in too many wakeups.
     StageUnseen(UnseenStage),
-    /// A measuring thread was given other scheduling than its service has.
+    /// A measuring thread had another policy than its service requires.
     Rescheduled(Caveat),
     /// Too much of a trace is missing.
     TraceIncomplete(Caveat),
-    /// Measuring was a load itself.
+    /// Measuring was a significant load.
     OwnCost {
-        /// What it took.
+        /// Overhead.
         cost: CpuCost,
-        /// What would help.
+        /// Remedy.
         remedy: MeasuringRemedy,
     },
 }
 
-/// A part of the activations of a line.
+/// Part of the wakeups of a line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct LinePart {
-    /// The line.
+    /// Measured line.
     pub line: Line,
-    /// How many activations.
+    /// Number of wakeups in the part.
     pub count: u64,
-    /// Of how many.
+    /// Total number.
     pub of: u64,
 }
 
-/// Where a stage was not seen, and how often.
+/// Stage that was not observed, and the number of cases.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct UnseenStage {
-    /// The stage.
+    /// Missing stage.
     pub stage: Stage,
-    /// The served activations in which it is missing.
+    /// Completed wakeups in which it is missing.
     pub places: UnseenIn,
 }
 
-/// The served activations that lack a stage.
+/// Completed wakeups without a stage.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum UnseenIn {
-    /// By line, the worst first: other lines of the same service have it.
+    /// Per line, worst first: other lines of the same service have the stage.
     Lines(Vec<LinePart>),
-    /// Of all lines, where none has it.
+    /// Over all lines: no line has the stage.
     All {
-        /// How many lack it.
+        /// Number of wakeups without it.
         count: u64,
-        /// Of how many.
+        /// Total number.
         of: u64,
     },
 }
 
-/// How much of the measured CPUs measuring took.
+/// Part of the measured CPUs that measuring used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CpuCost {
-    /// CPUs that it kept busy.
+    /// CPUs that measuring kept busy.
     pub busy: f64,
-    /// CPUs that were measured.
+    /// Measured CPUs.
     pub cpus: usize,
 }
 
-/// What to do about a measurement that cannot be trusted.
+/// Remedy for an untrustworthy measurement.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum MeasuringRemedy {
     /// The writer was too slow.
@@ -125,25 +125,25 @@ pub enum MeasuringRemedy {
     NoEpisodes,
     /// Measuring itself takes too much.
     Less {
-        /// Whether several services were measured.
+        /// True if several services were measured.
         several_services: bool,
     },
 }
 
 impl UnseenStage {
-    /// What to do: latencies are right even where their parts are not.
+    /// Advice: latencies are correct even if their parts are not.
     pub const ADVICE: &str = "use the latencies, not their parts, and see `laggard doctor`";
 }
 
 impl CpuCost {
-    /// Of the time of all measured CPUs, 0 to 1.
+    /// Returns the share of the time of all measured CPUs, 0 to 1.
     pub fn share(&self) -> f64 {
         self.busy / self.cpus as f64
     }
 }
 
 impl Distrust {
-    /// What to do, where there is more to do than to measure again.
+    /// Returns the remedy, if there is one other than to measure again.
     fn remedy(&self) -> Option<String> {
         Some(match self {
             Self::Empty => return None,

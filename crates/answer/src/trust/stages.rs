@@ -1,31 +1,30 @@
-//! Stages that were not seen: what they took is counted to the next one.
+//! Stages that were not observed. Their time is attributed to the next stage.
 
 use laggard_model::{Caveat, CaveatKind, LossReason, Stage};
 
 use super::{Case, Distrust, FEWEST, LinePart, UnseenIn, UnseenStage};
 
-/// From this share of the served activations on, 0 to 1, a stage that was not
-/// seen in them is named.
+/// Share of the completed wakeups, 0 to 1, from which an unobserved stage is reported.
 const NAMED_FROM: f64 = 0.05;
-/// From this share on the parts of the way are not those of this machine.
+/// Share from which the parts of the wakeup path do not represent this machine.
 const TOO_MANY: f64 = 0.25;
 
-/// What speaks against the stages.
+/// Problems of the stages.
 #[derive(Debug, Default)]
 pub(super) struct Unseen {
     pub(super) reasons: Vec<Distrust>,
     pub(super) caveats: Vec<Caveat>,
 }
 
-/// Stages that the collector counts as losses where they are absent.
+/// Stages whose absence the collector counts as a loss.
 const COUNTED: [(Stage, LossReason); 3] = [
     (Stage::Irq, LossReason::IrqShared),
     (Stage::Expire, LossReason::ExpireUnseen),
     (Stage::Waking, LossReason::WakingUnseen),
 ];
 
-/// One stage at a time: by line where another line of the same service has it,
-/// else by the losses of its reason.
+/// Judges each stage: per line if another line of the same service has it, otherwise by the losses
+/// of its reason.
 pub(super) fn judge(case: &Case<'_>) -> Unseen {
     let mut unseen = Unseen::default();
     for (stage, reason) in COUNTED {
@@ -48,8 +47,8 @@ pub(super) fn judge(case: &Case<'_>) -> Unseen {
     unseen
 }
 
-/// The largest share, and the lines that matter as much: where some lack the
-/// stage in too many activations, only those.
+/// Returns the largest share, and the relevant lines. If some lines lack the stage too frequently,
+/// only these.
 fn worst(mut lines: Vec<(f64, LinePart)>) -> Option<(f64, UnseenIn)> {
     lines.sort_by(|a, b| b.0.total_cmp(&a.0));
     let most = lines.first()?.0;
@@ -76,7 +75,7 @@ fn by_line(case: &Case<'_>, stage: Stage) -> Vec<(f64, LinePart)> {
         .zip(case.sums)
         .filter(|(line, sum)| sum.served >= FEWEST && has(line))
         .filter_map(|(line, sum)| {
-            // An interrupt elsewhere was seen, on the CPU that had the timer.
+            // The interrupt was observed on another CPU, where the timer was queued.
             let mut seen = sum.stages[stage.index()];
             if stage == Stage::Irq {
                 seen += sum.stages[Stage::IrqElsewhere.index()];
@@ -93,7 +92,7 @@ fn by_line(case: &Case<'_>, stage: Stage) -> Vec<(f64, LinePart)> {
         .collect()
 }
 
-/// Where no line has the stage, so that only the losses tell that one should.
+/// Used if no line has the stage, so that only the losses show that one should.
 fn in_all(case: &Case<'_>, reason: LossReason) -> Option<(f64, UnseenIn)> {
     let (_, count) = case.losses.iter().find(|(one, _)| *one == reason)?;
     let of: u64 = case.sums.iter().map(|sum| sum.served).sum();

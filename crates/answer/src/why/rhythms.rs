@@ -138,7 +138,7 @@ mod tests {
             );
             assert_eq!((found.hits, found.due), (10, 10), "{signature:?}");
         }
-        // Where it was looked for every 2.5 s only, it may have been there always.
+        // With a check only every 2.5 s, it may have been present all the time.
         let seldom = |dither| ProbePlan {
             period_ns: Nanos::from_ms(2_500),
             dither,

@@ -74,9 +74,9 @@ fn head(part: &Part, symbols: &Symbols) -> Vec<Frame> {
     std::iter::once(class).chain(who).collect()
 }
 
-/// Returns the call chain of a sample, outermost first. Functions without a name are shown
-/// as their module, because each of their addresses would be a tower of its own. The chain
-/// of an interrupt starts at its entry, without the interrupted code.
+/// Returns the call chain of a sample, outermost first. Functions without a name are shown as their
+/// module, because each of their addresses would otherwise be a separate tower. The chain of an
+/// interrupt starts at its entry, without the interrupted code.
 pub(super) fn chain(sample: &StackSample, class: CauseClass, symbols: &Symbols) -> Vec<Frame> {
     let known = symbols.user.get(&sample.process);
     let user = sample.user.iter().rev().map(|&at| Frame {
@@ -141,8 +141,8 @@ mod tests {
     #[test]
     fn nobodys_code_stands_under_a_stop_from_outside() {
         let (mut late, line, notes) = (episode(1), manifest().lines[0], notes());
-        // The hypervisor had the CPU for most of the time in which `hog` is
-        // sampled; a timer's sample shows the code that was interrupted.
+        // The hypervisor had the CPU for most of the time in which `hog` is sampled. A timer's
+        // sample shows the interrupted code.
         late.evidence.steals = Some(vec![Steal {
             since_ns: late.expiry_ns + Nanos::from_us(100),
             at_ns: late.expiry_ns + Nanos::from_us(1_800),

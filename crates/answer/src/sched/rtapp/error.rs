@@ -1,10 +1,10 @@
-//! Why a file of rt-app cannot be analysed.
+//! Reasons why a file of rt-app cannot be analysed.
 
 use std::fmt::{self, Display, Formatter};
 
 use super::policy::DeadlineKeys;
 
-/// What rt-app's file has that cannot be analysed, and where.
+/// Element of rt-app's file that cannot be analysed, and its line.
 #[derive(Debug)]
 pub struct RtAppError {
     line: u32,
@@ -12,7 +12,7 @@ pub struct RtAppError {
     problem: Problem,
 }
 
-/// What is wrong in a file of rt-app, or what of it cannot be analysed.
+/// Fault in a file of rt-app, or feature that is not supported.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Problem {
     #[error("{0}")]

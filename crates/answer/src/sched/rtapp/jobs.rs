@@ -1,11 +1,10 @@
-//! From the events of a task to its jobs: what it does from one wakeup by its
-//! timer to the next.
+//! Converts the events of a task to jobs: its work between two wakeups by its timer.
 
 use super::error::{Problem, RtAppError};
 use super::fields::{Fields, MAX_INTEGER, integer, text, type_error};
 use super::json::{JsonEntry, JsonValue};
 
-/// What an event does, by the start of its key.
+/// Effect of an event, given by the start of its key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum EventKind {
     Work,
@@ -44,7 +43,7 @@ const EVENTS: [(&str, EventKind); 20] = [
     ("fork", EventKind::Fork),
 ];
 
-/// Keys of an earlier grammar: work, and what is done in it.
+/// Keys of an earlier grammar: work, and the events in it.
 const OLD_WORK: &str = "exec";
 const OLD_EVENTS: &str = "lock_order";
 
@@ -54,7 +53,7 @@ fn event_kind(key: &str) -> Option<EventKind> {
     event.map(|(_, kind)| *kind)
 }
 
-/// What ends a job.
+/// Event that ends a job.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum JobWaker {
     /// The timer of this name.
@@ -70,7 +69,7 @@ enum Step {
         key: String,
         line: u32,
         waker: JobWaker,
-        /// In microseconds; of a yield, that of the policy.
+        /// Period in microseconds; for a yield, the period of the policy.
         period: Option<i64>,
     },
 }
@@ -96,12 +95,12 @@ pub(super) struct Phase<'a> {
     pub(super) repeated: Vec<(String, u32)>,
 }
 
-/// What a task does from one wakeup by its timer to the next; in microseconds.
+/// Work of a task from one wakeup by its timer to the next, in microseconds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct TimerJob {
     pub(super) work: i64,
     pub(super) period: i64,
-    /// The phase in which it ends.
+    /// Phase in which it ends.
     pub(super) phase: usize,
 }
 
@@ -110,14 +109,14 @@ pub(super) struct TimerJob {
 pub(super) struct TimerJobs {
     /// The job that has the most work and the shortest period.
     pub(super) largest: TimerJob,
-    /// Whether all jobs are like that.
+    /// True if all jobs are equal.
     pub(super) are_alike: bool,
     pub(super) waker: JobWaker,
 }
 
 impl<'a> Phase<'a> {
     /// # Errors
-    /// When an event cannot be analysed, or there is none.
+    /// If an event cannot be analysed, or if there is none.
     pub(super) fn new(name: Option<&'a str>, fields: Fields<'a>) -> Result<Self, RtAppError> {
         let loops = fields.integer("loop", (-MAX_INTEGER, MAX_INTEGER))?;
         let mut phase = Self {
@@ -211,7 +210,7 @@ impl<'a> Phase<'a> {
         Ok(())
     }
 
-    /// Its work in a row, where nothing in it waits; `None`: something does.
+    /// Returns the total work of the phase if no step waits; `None` otherwise.
     fn work(&self, deadline_period: Option<i64>) -> Option<i64> {
         let mut work = 0_i64;
         for step in &self.steps {
@@ -266,9 +265,8 @@ impl Walk {
     }
 }
 
-/// Returns the jobs of a task that goes `loops` times through `phases`
-/// (`None`: for ever). `deadline_period` is that of `SCHED_DEADLINE`, in
-/// microseconds.
+/// Returns the jobs of a task that goes `loops` times through `phases` (`None`: forever).
+/// `deadline_period` is the period of `SCHED_DEADLINE`, in microseconds.
 ///
 /// # Errors
 /// When no timer wakes it, or jobs differ so that none is the largest.
@@ -283,7 +281,7 @@ pub(super) fn jobs(
         work: 0,
         waker: None,
     };
-    // Jobs repeat from the second time on.
+    // Jobs repeat from the second round.
     let rounds = if loops == Some(1) { 1 } else { 2 };
     let mut is_endless = false;
     'rounds: for _ in 0..rounds {
@@ -298,7 +296,7 @@ pub(super) fn jobs(
                 walk.work = work.ok_or_else(|| Problem::TooLong.on_line(phase.fields.line))?;
                 continue;
             }
-            // Jobs repeat from the second time on, here too.
+            // Here, too, jobs repeat from the second round.
             for _ in 0..phase.loops.unwrap_or(2).min(2) {
                 for step in &phase.steps {
                     match step {

@@ -1,6 +1,6 @@
-//! The dialect of JSON that rt-app's files are written in: json-c's, with
-//! comments and with a comma before a closing brace, and workgen's, in which a
-//! key may occur several times. Every value keeps its line.
+//! JSON dialect of rt-app's files. It combines the dialect of json-c, with comments and with a
+//! comma before a closing brace, and the dialect of workgen, in which a key may occur several
+//! times. Every value keeps its line number.
 
 use super::error::{Problem, RtAppError};
 

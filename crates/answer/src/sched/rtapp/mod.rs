@@ -1,10 +1,12 @@
 //! rt-app's JSON: tasks that run for a time and wait for a timer.
 //!
-//! Its grammar is that of rt-app's `doc/tutorial.txt` and of its parser. Times
-//! are whole microseconds. What cannot be analysed is refused with its line:
-//! tasks that wait for other threads or that sleep, work that is given in bytes,
-//! policies that laggard cannot record. Keys that rt-app does not have are
-//! ignored, as rt-app ignores them.
+//! tutorial.txt` and of its parser. Times are whole microseconds. What cannot be analysed is
+//! refused with its line: tasks/The grammar follows rt-app's `doc/tutorial.txt` and its parser.
+//! Times are whole microseconds. Unsupported features are refused with their line:
+//! tasks/tutorial.txt` and of its parser. Times are whole microseconds. What cannot be analysed is
+//! refused with its line: tasks that wait for other threads or that sleep, work that is given in
+//! bytes, policies that laggard cannot record. Keys that rt-app does not have are ignored, as
+//! rt-app ignores them.
 
 mod error;
 mod fields;
@@ -124,20 +126,20 @@ fn default_policy(root: Fields<'_>) -> Result<&str, RtAppError> {
     }
 }
 
-/// Reads a task; `None`: it has no thread when rt-app starts.
+/// Reads a task; `None` if it has no thread when rt-app starts.
 fn task(entry: &JsonEntry, default_policy: &str) -> Result<Option<FileTask>, RtAppError> {
     let fields = Fields::from_node(&entry.key, &entry.node)?;
     let instances = fields.integer("instance", (0, MAX_INTEGER))?.unwrap_or(1);
     let scheduling = TaskScheduling::of_task(fields, default_policy)?;
     let delay = fields.integer("delay", (0, MAX_INTEGER))?;
     let (phases, loops) = phases(fields)?;
-    // rt-app threads of no instance run only when another thread forks them.
+    // Threads of rt-app without instances run only when another thread forks them.
     if instances == 0 || loops == Some(0) {
         return Ok(None);
     }
     let scheduling = unchanged(&phases, scheduling, |before, phase| match phase.name {
         Some(_) => before.changed_by(phase.fields),
-        // Its keys are those of the task, which give defaults, and not changes.
+        // Its keys belong to the task. They give defaults, and are not changes.
         None => Ok(before),
     })?
     .ok_or_else(|| Problem::Changes { key: "policy" }.on_line(fields.line))?;
@@ -195,7 +197,7 @@ fn task(entry: &JsonEntry, default_policy: &str) -> Result<Option<FileTask>, RtA
 fn phases<'a>(fields: Fields<'a>) -> Result<(Vec<Phase<'a>>, Option<i64>), RtAppError> {
     let loops = fields.integer("loop", (-MAX_INTEGER, MAX_INTEGER))?;
     let Some(listed) = fields.object("phases")? else {
-        // The loop is that of its only phase, which follows itself.
+        // The loop belongs to its only phase, which follows itself.
         let phase = Phase::new(None, fields)?;
         return Ok((vec![phase], loops.map(|_| 1)));
     };
@@ -211,8 +213,8 @@ fn phases<'a>(fields: Fields<'a>) -> Result<(Vec<Phase<'a>>, Option<i64>), RtApp
     }
 }
 
-/// What holds in every phase, when each can change it; `None`: it differs.
-/// Two rounds, since a change lasts until the next.
+/// Returns the value that holds in every phase, although each phase can change it; `None` if it
+/// differs. Two rounds are needed, because a change lasts until the next.
 fn unchanged<'a, T: Clone + PartialEq>(
     phases: &[Phase<'a>],
     start: T,
@@ -335,8 +337,8 @@ fn check_cpus(tasks: &[FileTask]) -> Result<(), RtAppError> {
     Ok(())
 }
 
-/// How many threads wait for the timer `timer` of `task`. One whose name starts
-/// with `unique` belongs to a thread alone.
+/// Returns the number of threads that wait for the timer `timer` of `task`. A timer whose name
+/// starts with `unique` belongs to a single thread.
 fn threads_of_timer(tasks: &[FileTask], task: &FileTask, timer: &str) -> usize {
     if timer.starts_with("unique") {
         return 1;
@@ -365,7 +367,7 @@ fn shared_timers(tasks: &[FileTask]) -> Vec<TaskRemark> {
 }
 
 impl FileTask {
-    /// The threads of which it consists. `is_shared`: others wait for its timer.
+    /// Returns the threads of the task. `is_shared` is set if others wait for its timer.
     fn threads(&self, is_shared: bool) -> Result<Vec<TaskAsked>, RtAppError> {
         let error = |problem: Problem| problem.on_line(self.line).of_task(&self.name);
         let time = |us: i64| {

@@ -41,7 +41,7 @@ pub(super) struct DeadlineKeys {
     pub(super) deadline: &'static str,
 }
 
-/// How a task is scheduled.
+/// Scheduling parameters of a task.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct TaskScheduling {
     pub(super) policy: TaskPolicy,
@@ -52,7 +52,7 @@ pub(super) struct TaskScheduling {
 
 impl TaskPolicy {
     /// # Errors
-    /// When rt-app has no such policy, or laggard cannot record its latency.
+    /// If rt-app does not know the policy, or if laggard cannot record its latency.
     pub(super) fn from_name(name: &str) -> Result<Self, Problem> {
         match name {
             "SCHED_OTHER" => Ok(Self::Other),
@@ -67,7 +67,7 @@ impl TaskPolicy {
         match self {
             Self::Other => (-20, 19),
             Self::Fixed => (1, 99),
-            // The kernel has none for it.
+            // The kernel has no priority for it.
             Self::Deadline => (0, 0),
         }
     }
@@ -138,7 +138,7 @@ impl TaskScheduling {
         let priority = fields.integer("priority", policy.priorities())?;
         let mut times = times(fields)?;
         if policy == TaskPolicy::Deadline {
-            // The keys of earlier versions, where the others give nothing.
+            // Keys of earlier versions, used if the others are absent.
             let time = |key| fields.integer(key, (0, MAX_INTEGER));
             if times.runtime == 0 {
                 times.runtime = time("runtime")?.unwrap_or_default();
@@ -206,7 +206,7 @@ impl TaskScheduling {
         Ok(())
     }
 
-    /// The service whose recorded latency is that of such a thread.
+    /// Returns the service whose recorded latency applies to such a thread.
     ///
     /// # Errors
     /// When laggard records no such service.

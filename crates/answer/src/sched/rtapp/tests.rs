@@ -189,7 +189,7 @@ fn errors_of_deadline_tasks_name_the_keys_of_the_file() {
             "\"dl-runtime\" : 600, \"dl-period\" : 500, \"yield\"",
             "0 < `dl-runtime` <= `dl-deadline` <= `dl-period`;",
         ),
-        // `period` is not read beside `dl-runtime`.
+        // `period` is ignored next to `dl-runtime`.
         (
             "\"dl-runtime\" : 600, \"period\" : 500, \"dl-deadline\" : 5, \"yield\"",
             "0 < `dl-runtime` <= `dl-deadline` <= `dl-period`;",
@@ -240,7 +240,7 @@ fn work_is_what_a_task_does_between_two_waits_for_its_timer() {
             ),
             "other 20 400 400",
         ),
-        // A phase without a timer is work of the next one's job, as often as it loops.
+        // A phase without a timer adds its work to the next job, once per loop.
         (
             format!(
                 "\"phases\" : {{ \"p\" : {{ \"loop\" : 3, \"run\" : 20 }}, \"q\" : {{ {} }} }}",
