@@ -14,17 +14,17 @@ use crate::phrase::{capital, cause, overview};
 /// Something to do.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Advice {
-    /// How much the reason bears on the result.
+    /// Effect of the reason on the result.
     pub severity: Severity,
     /// The reason.
     pub why: String,
-    /// What to do.
+    /// Recommended action.
     pub what: String,
 }
 
-/// What to do about a recording: first what makes its figures untrue, then
-/// what made the system late (`why`, where its episodes are known) and what is
-/// missing, then what would make the figures sharper.
+/// Returns the advice for a recording. First come problems that invalidate its figures, then causes
+/// of late wakeups (`why`, if its episodes are known) and missing parts, then measures for more
+/// accurate figures.
 pub fn advice(report: &RecordingReport, why: Option<&LateWakeups>) -> Vec<Advice> {
     let mut all: Vec<Advice> = Vec::new();
     if report.backend == Backend::Fake {
@@ -61,8 +61,7 @@ pub fn advice(report: &RecordingReport, why: Option<&LateWakeups>) -> Vec<Advice
     all
 }
 
-/// The leading causes, with what helps against each; what helps against two
-/// is said once.
+/// Returns the main causes with their remedies. A remedy for two causes is listed once.
 fn of_causes(late: &LateWakeups, report: &RecordingReport) -> Vec<Advice> {
     let mut all: Vec<Advice> = Vec::new();
     for row in leading(&late.causes) {
@@ -81,8 +80,8 @@ fn of_causes(late: &LateWakeups, report: &RecordingReport) -> Vec<Advice> {
     all
 }
 
-/// A setting that can make activations late, and made none late of those that are
-/// explained, is no more than noted.
+/// A setting that can delay wakeups, but did not delay any of the explained ones, is only
+/// mentioned.
 fn of_caveat(caveat: &Caveat, why: Option<&LateWakeups>) -> Advice {
     let unseen = why
         .filter(|why| why.episodes > 0 && is_seen(caveat.kind, why) == Some(false))
@@ -98,7 +97,7 @@ fn of_caveat(caveat: &Caveat, why: Option<&LateWakeups>) -> Advice {
     }
 }
 
-/// What an activation is explained by that such a setting made late.
+/// Cause classes of wakeups that such a setting delayed.
 const SEEN_AS: [(CaveatKind, CauseClass); 5] = [
     (CaveatKind::RtThrottling, CauseClass::RtThrottled),
     (CaveatKind::RtThrottling, CauseClass::FairServer),
@@ -107,16 +106,16 @@ const SEEN_AS: [(CaveatKind, CauseClass); 5] = [
     (CaveatKind::VirtualMachine, CauseClass::Stolen),
 ];
 
-/// Whether a setting of this kind made late what a report explains; `None`: no cause shows
-/// that.
+/// Returns true if a setting of this kind delayed wakeups in the report; `None` if no cause class
+/// shows it.
 fn is_seen(kind: CaveatKind, why: &LateWakeups) -> Option<bool> {
     let mut classes = SEEN_AS.iter().filter(|(setting, _)| *setting == kind);
     classes.clone().next()?;
     Some(classes.any(|(_, class)| why.causes.iter().any(|cause| cause.class == *class)))
 }
 
-/// The quantile that needs the fewest more samples. A minute has no more of
-/// them, however long is recorded.
+/// Recommends a length for the quantile that needs the fewest further samples. A longer recording
+/// does not add samples to a minute.
 fn record_longer(report: &RecordingReport) -> Option<Advice> {
     let rows = || report.services.iter().filter(|row| row.minute.is_none());
     let share = rows()
@@ -139,8 +138,8 @@ fn record_longer(report: &RecordingReport) -> Option<Advice> {
     })
 }
 
-/// How long to record for so many samples of the service that has `fewest`, at
-/// this recording's pace, and how much that writes.
+/// Describes the recording length for this number of samples of the service with the `fewest`, at
+/// the rate of this recording, and the resulting size.
 fn how_long(report: &RecordingReport, needs: u64, fewest: u64) -> String {
     let times = needs as f64 / fewest as f64;
     let ns = report.duration_ns.as_f64() * times;
@@ -154,7 +153,7 @@ fn how_long(report: &RecordingReport, needs: u64, fewest: u64) -> String {
     )
 }
 
-/// With a capital letter and a full stop.
+/// Adds a capital letter and a full stop.
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let mut sentence: String = letters

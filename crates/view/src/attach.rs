@@ -46,7 +46,7 @@ pub fn document(report: &AttachReport, detail: Detail) -> Document {
         document.push(Block::Table(causes));
     }
     let groups = Groups::new(report, detail);
-    // A single further thread takes no more room than the line that counts it.
+    // A single further thread takes the same space as the line that counts it.
     if groups.shown.len() == max_threads + 1 {
         max_threads += 1;
     }
@@ -103,7 +103,7 @@ impl<'a> Groups<'a> {
         };
         shown.extend(quiet.drain(..room.min(quiet.len())));
         let others = report.others.iter().filter(|other| {
-            // A thread that only ended has nothing to show.
+            // A thread that only ended has no figures.
             detail == Detail::Full || other.activations > 0
         });
         let others = others.map(|other| {
@@ -210,7 +210,7 @@ fn causes(report: &AttachReport, detail: Detail) -> Option<Table> {
             "Causes of {scope} (avoids: misses that end in time without it)"
         ));
     let count = report.causes.len();
-    // A single further cause takes no more room than the line that counts it.
+    // A single further cause takes the same space as the line that counts it.
     let max = match detail {
         Detail::Short if count > MAX_CAUSES + 1 => MAX_CAUSES,
         Detail::Short | Detail::Full => count,

@@ -1,13 +1,13 @@
-//! What a person chooses among by name.
+//! Value that a user selects by name.
 
 /// One of several figures, formats and so on.
 pub trait Named: Copy + Send + Sync + 'static {
-    /// All of them, in the order in which help lists them.
+    /// All values, in the order of the help.
     const ALL: &'static [Self];
 
-    /// What a person types.
+    /// Name that the user types.
     fn name(self) -> &'static str;
 
-    /// What it is, in a line of help.
+    /// Description in the help.
     fn what(self) -> &'static str;
 }

@@ -1,15 +1,15 @@
-//! Notes that several recordings share, told once.
+//! Notes that several recordings share are printed once.
 
 use std::collections::BTreeSet;
 
 use laggard_answer::Note;
 use laggard_model::printable;
 
-/// Those of `notes`, which are of so many recordings, that differ in more than
-/// their figures, in the order in which they come first.
+/// Merges notes of several recordings that differ only in their figures, in the order of their
+/// first occurrence.
 ///
-/// A note of one recording is told as it is; one that several share, but for its
-/// figures, with how many they are and the figures of the first.
+/// A note of one recording is printed unchanged. A note that several share is printed with their
+/// number and the figures of the first.
 pub(crate) fn shared<'a>(
     notes: impl IntoIterator<Item = &'a Note>,
     recordings: usize,
@@ -33,13 +33,13 @@ pub(crate) fn shared<'a>(
     told.map(|note| printable(&note).to_string()).collect()
 }
 
-/// A note of one recording or of several.
+/// Note of one or several recordings.
 struct SharedNote<'a> {
     first: &'a Note,
     words: String,
-    /// The words without their figures.
+    /// Words without their figures.
     form: String,
-    /// Whether the figures are the same in all.
+    /// True if the figures are the same in all.
     is_same: bool,
     of: BTreeSet<&'a str>,
 }
@@ -67,7 +67,7 @@ impl<'a> SharedNote<'a> {
     }
 }
 
-/// `words` with one mark for each number.
+/// Returns `words` with a placeholder for each number.
 fn without_figures(words: &str) -> String {
     let mut form = String::with_capacity(words.len());
     let mut letters = words.chars().peekable();
@@ -77,7 +77,7 @@ fn without_figures(words: &str) -> String {
             continue;
         }
         form.push('#');
-        // `1,438` and `0.5` are one number; a full stop behind it is none of it.
+        // `1,438` and `0.5` are single numbers. A full stop after a number is not part of it.
         let mut rest = letters.clone();
         while let Some(next) = rest.next() {
             let is_inside =

@@ -23,7 +23,7 @@ fn figures(median: u64, max: u64) -> Option<AttachFigures> {
     })
 }
 
-/// A periodic thread of which every cycle is in time.
+/// Returns a periodic thread without a missed deadline.
 fn row(name: &str, tid: u32) -> AttachRow {
     AttachRow {
         name: name.into(),

@@ -1,4 +1,4 @@
-//! `laggard compare --over`: where a series of recordings changed.
+//! `laggard compare --over`: the changes in a series of recordings.
 
 use laggard_answer::compare::{
     LEAST_SERIES, LateCount, Series, SeriesChange, SeriesReport, ServiceSeries,

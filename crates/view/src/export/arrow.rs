@@ -1,5 +1,5 @@
-//! Activations as Arrow, in record batches of a bounded size: a file that can
-//! be mapped into memory (also known as Feather, version 2), or a stream.
+//! Wakeups in the Arrow format, in record batches of bounded size: a file that can be mapped into
+//! memory (also known as Feather, version 2), or a stream.
 
 use std::io::{BufWriter, Write};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::{COLUMNS, ExportError, Table, latency, stage_columns, steps};
 /// Rows of a record batch: about 10 MB in memory.
 const BATCH_ROWS: usize = 65_536;
 
-/// The types of [`COLUMNS`]: those that the Parquet table has.
+/// Types of [`COLUMNS`], the same as in the Parquet table.
 const TYPES: [DataType; COLUMNS.len()] = [
     DataType::Int32,
     DataType::Int32,
@@ -27,7 +27,7 @@ const TYPES: [DataType; COLUMNS.len()] = [
     DataType::Boolean,
 ];
 
-/// Where record batches go.
+/// Destination of record batches.
 enum Encoder<W: Write> {
     File(FileWriter<BufWriter<W>>),
     Stream(StreamWriter<BufWriter<W>>),
@@ -40,7 +40,7 @@ pub(super) struct ArrowTable<'a, W: Write> {
     rows: Rows,
 }
 
-/// The rows that are not written yet, by column.
+/// Rows that are not written yet, per column.
 #[derive(Default)]
 struct Rows {
     line: Vec<i32>,
@@ -56,14 +56,14 @@ struct Rows {
 }
 
 impl<'a, W: Write> ArrowTable<'a, W> {
-    /// A file, whose end has a table of its batches.
+    /// Creates a file, which ends with a table of its batches.
     pub(super) fn file(lines: &'a [Line], out: W) -> Result<Self, ExportError> {
         let schema = schema();
         let encoder = FileWriter::try_new(BufWriter::new(out), &schema)?;
         Ok(Self::new(lines, schema, Encoder::File(encoder)))
     }
 
-    /// A stream, which can be read as it comes.
+    /// Creates a stream, which can be read while it is written.
     pub(super) fn stream(lines: &'a [Line], out: W) -> Result<Self, ExportError> {
         let schema = schema();
         let encoder = StreamWriter::try_new(BufWriter::new(out), &schema)?;
@@ -86,7 +86,7 @@ impl<'a, W: Write> ArrowTable<'a, W> {
             Encoder::File(file) => file.write(&batch),
             Encoder::Stream(stream) => {
                 stream.write(&batch)?;
-                // Who reads it need not wait for the next.
+                // Readers can use the batch before the next one is written.
                 stream.flush()
             }
         }
@@ -116,7 +116,7 @@ impl Rows {
         }
     }
 
-    /// In the order of the schema.
+    /// Returns the columns in the order of the schema.
     fn columns(self) -> Vec<ArrayRef> {
         let mut columns: Vec<ArrayRef> = vec![
             Arc::new(Int32Array::from(self.line)),

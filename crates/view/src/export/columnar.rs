@@ -1,4 +1,4 @@
-//! Activations as one Parquet file, in row groups of a bounded size.
+//! Wakeups as one Parquet file, in row groups of bounded size.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(super) struct ParquetTable<'a, W: Write + Send> {
     group: Group,
 }
 
-/// The rows that are not written yet, by column.
+/// Rows that are not written yet, per column.
 #[derive(Default)]
 struct Group {
     line: Vec<i32>,
@@ -46,7 +46,7 @@ struct Group {
     latency: Vec<i64>,
     missed: Vec<bool>,
     censored: Vec<bool>,
-    /// The steps that there are, and which rows have one.
+    /// Steps, and the rows that have them.
     steps: [(Vec<i64>, Vec<i16>); STAGES.len()],
 }
 
@@ -100,7 +100,7 @@ impl<'a, W: Write + Send> ParquetTable<'a, W> {
             put::<Int64Type, W>(out, values, Some(present))?;
         }
         group.close()?;
-        // What is done need not wait for the end.
+        // Completed batches are written immediately.
         self.writer.flush()?;
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Activations as lines of text with commas (RFC 4180).
+//! Wakeups as lines of comma-separated text (RFC 4180).
 
 use std::io::{BufWriter, Write};
 
@@ -7,7 +7,7 @@ use laggard_model::{Batch, Line};
 use super::{COLUMNS, ExportError, Table, latency, stage_columns, steps};
 
 pub(super) struct Csv<W: Write> {
-    /// What each line's rows have in common, up to the route.
+    /// Common fields of each line's rows, up to the route.
     lines: Vec<String>,
     out: BufWriter<W>,
 }
@@ -17,7 +17,7 @@ impl<W: Write> Csv<W> {
         let mut out = BufWriter::new(out);
         let columns = COLUMNS.map(str::to_owned).into_iter();
         let columns: Vec<String> = columns.chain(stage_columns()).collect();
-        // Names of ours: no comma, quote or new line is in them.
+        // Column names contain no comma, quote or line break.
         write!(out, "{}\r\n", columns.join(","))?;
         let lines = lines.iter().enumerate();
         Ok(Self {

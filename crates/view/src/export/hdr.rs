@@ -1,5 +1,5 @@
-//! A recording's latencies as a log of `HdrHistogram`: one interval per service
-//! and route, told apart by its tag; times in ns.
+//! Latencies of a recording as an `HdrHistogram` log: one interval per service and route,
+//! distinguished by its tag. Times in ns.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,16 +12,16 @@ use laggard_model::{Histogram as Buckets, Nanos};
 
 use super::ExportError;
 
-/// Figures of a time that count.
+/// Number of significant digits.
 const DIGITS: u8 = 3;
-/// The column of largest times is in ms, as in every such log.
+/// Unit of the column of maxima, which is ms in this format.
 const PER_MS: f64 = 1e6;
 
-/// The log, as text. A time is the upper edge of its bucket, at most 1.09 %
-/// high; the largest is exact to three figures.
+/// Returns the log as text. A time is the upper edge of its bucket, at most 1.09 % too high. The
+/// maximum is exact to three digits.
 ///
 /// # Errors
-/// When a histogram cannot be encoded: none of ours.
+/// If a histogram cannot be encoded, which does not happen with laggard's histograms.
 pub fn hdr(report: &RecordingReport) -> Result<String, ExportError> {
     let refused = |error: &dyn std::fmt::Display| ExportError::Hdr(error.to_string());
     let mut log = Vec::new();
@@ -38,7 +38,7 @@ pub fn hdr(report: &RecordingReport) -> Result<String, ExportError> {
     for (row, counted) in report.services.iter().zip(&report.histograms) {
         let histogram =
             histogram(counted, row.latency.largest_ns).map_err(|error| refused(&error))?;
-        // A tag has no space.
+        // A tag must not contain a space.
         let name = line_name(row.service, row.route).replace(' ', "-");
         writer
             .write_histogram(&histogram, Duration::ZERO, length, Tag::new(&name))
@@ -47,7 +47,7 @@ pub fn hdr(report: &RecordingReport) -> Result<String, ExportError> {
     String::from_utf8(log).map_err(|error| refused(&error))
 }
 
-/// When measuring began, by the wall clock; `None` where nobody can read it.
+/// Returns the start of the measurement by the wall clock; `None` if it is unreadable.
 fn started(report: &RecordingReport) -> Option<SystemTime> {
     let start: jiff::Timestamp = report.started.parse().ok()?;
     Some(SystemTime::from(start))

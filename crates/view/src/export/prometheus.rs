@@ -1,4 +1,4 @@
-//! The text format of Prometheus, version 0.0.4.
+//! Text format of Prometheus, version 0.0.4.
 //!
 //! `promtool check metrics` and the textfile collector of `node_exporter` read this format
 //! and refuse `OpenMetrics`. The series are the same. The differences are in the lines
@@ -112,8 +112,8 @@ fn without_exemplar(line: &str) -> &str {
     &line[..labels.len() + end]
 }
 
-/// Returns the index behind the labels of a sample's line; 0 if it has none. A label value
-/// may contain every character, also those of an exemplar.
+/// Returns the index after the labels of a sample's line; 0 without labels. A label value may
+/// contain every character, including those of an exemplar.
 fn end_of_labels(line: &str) -> usize {
     let first = line.find(['{', ' ']).unwrap_or_default();
     if !line[first..].starts_with('{') {

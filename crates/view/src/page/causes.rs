@@ -1,4 +1,4 @@
-//! Causes of late wakeups, as the page shows them.
+//! Causes of late wakeups for the report page.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,100 +16,99 @@ use crate::why::{layer, series_document};
 
 /// Number of causes and episodes of a series.
 const TOP: usize = 20;
-/// Episodes of each service that the page has a timeline of.
+/// Number of episodes per service with a timeline on the page.
 const DRAWN: usize = 10;
-/// Parts of one timeline; of more, those too short to be seen are drawn with
-/// their neighbours.
+/// Maximum number of parts of a timeline. If there are more, the shortest are joined with their
+/// neighbours.
 const MOST_SLICES: usize = 250;
-/// Call chains of one timeline, and frames of one chain.
+/// Maximum number of call chains of a timeline, and of frames of a chain.
 const MOST_SAMPLES: usize = 100;
 const MOST_FRAMES: usize = 24;
 
-/// Late wakeups of a recording, as the page shows them.
+/// Late wakeups of a recording for the report page.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct CausesView {
     /// The report. Its documents are [`Self::series`].
     #[serde(skip)]
     #[schemars(skip)]
     pub why: WhyReport,
-    /// Causes of each series with late wakeups, the most urgent thread first.
+    /// Causes of each series with late wakeups, most urgent thread first.
     pub series: Vec<Document>,
     /// Gaps of the whole recording.
     pub gaps: Vec<String>,
-    /// Every class that occurs, the one with most time first.
+    /// Classes that occur, longest total time first.
     pub classes: Vec<ClassView>,
     /// Time of all episodes per class, culprit and function.
     pub flame: FlameNode,
-    /// Texts that the episodes name by number.
+    /// Texts to which episodes refer by number.
     pub texts: Vec<String>,
-    /// The latest episodes of each service, the latest of all first.
+    /// Latest episodes of each service, largest latency first.
     pub episodes: Vec<EpisodeView>,
     /// Number of other episodes.
     pub left_out: usize,
 }
 
-/// A class of causes.
+/// Class of causes.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct ClassView {
     /// The class.
     pub class: CauseClass,
-    /// In plain words.
+    /// Description in words.
     pub words: String,
-    /// Its time in all episodes.
+    /// Total time in all episodes.
     pub total_ns: Nanos,
 }
 
-/// An episode's timeline.
+/// Timeline of an episode.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct EpisodeView {
-    /// Its number.
+    /// Number of the episode.
     pub number: u64,
-    /// Its service and route, in one name.
+    /// Name of its service and route.
     pub name: String,
-    /// The CPU that was late.
+    /// CPU of the late wakeup.
     pub cpu: Cpu,
-    /// The programmed time, since the recording began.
+    /// Expiry, from the start of the recording.
     pub at_ns: Nanos,
-    /// Its latency.
+    /// Latency of the wakeup.
     pub latency_ns: Nanos,
-    /// The class that took most of it.
+    /// Class with the most time.
     pub class: Option<CauseClass>,
-    /// The cause that took most of it, in words.
+    /// Cause with the most time, in words.
     pub main: String,
     /// Stages after the expiry.
     pub stages_ns: BTreeMap<Stage, Nanos>,
-    /// What went on, from the expiry to the service, without a gap.
+    /// Activity from the expiry to the service, without a gap.
     pub slices: Vec<SliceView>,
-    /// Call chains seen meanwhile.
+    /// Call chains that were sampled during this time.
     pub samples: Vec<SampleView>,
-    /// How many more there are.
+    /// Number of further call chains.
     pub samples_left_out: usize,
 }
 
-/// A part of an episode.
+/// Part of an episode.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct SliceView {
-    /// Its length.
+    /// Length of the part.
     pub ns: Nanos,
-    /// How much of that went to other things, each too short to be seen.
+    /// Time of other activities in it, each too short to be visible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub others_ns: Option<Nanos>,
-    /// Why it counts; absent for several short parts together.
+    /// Class of the cause; absent if several short parts are combined.
     pub class: Option<CauseClass>,
-    /// Who, as a text's number.
+    /// Number of the text with the culprit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub who: Option<usize>,
-    /// The thread and what it was in the midst of, from the outside in, as
-    /// texts' numbers.
+    /// Numbers of the texts with the thread and its activities, outermost first.
     pub layers: Vec<usize>,
 }
 
-/// A call chain.
+/// Call chain of a sample.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct SampleView {
-    /// When, after the expiry.
+    /// Time after the expiry.
     pub after_ns: Nanos,
-    /// Its functions, innermost first, as texts' numbers.
+    /// Functions, innermost first, as numbers of texts.
     pub frames: Vec<usize>,
 }
 
@@ -159,7 +158,7 @@ pub(super) fn causes(late: &Explained<'_>) -> CausesView {
     }
 }
 
-/// The latest of each service, the latest of all first.
+/// Returns the latest wakeups of each service, largest latency first.
 fn worst<'a, 'e>(known: &'a [ExplainedEpisode<'e>]) -> Vec<&'a ExplainedEpisode<'e>> {
     let mut all: Vec<_> = known.iter().collect();
     all.sort_by_key(|one| std::cmp::Reverse(one.episode.latency()));
@@ -173,7 +172,7 @@ fn worst<'a, 'e>(known: &'a [ExplainedEpisode<'e>]) -> Vec<&'a ExplainedEpisode<
     all
 }
 
-/// Texts by number, each once.
+/// Numbered texts, each stored once.
 #[derive(Default)]
 struct Texts {
     all: Vec<String>,
@@ -235,9 +234,9 @@ fn timeline(
     }
 }
 
-/// A part with what is too short to be seen in it.
+/// Part that includes interruptions too short to be visible.
 struct Stretch<'a> {
-    /// `None`: only what is too short.
+    /// `None` if it consists only of short parts.
     part: Option<&'a Part>,
     time: Nanos,
     others: Nanos,
@@ -264,9 +263,9 @@ fn slices(parts: &[Part], symbols: &Symbols, texts: &mut Texts) -> Vec<SliceView
         .collect()
 }
 
-/// At most [`MOST_SLICES`] runs. What is too short grows from one round to the
-/// next, so that a thread that many ticks interrupt is one run before its own
-/// stretches between two ticks are too short.
+/// Returns at most [`MOST_SLICES`] runs. The minimum length grows from round to round. A thread
+/// that many ticks interrupt is therefore joined before its stretches between two ticks are too
+/// short.
 fn runs(parts: &[Part]) -> Vec<Stretch<'_>> {
     let mut runs: Vec<Stretch<'_>> = parts
         .iter()
@@ -284,8 +283,7 @@ fn runs(parts: &[Part]) -> Vec<Stretch<'_>> {
     runs
 }
 
-/// Runs shorter than `shortest` become one with what they interrupt, or with
-/// each other.
+/// Joins runs shorter than `shortest` with the run that they interrupt, or with each other.
 fn collapsed(runs: Vec<Stretch<'_>>, shortest: Nanos) -> Vec<Stretch<'_>> {
     let mut all: Vec<Stretch<'_>> = Vec::new();
     for run in runs {
@@ -317,7 +315,7 @@ fn collapsed(runs: Vec<Stretch<'_>>, shortest: Nanos) -> Vec<Stretch<'_>> {
 }
 
 impl Stretch<'_> {
-    /// Whether this is what ran `before`, too.
+    /// Returns true if it continues the activity of `before`.
     fn goes_on(&self, before: &Self) -> bool {
         let (Some(one), Some(other)) = (self.part, before.part) else {
             return false;
@@ -335,7 +333,7 @@ mod tests {
 
     use super::*;
 
-    /// Parts of these classes and lengths, one after the other.
+    /// Returns consecutive parts with these classes and lengths.
     fn parts(all: impl IntoIterator<Item = (CauseClass, u64)>) -> Vec<Part> {
         let mut at = Nanos::ZERO;
         all.into_iter()

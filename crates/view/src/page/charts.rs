@@ -1,5 +1,5 @@
-//! What the page draws besides the figures. Columns instead of rows: a page
-//! with many points stays small.
+//! Additional data of the report's figures. Columns instead of rows keep a report with many points
+//! small.
 
 use std::collections::BTreeSet;
 
@@ -24,37 +24,36 @@ use crate::why::handlers;
 /// Number of handlers in each table of the page.
 const MAX_HANDLERS: usize = 20;
 
-/// What the page draws of one recording.
+/// Figures of one recording.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Charts {
     /// First screen of the recording.
     pub summary: Document,
-    /// Facts about deferred work beside busy processes.
+    /// Facts about deferred work while busy processes run.
     pub contexts: Vec<String>,
-    /// What to do, the most important first.
+    /// Recommendations, most important first.
     pub advice: Vec<Advice>,
-    /// With what it was measured, and what that sees.
+    /// Measuring method and its resolution.
     pub measured_with: String,
-    /// From where its latencies are counted, in words.
+    /// Start of its latencies, in words.
     pub beginning: &'static str,
-    /// To where they are counted.
+    /// End of its latencies, in words.
     pub ending: &'static str,
-    /// The names of its services by the ways they are reached.
+    /// Names of its services by route.
     pub lines: Vec<LineView>,
-    /// The service that stands for all, by name; absent where nothing was
-    /// recorded.
+    /// Name of the main service; absent if nothing was recorded.
     pub foremost: Option<String>,
-    /// The services that are drawn at first, by name.
+    /// Names of the services that are drawn by default.
     pub leading: Vec<String>,
-    /// Activations that are in no figure.
+    /// Lost wakeups, which are in no figure.
     pub lost: u64,
-    /// Every reason for a loss, in words.
+    /// Losses per reason.
     pub losses: Vec<LossView>,
-    /// The services, CPU by CPU.
+    /// Figures of the services per CPU.
     pub by_cpu: Vec<ServiceRow>,
-    /// Their counts of latencies.
+    /// Histograms of the services per CPU.
     pub by_cpu_histograms: Vec<HistogramView>,
-    /// Latency over time, by service.
+    /// Latency over time, per service.
     pub courses: Vec<CourseView>,
     /// Causes of late wakeups. Absent: the recording has no episodes.
     pub causes: Option<CausesView>,
@@ -62,29 +61,28 @@ pub struct Charts {
     pub handlers: Option<Document>,
 }
 
-/// A service that is reached by one way.
+/// Service with its route.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct LineView {
     /// The service.
     pub service: Service,
     /// The way.
     pub route: Route,
-    /// Both in one name.
+    /// Name of service and route.
     pub name: String,
 }
 
-/// How often something was lost for one reason.
+/// Number of losses for one reason.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct LossView {
-    /// The reason, in words.
+    /// Reason in words.
     pub words: String,
-    /// Activations that were lost for it.
+    /// Number of lost wakeups.
     pub times: u64,
 }
 
-/// What the page draws of a recording: `report` has its CPUs together,
-/// `by_cpu` apart; `late` is what explains its episodes, `overview` its answer in
-/// short.
+/// Creates the figures of a recording. `report` combines its CPUs, `by_cpu` separates them. `late`
+/// explains its episodes, and `overview` is its short answer.
 pub fn charts(
     report: &RecordingReport,
     by_cpu: RecordingReport,
@@ -119,7 +117,7 @@ pub fn charts(
     }
 }
 
-/// The lines that a report tells of, each once.
+/// Returns each line of a report once.
 fn lines(report: &RecordingReport) -> Vec<LineView> {
     let ran = report.services.iter().map(|row| (row.service, row.route));
     let waiting = report.waiting.iter().map(|one| (one.service, one.route));

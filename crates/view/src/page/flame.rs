@@ -1,4 +1,4 @@
-//! Where the time of all episodes went: class, then culprit, then call chain.
+//! Breakdown of the time of all episodes: class, then culprit, then call chain.
 
 use std::collections::BTreeMap;
 
@@ -7,24 +7,24 @@ use laggard_model::{Episode, Nanos, Symbols};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A node with less of the whole than one in so many is drawn with its like:
-/// less than a pixel wide.
+/// Inverse of the smallest share of a node. Smaller ones are less than a pixel wide and are
+/// combined.
 const FINEST: u64 = 20_000;
 
-/// Time of episodes, and of what it consists.
+/// Time of episodes, and its parts.
 #[derive(Clone, Debug, Default, JsonSchema, Serialize)]
 pub struct FlameNode {
-    /// The class, the culprit, or a function.
+    /// Name of a class, a culprit or a function.
     pub name: String,
-    /// Time within it.
+    /// Time in this node.
     pub ns: Nanos,
-    /// What is called within it, most time first. What their sum lacks is its
-    /// own time, or has no call chain.
+    /// Calls within it, longest time first. The time missing in their sum is the node's, or has no
+    /// call chain.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub within: Vec<Self>,
 }
 
-/// A tree that grows.
+/// Tree under construction.
 #[derive(Debug, Default)]
 pub(super) struct Flame {
     ns: Nanos,
@@ -52,7 +52,7 @@ impl Flame {
         }
     }
 
-    /// The whole tree, without what is too narrow to be seen.
+    /// Returns the tree, with narrow nodes combined.
     pub(super) fn into_node(self) -> FlameNode {
         let finest = Nanos::from_ns(self.ns.ns() / FINEST);
         self.named("all episodes".into(), finest)

@@ -1,4 +1,4 @@
-//! Call chains, each distinct string, frame and chain written once.
+//! Call chains. Each distinct string, frame and chain is written once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,26 +11,26 @@ use super::wire::{
     TracePacket, TracePacketDefaults, TrackDescriptor,
 };
 
-/// Tracks of threads are numbered from here on, clear of the others.
+/// First number of the tracks of threads, apart from other tracks.
 const THREADS: u64 = 1 << 40;
 
-/// One sample's chain in words, innermost first.
+/// Chain of one sample in words, innermost first.
 #[derive(Debug)]
 pub(super) struct Chain(Vec<String>);
 
 impl Chain {
-    /// The function that ran.
+    /// Returns the function that ran.
     pub(super) fn innermost(&self) -> &str {
         self.0.first().map_or("no call chain", String::as_str)
     }
 
-    /// The whole chain.
+    /// Returns the whole chain as an annotation.
     pub(super) fn note(&self) -> Annotation {
         Annotation::text("stack", self.0.join("\n"))
     }
 }
 
-/// The chains of a trace, and the samples that show them.
+/// Chains of a trace, and their samples.
 #[derive(Debug, Default)]
 pub(super) struct Chains {
     interned: InternedData,
@@ -38,13 +38,13 @@ pub(super) struct Chains {
     modules: HashMap<String, u64>,
     frames: HashMap<(u64, u64, u64), u64>,
     stacks: HashMap<Vec<u64>, u64>,
-    /// Process and thread.
+    /// Processes and threads.
     threads: BTreeSet<(u32, u32)>,
     samples: Vec<TracePacket>,
 }
 
 impl Chains {
-    /// Takes in a sample; its chain in words.
+    /// Adds a sample. Returns its chain in words.
     pub(super) fn add(&mut self, cpu: Cpu, sample: &StackSample, symbols: &Symbols) -> Chain {
         let user = symbols.user.get(&sample.process);
         let kernel = sample.kernel.iter().map(|&at| {
@@ -67,7 +67,7 @@ impl Chains {
             ids.push(self.frame(at, symbol, module));
             words.push(name);
         }
-        // Perfetto wants the outermost first.
+        // Perfetto expects the outermost frame first.
         ids.reverse();
         let callstack_iid = (!ids.is_empty()).then(|| self.stack(ids));
         // The idle threads of all CPUs have the number 0.
@@ -128,7 +128,7 @@ impl Chains {
         iid
     }
 
-    /// A module: Perfetto knows files that are mapped.
+    /// Adds a module. Perfetto represents modules as mapped files.
     fn mapping(&mut self, path: &str) -> u64 {
         let next = self.modules.len() as u64 + 1;
         let iid = *self.modules.entry(path.into()).or_insert(next);
@@ -144,7 +144,7 @@ impl Chains {
         iid
     }
 
-    /// The first packet of the sequence: all that later ones refer to.
+    /// Returns the first packet of the sequence, with everything that later ones refer to.
     pub(super) fn packet(
         &self,
         rate: Option<(Sampler, Nanos)>,
@@ -172,7 +172,7 @@ impl Chains {
         }
     }
 
-    /// The threads that were seen, by their `names`, then the samples.
+    /// Returns the threads, with their `names`, and then the samples.
     pub(super) fn samples(
         self,
         names: &BTreeMap<u32, String>,

@@ -1,9 +1,8 @@
-//! Episodes as a trace for Perfetto's viewer (<https://ui.perfetto.dev>).
+//! Export of episodes to Perfetto's viewer (<https://ui.perfetto.dev>).
 //!
-//! Per CPU, who ran when and what interrupted it; per line, each late
-//! activation with its stages, and beneath them its causes; stack samples as
-//! instants and as Perfetto's own samples; switches and wakeups as the kernel's
-//! tracer has them. Times are `CLOCK_MONOTONIC`, ns.
+//! Tracks per CPU show its threads and interruptions. Tracks per line show each late wakeup with
+//! its stages, and beneath them its causes. Stack samples are instants and Perfetto's own samples.
+//! Switches and wakeups have the form of the kernel's tracer. Times are `CLOCK_MONOTONIC`, ns.
 
 mod chains;
 mod sched;
@@ -23,7 +22,7 @@ use crate::phrase::cause;
 use chains::Chains;
 use tracks::{Annotation, Tracks};
 
-/// Late activations as a file that Perfetto's viewer opens.
+/// Returns the late wakeups as a file for Perfetto's viewer.
 pub fn perfetto(late: &Explained<'_>) -> Vec<u8> {
     let symbols = late.symbols();
     let mut tracks = Tracks::default();
@@ -59,19 +58,20 @@ fn write(bytes: &mut Vec<u8>, packet: wire::TracePacket) {
     let trace = wire::Trace {
         packet: vec![packet],
     };
-    // A vector takes as many bytes as are written.
+    // A vector grows as needed, so that encoding cannot fail.
     let _ = trace.encode(bytes);
 }
 
-/// The trace's clock is ours; the wall clock is told at the start.
+/// The trace uses laggard's clock. The first packet relates it to the wall clock.
 fn clocks(manifest: &Manifest) -> wire::TracePacket {
     let start = manifest.clock.start_ns.ns();
     let clock = |clock_id, timestamp| wire::Clock {
         clock_id: Some(clock_id),
         timestamp: Some(timestamp),
     };
-    // The tracer's events are taken to be of the boot clock, which is nowhere
-    // else in the trace. They are not: told to agree, it changes no time.
+    // The viewer assumes that the tracer's events use the boot clock, which the trace does not use
+    // otherwise. In fact they use laggard's clock. Both clocks are declared equal, so that no time
+    // changes.
     let mut clocks = vec![clock(wire::MONOTONIC, start), clock(wire::BOOTTIME, start)];
     let wall = manifest.clock.start_wall.parse::<jiff::Timestamp>().ok();
     let wall = wall.and_then(|wall| u64::try_from(wall.as_nanosecond()).ok());
@@ -86,7 +86,7 @@ fn clocks(manifest: &Manifest) -> wire::TracePacket {
     }
 }
 
-/// The late activations of one line: their stages, and their causes.
+/// Draws the late wakeups of one line, with their stages and causes.
 fn draw_line(tracks: &mut Tracks, mut late: Vec<&ExplainedEpisode<'_>>, symbols: &Symbols) {
     let Some(line) = late.first().map(|one| one.line) else {
         return;
@@ -99,8 +99,8 @@ fn draw_line(tracks: &mut Tracks, mut late: Vec<&ExplainedEpisode<'_>>, symbols:
     let mut busy_until = Nanos::ZERO;
     for one in late {
         let episode = one.episode;
-        // Slices of a track nest or follow each other. A line serves one
-        // expiry at a time; of a damaged recording nothing is sure.
+        // Slices of a track must nest or follow each other. A line serves one expiry at a time, but
+        // a damaged recording may violate this.
         if episode.expiry_ns < busy_until {
             continue;
         }
@@ -129,7 +129,7 @@ fn notes(episode: &Episode) -> Vec<Annotation> {
     ]
 }
 
-/// A slice from each stage to the next.
+/// Draws a slice from each stage to the next.
 fn draw_stages(tracks: &mut Tracks, track: u64, episode: &Episode) {
     let mut stages: Vec<(Nanos, Stage)> = episode
         .stages
@@ -148,7 +148,7 @@ fn draw_stages(tracks: &mut Tracks, track: u64, episode: &Episode) {
     }
 }
 
-/// A slice per cause, one after the other.
+/// Draws one slice per cause, one after the other.
 fn draw_causes(tracks: &mut Tracks, track: u64, parts: &[Part], symbols: &Symbols) {
     let same = |a: &Part, b: &Part| a.class == b.class && a.culprit == b.culprit;
     for run in parts.chunk_by(same) {
@@ -162,7 +162,7 @@ fn draw_causes(tracks: &mut Tracks, track: u64, parts: &[Part], symbols: &Symbol
     }
 }
 
-/// Who ran when on every CPU, and in which code.
+/// Draws the threads on every CPU, and their code.
 fn draw_cpus(tracks: &mut Tracks, chains: &mut Chains, spans: &[CpuTimeline], symbols: &Symbols) {
     let mut drawn: BTreeMap<laggard_model::Cpu, (u64, u64)> = BTreeMap::new();
     for span in spans {
@@ -180,7 +180,7 @@ fn draw_cpus(tracks: &mut Tracks, chains: &mut Chains, spans: &[CpuTimeline], sy
     }
 }
 
-/// The last name of each thread that was switched in.
+/// Returns the last name of each thread that was switched in.
 fn thread_names(spans: &[CpuTimeline]) -> BTreeMap<u32, String> {
     spans
         .iter()
@@ -190,9 +190,9 @@ fn thread_names(spans: &[CpuTimeline]) -> BTreeMap<u32, String> {
         .collect()
 }
 
-/// Threads, and within them what interrupted them, as nested slices.
+/// Draws threads, and the activities that interrupted them, as nested slices.
 fn draw_runs(tracks: &mut Tracks, track: u64, slices: &[Slice], symbols: &Symbols) {
-    // What is open, outermost first, and since when it has been.
+    // Open slices, outermost first, with their start times.
     let mut open: Vec<(String, Nanos)> = Vec::new();
     for slice in slices {
         let layers = layers(slice, symbols);
@@ -215,8 +215,8 @@ fn draw_runs(tracks: &mut Tracks, track: u64, slices: &[Slice], symbols: &Symbol
     }
 }
 
-/// The thread, then its activities, each with the time since which it lasts:
-/// the next interrupt of the same name is another one.
+/// Returns the thread and its activities, each with its start. The start distinguishes the next
+/// interrupt with the same name.
 fn layers(slice: &Slice, symbols: &Symbols) -> Vec<(String, Nanos)> {
     let thread = slice.context.thread.as_ref().map(|thread| {
         let title = match thread.tid.0 {
@@ -237,7 +237,7 @@ fn layers(slice: &Slice, symbols: &Symbols) -> Vec<(String, Nanos)> {
         .collect()
 }
 
-/// How often samples were taken, a second, and by what.
+/// Returns the sampling frequency per second, and the sampler.
 fn frequency((sampler, period): (Sampler, Nanos)) -> (u64, &'static str) {
     let name = match sampler {
         Sampler::Nmi => "non-maskable interrupt",

@@ -1,12 +1,11 @@
-//! Who ran, as the kernel's tracer would have told it: Perfetto fills its
-//! thread states and its table `sched` from `sched_switch` and `sched_waking`.
+//! Threads in the form of the kernel's tracer. Perfetto fills its thread states and its table
+//! `sched` from `sched_switch` and `sched_waking`.
 //!
-//! What is known are the windows around late activations. Between two of them
-//! a CPU runs [`UNSEEN`], which is no thread of the kernel's; a thread stays
-//! in the state in which it was last seen, and who ran last is shown asleep:
-//! as runnable it would seem to wait. A wakeup is known of the services
-//! that were late, not of others; of a thread that went to sleep it is not
-//! known whether a signal could have woken it.
+//! Only the windows around late wakeups are known. Between two of them a CPU runs [`UNSEEN`], which
+//! is not a thread of the kernel. A thread stays in its last known state, and the last running
+//! thread is shown asleep, because as runnable it would seem to wait. Wakeups are known only for
+//! services that were late. For a thread that went to sleep, it is unknown if a signal could have
+//! woken it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,17 +14,17 @@ use laggard_model::{Cpu, Nanos, Stage, Tid, printable};
 
 use super::wire::{FtraceEvent, FtraceEventBundle, SchedSwitch, SchedWaking};
 
-/// What runs where nothing is known.
+/// Name of a thread at unknown times.
 const UNSEEN: &str = "not recorded";
-/// Beyond every number that the kernel gives (`PID_MAX_LIMIT`); one for each
-/// CPU follows.
+/// Above every thread ID of the kernel (`PID_MAX_LIMIT`). Each CPU has one of the following
+/// numbers.
 const UNSEEN_TID: u32 = 4 << 20;
-/// `prev_state` of a thread that could have gone on, and of one that sleeps:
-/// `TASK_RUNNING` and `TASK_INTERRUPTIBLE` of `linux/sched.h`.
+/// `prev_state` of a thread that was preempted, and of one that sleeps: `TASK_RUNNING` and
+/// `TASK_INTERRUPTIBLE` of `linux/sched.h`.
 const RUNNABLE: i64 = 0;
 const SLEEPING: i64 = 1;
 
-/// The events of every CPU, in order of time.
+/// Returns the events of all CPUs in time order.
 pub(super) fn bundles(
     spans: &[CpuTimeline],
     late: &[ExplainedEpisode<'_>],
@@ -45,7 +44,7 @@ pub(super) fn bundles(
             let runs = Runs::new(&spans);
             let late = late_by_cpu.get(&cpu).into_iter().flatten();
             event.extend(late.filter_map(|one| waking(one, &runs)));
-            // What happened at the same instant stays in its order.
+            // Events with the same timestamp stay in their order.
             event.sort_by_key(|event| event.timestamp);
             FtraceEventBundle {
                 cpu: Some(cpu.0),
@@ -55,7 +54,7 @@ pub(super) fn bundles(
         .collect()
 }
 
-/// What ran on a CPU before anything is known of it.
+/// Returns the thread of a CPU before the first known one.
 fn unseen(cpu: Cpu) -> Thread {
     Thread {
         tid: Tid(UNSEEN_TID + cpu.0),
@@ -64,7 +63,8 @@ fn unseen(cpu: Cpu) -> Thread {
     }
 }
 
-/// From each thread to the next, and to nobody at the end of each span.
+/// Returns the switches between consecutive threads, and to an unknown thread at the end of each
+/// span.
 fn switches(cpu: Cpu, spans: &[&CpuTimeline]) -> Vec<FtraceEvent> {
     let nobody = unseen(cpu);
     let mut events = Vec::new();
@@ -105,9 +105,9 @@ fn switch(at: Nanos, from: &Thread, to: &Thread, could_go_on: bool) -> FtraceEve
 
 /// Slices of a CPU, indexed once for all its late wakeups.
 struct Runs<'a> {
-    /// In the order of time; they do not overlap.
+    /// In time order, without overlaps.
     slices: Vec<&'a Slice>,
-    /// Each thread as it was seen first.
+    /// First observation of each thread.
     threads: HashMap<Tid, &'a Thread>,
 }
 
@@ -124,7 +124,7 @@ impl<'a> Runs<'a> {
         Self { slices, threads }
     }
 
-    /// The thread that ran at `at`.
+    /// Returns the thread that ran at `time`.
     fn thread_at(&self, at: Nanos) -> Option<&'a Thread> {
         let next = self.slices.partition_point(|slice| slice.from <= at);
         let slice = self.slices.get(next.checked_sub(1)?)?;
@@ -133,7 +133,7 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// When the late service's thread was woken, on whose CPU.
+/// Returns the wakeup of the late service's thread, with its time and its CPU.
 fn waking(one: &ExplainedEpisode<'_>, runs: &Runs<'_>) -> Option<FtraceEvent> {
     let episode = one.episode;
     let (at, tid) = (episode.at(Stage::Waking)?, episode.thread?);
@@ -152,7 +152,7 @@ fn waking(one: &ExplainedEpisode<'_>, runs: &Runs<'_>) -> Option<FtraceEvent> {
     })
 }
 
-/// As the kernel calls it: `swapper` is the idle thread.
+/// Returns the kernel's name of the thread: `swapper` is the idle thread.
 fn name(thread: &Thread) -> String {
     match thread.tid.0 {
         0 => "swapper".into(),

@@ -9,10 +9,10 @@ use super::wire::{
     SLICE_BEGIN, SLICE_END, TracePacket, TrackDescriptor, TrackEvent,
 };
 
-/// The only writer of the trace.
+/// Sequence of the trace's only writer.
 const SEQUENCE: u32 = 1;
 
-/// A packet at an instant of our clock, which is the sequence's default.
+/// Returns a packet at a time of laggard's clock, which is the default clock of the sequence.
 pub(super) fn packet(at: Nanos) -> TracePacket {
     TracePacket {
         timestamp: Some(at.ns()),
@@ -22,7 +22,7 @@ pub(super) fn packet(at: Nanos) -> TracePacket {
     }
 }
 
-/// What a CPU's scheduler did. Its events have times of their own.
+/// Returns a packet with the events of a CPU's scheduler, which have their own timestamps.
 pub(super) fn scheduled(bundle: FtraceEventBundle) -> TracePacket {
     TracePacket {
         trusted_packet_sequence_id: Some(SEQUENCE),
@@ -31,7 +31,7 @@ pub(super) fn scheduled(bundle: FtraceEventBundle) -> TracePacket {
     }
 }
 
-/// What the viewer shows of a slice when it is chosen.
+/// Detail that the viewer shows for a selected slice.
 #[derive(Debug)]
 pub(super) struct Annotation(DebugAnnotation);
 
@@ -53,24 +53,23 @@ impl Annotation {
     }
 }
 
-/// Tracks, in the order in which they are to be seen, and their events. The
-/// events of a track are added in order of time.
+/// Tracks in display order, and their events. The events of a track are added in time order.
 #[derive(Debug, Default)]
 pub(super) struct Tracks {
     descriptors: Vec<TrackDescriptor>,
-    /// Encoded: there are as many as recorded events, and a packet takes ten times the
+    /// Encoded, because there are as many as recorded events, and a packet takes ten times the
     /// memory of its bytes.
     events: Vec<u8>,
     names: HashMap<String, u64>,
 }
 
 impl Tracks {
-    /// A heading for tracks.
+    /// Adds a heading for tracks.
     pub(super) fn group(&mut self, name: &str) -> u64 {
         self.describe(None, name)
     }
 
-    /// A track under a heading.
+    /// Adds a track under a heading.
     pub(super) fn track(&mut self, group: u64, name: &str) -> u64 {
         self.describe(Some(group), name)
     }
@@ -88,7 +87,7 @@ impl Tracks {
         rank as u64
     }
 
-    /// A slice begins, within those of the track that have not ended.
+    /// Starts a slice, nested in the open slices of the track.
     pub(super) fn begin(&mut self, track: u64, at: Nanos, name: &str, notes: Vec<Annotation>) {
         self.add(SLICE_BEGIN, track, at, Some(name), notes);
     }
@@ -124,7 +123,7 @@ impl Tracks {
         super::write(&mut self.events, packet);
     }
 
-    /// A name's number: most come again and again.
+    /// Returns the number of a name. Most names are used repeatedly.
     fn name(&mut self, name: &str) -> u64 {
         if let Some(&iid) = self.names.get(name) {
             return iid;
@@ -134,7 +133,7 @@ impl Tracks {
         iid
     }
 
-    /// The names of all events.
+    /// Returns the names of all events.
     pub(super) fn names(&self) -> Vec<EventName> {
         let mut names: Vec<EventName> = self
             .names

@@ -1,4 +1,4 @@
-//! The messages of a Perfetto trace that we write; numbers and names as in
+//! Messages of a Perfetto trace that laggard writes. Numbers and names follow
 //! `protos/perfetto/trace/` of the Perfetto project.
 
 /// `perfetto.protos.Trace`.
@@ -89,9 +89,9 @@ pub(super) struct SchedWaking {
     pub(super) target_cpu: Option<i32>,
 }
 
-/// `TracePacket.SequenceFlags`: what was interned before is void.
+/// `TracePacket.SequenceFlags`: earlier interned data is void.
 pub(super) const INCREMENTAL_STATE_CLEARED: u32 = 1;
-/// `TracePacket.SequenceFlags`: the packet refers to what was interned.
+/// `TracePacket.SequenceFlags`: the packet refers to interned data.
 pub(super) const NEEDS_INCREMENTAL_STATE: u32 = 2;
 
 /// `TracePacketDefaults`.

@@ -1,4 +1,4 @@
-//! Two scales, and what is drawn between them.
+//! Two scales, and the area between them.
 
 use plotters::backend::DrawingBackend;
 use plotters::style::RGBColor;
@@ -6,7 +6,7 @@ use plotters::style::RGBColor;
 use super::PictureError;
 use super::canvas::{Anchor, Area, Canvas, SMALL, TEXT};
 
-/// How values lie along an axis.
+/// Spacing of values along an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Scale {
     Linear {
@@ -21,8 +21,8 @@ pub(super) enum Scale {
 }
 
 impl Scale {
-    /// A logarithmic scale from a power of ten to a power of ten, that holds
-    /// `least` and `most`, both above zero.
+    /// Returns a logarithmic scale between powers of ten that contains `least` and `most`, both
+    /// above zero.
     pub(super) fn decades(least: f64, most: f64) -> Self {
         let from = least.log10().floor();
         let to = most.log10().ceil().max(from + 1.0);
@@ -32,7 +32,7 @@ impl Scale {
         }
     }
 
-    /// Where `value` lies, 0 to 1; what is outside lies at the end.
+    /// Returns the position of `value`, 0 to 1. Values outside are placed at the ends.
     pub(super) fn place(self, value: f64) -> f64 {
         let place = match self {
             Self::Linear { from, to } => (value - from) / (to - from),
@@ -43,7 +43,7 @@ impl Scale {
         place.clamp(0.0, 1.0)
     }
 
-    /// Values to be marked, about `count` of them.
+    /// Returns about `count` values to mark.
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -76,16 +76,16 @@ impl Scale {
     }
 }
 
-/// An axis: its scale, its name, and how its marks are labelled.
+/// Axis: its scale, its name, and the format of its marks.
 pub(super) struct Axis<'a> {
     pub(super) scale: Scale,
     pub(super) name: &'a str,
     pub(super) write: &'a dyn Fn(f64) -> String,
-    /// Values to mark; empty: what suits the scale.
+    /// Values to mark; if empty, the scale chooses them.
     pub(super) marks: Vec<f64>,
 }
 
-/// Where curves are drawn.
+/// Area of the curves, and its scales.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Axes {
     pub(super) frame: Area,
@@ -172,7 +172,7 @@ impl Axes {
         Ok(axes)
     }
 
-    /// Where a point lies, pixels.
+    /// Returns the position of a point, pixels.
     pub(super) fn at(&self, x: f64, y: f64) -> (f64, f64) {
         let Area {
             left,
@@ -186,7 +186,7 @@ impl Axes {
         )
     }
 
-    /// A line across, with its name above its right end.
+    /// Draws a horizontal line, with its name above its right end.
     pub(super) fn across<B: DrawingBackend>(
         &self,
         canvas: &mut Canvas<'_, B>,
@@ -214,7 +214,7 @@ impl Axes {
     }
 }
 
-/// A time as a mark's name: `10 us`, `2.5 ms`.
+/// Formats a time as the name of a mark: `10 us`, `2.5 ms`.
 pub(super) fn write_time(ns: f64) -> String {
     let (unit, factor) = match ns.abs() {
         ns if ns < 999.5 => ("ns", 1.0),

@@ -1,4 +1,4 @@
-//! Lines, boxes and letters in pixels of the size that was asked for.
+//! Lines, boxes and letters, in pixels of the requested size.
 
 use laggard_model::printable;
 use plotters::backend::DrawingBackend;
@@ -8,22 +8,22 @@ use plotters::style::{Color as _, FontTransform, IntoFont as _, RGBColor, ShapeS
 use super::PictureError;
 use super::theme::Theme;
 
-/// Letters, pixels high.
+/// Height of letters, pixels.
 pub(super) const TITLE: f64 = 19.0;
 pub(super) const TEXT: f64 = 13.0;
 pub(super) const SMALL: f64 = 11.5;
 
-/// Where a text's given point lies in it.
+/// Position of a text relative to its given point.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Anchor {
     Left,
     Centre,
     Right,
-    /// Centred, and read from below upwards.
+    /// Centred, and read upwards.
     Upwards,
 }
 
-/// A part of a picture: left, top, right, bottom.
+/// Area of a picture: left, top, right, bottom.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Area {
     pub(super) left: f64,
@@ -32,7 +32,7 @@ pub(super) struct Area {
     pub(super) bottom: f64,
 }
 
-/// Something to draw on.
+/// Drawing surface.
 pub(super) struct Canvas<'a, B: DrawingBackend> {
     backend: &'a mut B,
     pub(super) theme: Theme,
@@ -43,7 +43,7 @@ pub(super) struct Canvas<'a, B: DrawingBackend> {
 type Drawn = Result<(), PictureError>;
 
 impl<'a, B: DrawingBackend> Canvas<'a, B> {
-    /// A canvas of one colour; `scale` points of the backend are a pixel.
+    /// Creates a canvas of one colour. `scale` points of the backend are a pixel.
     pub(super) fn new(
         backend: &'a mut B,
         theme: Theme,
@@ -74,7 +74,7 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
         (whole(x), whole(y))
     }
 
-    /// A line through `points`, `width` pixels thick.
+    /// Draws a line through `points`, `width` pixels thick.
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -90,12 +90,12 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
         drawn(self.backend.draw_path(path, &style))
     }
 
-    /// The same, in dashes.
+    /// Draws a dashed line.
     pub(super) fn dashes(&mut self, points: &[(f64, f64)], colour: RGBColor, width: f64) -> Drawn {
         const DASH: f64 = 6.0;
         const GAP: f64 = 4.0;
         let mut dash = Vec::new();
-        // How far the current dash or gap still goes.
+        // Remaining length of the current dash or gap.
         let (mut left, mut is_on) = (DASH, true);
         for two in points.windows(2) {
             let (mut from, to) = (two[0], two[1]);
@@ -133,7 +133,7 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
         Ok(())
     }
 
-    /// A filled shape; `strength` from 0 (not seen) to 1.
+    /// Draws a filled shape with `strength` from 0 (invisible) to 1.
     pub(super) fn fill(
         &mut self,
         corners: &[(f64, f64)],
@@ -149,7 +149,7 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
         drawn(self.backend.fill_polygon(path, &style))
     }
 
-    /// A dot, filled or a ring.
+    /// Draws a dot, filled or as a ring.
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -172,7 +172,7 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
         drawn(self.backend.draw_circle(at, radius, &style, filled))
     }
 
-    /// Letters at `at`, which is in the middle of their height.
+    /// Writes text, vertically centred on the given point.
     pub(super) fn text(
         &mut self,
         text: &str,
@@ -200,14 +200,14 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
         )
     }
 
-    /// How wide letters are.
+    /// Returns the width of a text.
     pub(super) fn width_of(&self, text: &str, size: f64) -> f64 {
         let font = ("sans-serif", size * self.scale).into_font();
         let size = font.box_size(&printable(text).to_string());
         size.map_or(0.0, |(width, _)| f64::from(width) / self.scale)
     }
 
-    /// `text` cut to `room` pixels.
+    /// Shortens `text` to `room` pixels.
     pub(super) fn cut(&self, text: &str, size: f64, room: f64) -> String {
         let text = printable(text).to_string();
         if self.width_of(&text, size) <= room {
@@ -223,7 +223,7 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
         String::new()
     }
 
-    /// Writes title, subtitle and captions; what is left between them.
+    /// Writes title, subtitle and captions, and returns the remaining area.
     pub(super) fn head_and_foot(
         &mut self,
         title: &str,
@@ -253,8 +253,8 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
         })
     }
 
-    /// Writes what each colour stands for, in as many lines as it takes; the
-    /// frame below.
+    /// Writes the legend of the colours, with as many lines as necessary, and returns the remaining
+    /// area.
     pub(super) fn legend(
         &mut self,
         entries: &[(String, RGBColor, bool)],

@@ -1,5 +1,4 @@
-//! How often each latency was seen, both scales logarithmic (OSDI'99 Fig. 4
-//! and 5).
+//! Frequency of each latency, with logarithmic scales (OSDI'99 Fig. 4 and 5).
 
 use laggard_answer::compare::{CompareReport, LatencyCounts, ServiceComparison, SideView};
 use laggard_answer::show::{HistogramView, RecordingReport, ServiceRow};
@@ -12,25 +11,25 @@ use super::axes::{Axes, Axis, Scale, write_time};
 use super::canvas::{Anchor, Area, Canvas, TEXT};
 use super::{PictureError, doubts, load, place};
 
-/// Buckets of a recording in one step of a curve of counts: a quarter of a
-/// doubling. Finer ones would show the clock's grain.
+/// Number of a recording's buckets in one step of a curve of counts: a quarter of a doubling.
+/// Smaller steps would show the resolution of the clock.
 const STEP: usize = 16;
 
-/// Curves whose names stand beside them; more have a legend.
+/// Maximum number of curves with names next to them. More curves have a legend.
 const NAMED: usize = 4;
 
-/// One distribution.
+/// Distribution of latencies.
 pub(super) struct Curve {
     name: String,
-    /// Bucket and count, ascending.
+    /// Buckets and their counts, ascending.
     buckets: Vec<(usize, u64)>,
     is_dashed: bool,
-    /// Whether the largest is a lower limit: one was still waiting at the end.
+    /// True if the maximum is a lower limit, because a wakeup was still pending at the end.
     is_open: bool,
 }
 
 impl Curve {
-    /// Every service of every recording.
+    /// Creates the curves of all services of all recordings.
     pub(super) fn of_services(reports: &[RecordingReport]) -> Vec<Self> {
         let mut curves = Vec::new();
         for report in reports {
@@ -49,7 +48,7 @@ impl Curve {
         curves
     }
 
-    /// A service in two sets of recordings.
+    /// Creates the curves of a service in two sets of recordings.
     pub(super) fn of_sides(service: &ServiceComparison) -> Vec<Self> {
         let sides = [("A", &service.first), ("B", &service.second)];
         let curve = |(letter, side): (&str, &LatencyCounts)| Self {
@@ -61,7 +60,7 @@ impl Curve {
         sides.map(curve).into()
     }
 
-    /// One service on each CPU.
+    /// Creates the curves of one service on each CPU.
     pub(super) fn of_cpus(
         services: &[ServiceRow],
         histograms: &[HistogramView],
@@ -77,8 +76,8 @@ impl Curve {
             .collect()
     }
 
-    /// With whether one of `rows`, of the service and CPU of `view`, was still
-    /// waiting at the end.
+    /// Marks the curve if one of `rows` with the service and CPU of `view` was still pending at the
+    /// end.
     fn open(self, rows: &[ServiceRow], view: &HistogramView) -> Self {
         let is_of = |row: &&ServiceRow| {
             (row.service, row.route, row.cpu) == (view.service, view.route, view.cpu)
@@ -102,7 +101,7 @@ impl Curve {
         self.buckets.iter().map(|(_, count)| count).sum()
     }
 
-    /// Latency and count, as stairs.
+    /// Returns latencies and counts, as stairs.
     fn counts(&self) -> Vec<(f64, f64)> {
         let mut steps: Vec<(usize, u64)> = Vec::new();
         for &(bucket, count) in &self.buckets {
@@ -128,7 +127,7 @@ impl Curve {
         points
     }
 
-    /// The latency that all but 1 in 1,000 exceed, ns.
+    /// Returns the 0.1 % quantile, ns.
     fn ordinary(&self) -> f64 {
         let mut left = self.samples() / 1_000;
         let bucket = self
@@ -144,7 +143,7 @@ impl Curve {
         bucket.map_or(1.0, |(bucket, _)| edge(bucket.saturating_sub(1)))
     }
 
-    /// Latency and the share of samples that were later, as stairs.
+    /// Returns latencies and the share of later samples, as stairs.
     fn shares(&self) -> Vec<(f64, f64)> {
         let all = self.samples() as f64;
         let mut left = self.samples();
@@ -158,21 +157,21 @@ impl Curve {
     }
 }
 
-/// The upper edge of a bucket, ns.
+/// Returns the upper edge of a bucket, ns.
 fn edge(bucket: usize) -> f64 {
     (Histogram::upper_edge(bucket).ns() as f64).max(1.0)
 }
 
-/// What stands above and below the curves.
+/// Texts above and below the curves.
 pub(super) struct Words {
     title: String,
     place: String,
     captions: Vec<String>,
-    /// What is drawn: from where it counts, where that is one for all.
+    /// Name of the x axis, with the start of the latency if all curves have the same.
     latency: String,
 }
 
-/// Between what latency lies in all of these recordings.
+/// States the start and end of the latency in all of these recordings.
 fn between(reports: &[RecordingReport]) -> String {
     let of = |report: &RecordingReport| report.plan.rows.latency();
     let first = reports.first().and_then(of);
@@ -182,14 +181,14 @@ fn between(reports: &[RecordingReport]) -> String {
     }
 }
 
-/// From where latency counts; `None`: from the expiry.
+/// Names the start of the latency; `None` means the expiry.
 fn counted(from: Option<&str>) -> String {
     let from = from.unwrap_or("from the programmed expiry to the service");
     format!("latency: {from}")
 }
 
 impl Words {
-    /// Of services of recordings, or of one of them CPU by CPU.
+    /// Creates the curves of services of recordings, or of one service per CPU.
     pub(super) fn of(reports: &[RecordingReport], service: Option<&str>, exceedance: bool) -> Self {
         let what = if !exceedance {
             "how often each latency was seen"
@@ -212,7 +211,7 @@ impl Words {
         }
     }
 
-    /// Of a service in two sets of recordings.
+    /// Creates the curves of a service in two sets of recordings.
     pub(super) fn of_sides(report: &CompareReport, service: &ServiceComparison) -> Self {
         let name = line_name(service.service, service.route);
         let side = |letter: &str, side: &SideView| {
@@ -268,7 +267,7 @@ pub(super) fn draw<B: DrawingBackend>(
             }
         })
         .collect();
-    // What is earlier than all but 1 in 1,000 would only take up room.
+    // Values below the 0.1 % quantile would only take up space.
     let begin = if exceedance {
         curves
             .iter()
@@ -339,29 +338,28 @@ pub(super) fn draw<B: DrawingBackend>(
     Ok(())
 }
 
-/// Where a curve's name stands.
+/// Position of a curve's name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct NamePlace {
     at: (f64, f64),
     anchor: Anchor,
 }
 
-/// For each curve the height at which the others, or the frame, leave its name
-/// most room beside it; no height is taken twice. `paths` and `widths` (of the
-/// names) are pixels.
+/// Chooses for each curve the height at which the other curves and the frame leave most room for
+/// its name. No height is used twice. `paths` and `widths` (of the names) are in pixels.
 fn beside(paths: &[Vec<(f64, f64)>], widths: &[f64], frame: Area) -> Vec<NamePlace> {
-    /// Heights that are tried, half a name's height, and how far a name stands
-    /// from its curve.
+    /// Number of heights to try, half the height of a name, and the distance of a name from its
+    /// curve.
     const LEVELS: usize = 22;
     const HALF: f64 = 9.0;
     const GAP: f64 = 7.0;
     let step = (frame.bottom - frame.top) / (LEVELS + 1) as f64;
-    // How far to the right a curve is at a height.
+    // Rightmost position of a curve at a height.
     let across = |path: &[(f64, f64)], y: f64| {
         let last = path.iter().rfind(|point| point.1 <= y).or(path.first());
         last.map_or(frame.left, |point| point.0)
     };
-    // What a curve takes up beside a name.
+    // Extent of a curve next to a name.
     let span = |path: &[(f64, f64)], y: f64| (across(path, y - HALF), across(path, y + HALF));
     let mut taken: Vec<usize> = Vec::new();
     let mut found = Vec::new();
@@ -387,7 +385,7 @@ fn beside(paths: &[Vec<(f64, f64)>], widths: &[f64], frame: Area) -> Vec<NamePla
             } else {
                 (left, (from - GAP, y), Anchor::Right)
             };
-            // More room than the name takes is no better.
+            // More room than the name needs is no advantage.
             let room = room.min(enough);
             if best.is_none_or(|(most, ..)| room > most) {
                 best = Some((room, nth, NamePlace { at, anchor }));
@@ -402,7 +400,7 @@ fn beside(paths: &[Vec<(f64, f64)>], widths: &[f64], frame: Area) -> Vec<NamePla
     found
 }
 
-/// What a picture of two sides says of itself, which is small.
+/// Caption of a figure of two sides.
 const SIDES: &str = "A point (x, y): the share y of activations was later than x. Dots: the largest seen; rings: at least that.";
 
 const fn caption(exceedance: bool) -> &'static str {
@@ -417,12 +415,12 @@ fn write_count(count: f64) -> String {
     round(count)
 }
 
-/// A power of ten in few letters: `10k`, not `1.0k`.
+/// Formats a power of ten briefly: `10k`, not `1.0k`.
 fn round(number: f64) -> String {
     brief_count(whole(number.round())).replace(".0", "")
 }
 
-/// `0.01` as `1 in 100`.
+/// Formats `0.01` as `1 in 100`.
 fn write_share(share: f64) -> String {
     if share >= 0.999 {
         return "all".into();
@@ -466,7 +464,7 @@ mod tests {
             right: 400.0,
             bottom: 230.0,
         };
-        // Two that come together at the bottom, and one between them above.
+        // Two curves that meet at the bottom, and one between them at the top.
         let paths = [
             vec![(20.0, 0.0), (20.0, 100.0), (300.0, 100.0), (300.0, 230.0)],
             vec![(150.0, 0.0), (150.0, 120.0), (310.0, 120.0), (310.0, 230.0)],
@@ -475,7 +473,7 @@ mod tests {
 
         let found = beside(&paths, &[60.0, 60.0, 60.0], frame);
 
-        // The first has room above its flat part, the second only at the right.
+        // The first curve has room above its flat part, the second only on the right.
         assert_eq!(found.len(), 3);
         assert!(found[0].at.0 == 27.0 && found[0].at.1 < 91.0, "{found:?}");
         assert!(

@@ -1,5 +1,5 @@
-//! The stages of two activations on a timeline (OSDI'99 Fig. 1 to 3): one as
-//! late as the median, and the latest.
+//! Stages of two wakeups on a timeline (OSDI'99 Fig. 1 to 3): one with the median latency, and the
+//! latest.
 
 use laggard_answer::course::{CourseView, ExampleView};
 use laggard_answer::show::RecordingReport;
@@ -12,7 +12,7 @@ use super::axes::{Scale, write_time};
 use super::canvas::{Anchor, Area, Canvas, SMALL, TEXT};
 use super::{PictureError, doubts, place};
 
-/// Room for the names of parts, and for their times.
+/// Space for the names of parts, and for their times.
 const NAMES: f64 = 235.0;
 const TIMES: f64 = 120.0;
 
@@ -57,7 +57,7 @@ pub(super) fn draw<B: DrawingBackend>(
     Ok(())
 }
 
-/// The median over all activations, to which the typical one is near.
+/// States the median over all wakeups, which the typical one is close to.
 fn median(report: &RecordingReport, course: &CourseView) -> String {
     let row = report
         .services

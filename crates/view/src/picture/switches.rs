@@ -11,7 +11,7 @@ use super::axes::{Axes, Axis, Scale, write_time};
 use super::canvas::Canvas;
 use crate::phrase::switch as phrase;
 
-/// Maximum number of mechanisms in a picture. More curves are hard to tell apart.
+/// Maximum number of mechanisms in a picture. More curves are hard to distinguish.
 pub const MAX_WAYS: usize = 6;
 /// Factor between the outermost values and the edges, on a logarithmic scale.
 const MARGIN: f64 = 1.15;
@@ -139,7 +139,7 @@ pub(super) fn growth<B: DrawingBackend>(
             let figures = phrase::growth(growth).into_iter();
             figures.chain(confidence).collect()
         }
-        // There is no room for several.
+        // There is no room for several lines.
         _ => Vec::new(),
     };
     captions.push(

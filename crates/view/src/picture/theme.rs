@@ -1,4 +1,4 @@
-//! Colours that everybody can tell apart, on light and dark ground.
+//! Colours for light and dark backgrounds that all kinds of colour vision can distinguish.
 
 use plotters::style::RGBColor;
 
@@ -12,8 +12,8 @@ pub(super) struct Theme {
     series: [RGBColor; 7],
 }
 
-/// Okabe and Ito's palette (2008), without black; yellow is dark enough to be
-/// seen on white.
+/// Palette of Okabe and Ito (2008), without black. Its yellow is dark enough for a white
+/// background.
 const LIGHT: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -24,7 +24,7 @@ const LIGHT: [RGBColor; 7] = [
     RGBColor(120, 120, 120),
 ];
 
-/// The same hues for a dark ground.
+/// The same hues for a dark background.
 const DARK: [RGBColor; 7] = [
     RGBColor(86, 180, 233),
     RGBColor(240, 130, 50),
@@ -56,7 +56,7 @@ impl Theme {
         }
     }
 
-    /// The colour of series `number`.
+    /// Returns the colour of series `number`.
     pub(super) const fn series(&self, number: usize) -> RGBColor {
         self.series[number % self.series.len()]
     }

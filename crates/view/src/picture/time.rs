@@ -85,7 +85,7 @@ pub(super) fn draw<B: DrawingBackend>(
     Ok(())
 }
 
-/// Medians as a line, and from it bars to the largest.
+/// Draws medians as a line, with bars up to the maxima.
 fn ordinary<B: DrawingBackend>(
     canvas: &mut Canvas<'_, B>,
     axes: &Axes,

@@ -16,7 +16,7 @@ pub enum Tone {
     /// Without a tone.
     #[default]
     Plain,
-    /// To be seen first.
+    /// Most prominent.
     Strong,
     /// Good result.
     Good,
@@ -24,12 +24,12 @@ pub enum Tone {
     Bad,
     /// Neither, yet.
     Open,
-    /// What few will need.
+    /// Rarely needed.
     Faint,
 }
 
 impl Tone {
-    /// Of ECMA-48 8.3.117, select graphic rendition.
+    /// Returns the code of ECMA-48 8.3.117, select graphic rendition.
     const fn code(self) -> &'static str {
         match self {
             Self::Plain => "",
@@ -54,7 +54,7 @@ impl Screen {
         self.written(|_, text| text)
     }
 
-    /// With colours, for a terminal that has them.
+    /// Renders with colours, for a terminal that supports them.
     pub fn coloured(&self) -> String {
         self.written(|tone, text| match tone.code() {
             "" => text,
@@ -62,12 +62,12 @@ impl Screen {
         })
     }
 
-    /// How many lines there are.
+    /// Returns the number of lines.
     pub fn len(&self) -> usize {
         self.lines.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no lines.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
@@ -87,7 +87,7 @@ impl Screen {
         self.lines.push(line);
     }
 
-    /// A line between two parts, unless there is nothing above it.
+    /// Adds an empty line between two parts, unless the screen is empty.
     pub(crate) fn gap(&mut self) {
         if self.lines.last().is_some_and(|line| !line.is_empty()) {
             self.lines.push(Vec::new());
