@@ -1,12 +1,12 @@
-//! Which recordings are asked, as arguments and the environment say.
+//! Recordings to read, from the arguments and the environment.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use laggard_answer::{Ask, every_cpu};
 
-/// How many threads read, instead of one on each CPU. What a command says
-/// does not depend on it: that is what it is for, in tests.
+/// Variable with the number of reading threads, instead of one per CPU. The output does not depend
+/// on it, which the tests check.
 const THREADS: &str = "LAGGARD_THREADS";
 
 /// Asks the recordings in these folders.
@@ -17,7 +17,7 @@ pub(crate) fn of(dirs: &[PathBuf]) -> Ask {
     }
 }
 
-/// How many threads read a recording.
+/// Returns the number of threads that read a recording.
 pub(crate) fn threads() -> NonZeroUsize {
     let asked = std::env::var(THREADS).ok();
     asked

@@ -1,5 +1,5 @@
-//! Completion of what is typed: the shell asks the program itself, so that it
-//! knows applications, loads and which folders are recordings.
+//! Shell completion: the shell runs the program, so that it proposes applications, loads and
+//! directories that are recordings.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::pipe;
 /// Set by a shell that asks what could come next.
 const VARIABLE: &str = "LAGGARD_COMPLETE";
 const NAME: &str = "laggard";
-/// Services of which each name is one.
+/// Groups of services whose names are proposed.
 const SERVICES: [&str; 7] = [
     "irq", "softirq", "worker", "fifo:90", "fifo:50", "other", "kthread",
 ];
@@ -32,13 +32,13 @@ pub(crate) fn answer(command: fn() -> clap::Command) -> anyhow::Result<bool> {
     let directory = std::env::current_dir().ok();
     let has_asked = environment.try_complete(std::env::args_os(), directory.as_deref())?;
     if has_asked {
-        // What is left in the buffer is lost without an error when the program ends.
+        // Output that stays in the buffer is lost without an error when the program ends.
         pipe::print("")?;
     }
     Ok(has_asked)
 }
 
-/// The script with which a shell asks.
+/// Writes the completion script of a shell.
 pub(crate) fn script(shell: Shell) -> anyhow::Result<Exit> {
     let shells = Shells::builtins();
     let shell = shell.to_string();
@@ -51,7 +51,7 @@ pub(crate) fn script(shell: Shell) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// Names of these, each with what it is.
+/// Proposes these names with their descriptions.
 fn named<'a>(
     current: &OsStr,
     all: impl Iterator<Item = (&'a str, &'a str)>,
@@ -77,7 +77,7 @@ pub(crate) fn recordings() -> ArgValueCompleter {
     ArgValueCompleter::new(move |current: &OsStr| files(current, is_recording))
 }
 
-/// Applications of the catalogue, and files of one's own.
+/// Proposes the applications of the catalogue, and files.
 pub(crate) fn applications() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let known = catalogue().unwrap_or_default();
@@ -87,7 +87,7 @@ pub(crate) fn applications() -> ArgValueCompleter {
     })
 }
 
-/// Loads by name, and files of one's own.
+/// Proposes the loads, and files.
 pub(crate) fn loads() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let mut found = named(current, LOADS_OF_OURS.into_iter());

@@ -1,4 +1,4 @@
-//! `laggard digest`: what recordings tell to answers over many.
+//! `laggard digest`: summaries of recordings for reports over many.
 
 use std::io::{self, BufRead as _, Read as _};
 use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ use crate::pipe;
 /// Length of a path that Linux and Windows can open, bytes.
 const MAX_PATH_BYTES: u64 = 65_536;
 
-/// A line for each recording, in their order, written before the next is read:
-/// who reads them knows of which one nothing came.
+/// Writes a line for each recording, in their order, and before the next one is read. After a
+/// crash, the reader knows which recording caused it.
 pub(crate) fn digest(args: &DigestArgs) -> anyhow::Result<Exit> {
     for dir in &args.recordings {
         if !write(dir, args.without_samples)? {
@@ -44,7 +44,7 @@ pub(crate) fn digest(args: &DigestArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// A path may be any bytes here.
+/// On this system, a path may contain any bytes.
 #[cfg(unix)]
 fn path_of(bytes: Vec<u8>) -> anyhow::Result<PathBuf> {
     use std::os::unix::ffi::OsStringExt as _;
@@ -57,7 +57,7 @@ fn path_of(bytes: Vec<u8>) -> anyhow::Result<PathBuf> {
     Ok(text.into())
 }
 
-/// Whether there still is a reader.
+/// Returns true while there is a reader.
 fn write(dir: &Path, without_samples: bool) -> anyhow::Result<bool> {
     let digest = if without_samples {
         laggard_answer::digest_without_samples(dir)

@@ -1,4 +1,4 @@
-//! Where a picture goes, and how it looks.
+//! Destination and style of a figure.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use laggard_view::picture::{Picture, Style, png, svg};
 
 use crate::pipe;
 
-/// How a picture is written.
+/// File format of a figure.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Format {
     Svg,
@@ -30,7 +30,7 @@ impl Format {
     }
 }
 
-/// A file for a picture.
+/// File of a figure.
 pub(crate) struct Target<'a> {
     file: &'a Path,
     format: Format,
@@ -38,7 +38,7 @@ pub(crate) struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// This file, whose name says how it is written, if it can be.
+    /// Returns the target. The extension of the name selects the format.
     pub(crate) fn of(file: &'a Path, style: Style) -> anyhow::Result<Self> {
         let format = Format::of(file)?;
         laggard_files::check(file, "picture")?;
@@ -49,7 +49,7 @@ impl<'a> Target<'a> {
         })
     }
 
-    /// Writes a picture; where it is, in words.
+    /// Writes a figure. Returns its location in words.
     pub(crate) fn write(&self, picture: Picture<'_>) -> anyhow::Result<String> {
         let bytes = match self.format {
             Format::Svg => svg(picture, self.style)?.into_bytes(),
@@ -60,7 +60,7 @@ impl<'a> Target<'a> {
         Ok(format!("Wrote {}", printable(&name)))
     }
 
-    /// The same, and prints where.
+    /// Writes a figure, and prints its location.
     pub(crate) fn write_and_say(&self, picture: Picture<'_>) -> anyhow::Result<()> {
         pipe::print(&format!("{}\n", self.write(picture)?))
     }

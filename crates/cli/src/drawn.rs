@@ -1,4 +1,4 @@
-//! What pictures and the page are drawn from.
+//! Data of figures and of the report page.
 
 use laggard_answer::course::courses;
 use laggard_answer::overview::{Overview, OverviewInput, made_for, overview};
@@ -11,18 +11,18 @@ use laggard_view::page::{Charts, charts};
 
 use crate::ask;
 
-/// What the page shows of a recording.
+/// Data of the report page for one recording.
 #[derive(Debug)]
 pub(crate) struct Drawn {
     pub(crate) report: RecordingReport,
     pub(crate) charts: Charts,
-    /// `None`: it holds no activation.
+    /// `None` without a wakeup.
     pub(crate) run: Option<Run>,
     pub(crate) overview: Overview,
 }
 
-/// A recording's figures, what the page draws of them, and what they answer, of
-/// one application if it is `asked` about.
+/// Reads a recording's figures, the data of the page, and the answers; only those of one
+/// application if it is `asked`.
 pub(crate) fn drawn(from: &Recording, asked: Option<&Application>) -> anyhow::Result<Drawn> {
     let mut measured = measured(from, By::Service, ask::threads())?;
     let mut late = RecordedEpisodes::read_if_any(from, &mut measured.shortfalls)?;

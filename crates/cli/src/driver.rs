@@ -1,4 +1,4 @@
-//! `laggard driver`: the driver for Windows, installed and removed.
+//! `laggard driver`: installs and removes the driver for Windows.
 
 use anyhow::Context as _;
 use laggard_measure_windows::{
@@ -30,7 +30,7 @@ pub(crate) fn driver(args: DriverArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// What there is of the driver, and which drivers are loaded here.
+/// Describes the installed driver, and the drivers that this machine loads.
 fn told(status: &DriverStatus, signing: &Signing) -> String {
     let status = match status {
         DriverStatus::Absent => "not installed".into(),

@@ -1,4 +1,4 @@
-//! Exit codes: part of the interface, so in one place.
+//! Exit codes. They are part of the interface, and therefore defined in one place.
 
 use std::process::ExitCode;
 
@@ -9,24 +9,23 @@ use laggard_console::exit;
 
 use crate::system;
 
-/// How a command ended that did not fail.
+/// Successful end of a command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Exit {
-    /// All is well.
+    /// Success.
     Ok,
-    /// A requirement is not met, or not shown to be met, or nothing of what
-    /// was asked can be told.
+    /// A requirement is not met, or it is unknown whether it is met, or there is no answer.
     Unmet,
-    /// What was measured cannot be trusted.
+    /// The measurement is not trustworthy.
     Untrustworthy,
-    /// What was measured does not decide what is required.
+    /// The measurement does not decide a requirement.
     Undecided,
     /// The user's command failed, with this exit code.
     Command(u8),
 }
 
 impl Exit {
-    /// Of a command that answered from `loads`.
+    /// Returns the exit of a command that answered from `loads`.
     pub(crate) fn of(loads: &[Load]) -> Self {
         if loads.iter().all(Load::is_trusted) {
             Self::Ok
@@ -44,7 +43,7 @@ impl Exit {
         }
     }
 
-    /// The same; where all is well, and `is_unmet`, that.
+    /// Returns `Unmet` if this is `Ok` and `is_unmet` is set.
     pub(crate) fn unless_unmet(self, is_unmet: bool) -> Self {
         if self == Self::Ok && is_unmet {
             Self::Unmet
@@ -54,7 +53,7 @@ impl Exit {
     }
 }
 
-/// What `--help` says of exit codes.
+/// Description of the exit codes in `--help`.
 pub(crate) const CODES: &str = "\
 Exit codes:
   0  success
@@ -66,12 +65,12 @@ Exit codes:
 If the command after `--` fails, laggard exits with its code (128 plus the
 number of a signal).";
 
-/// No command was given, which is a wrong argument.
+/// Reports that no command was given, which is a wrong argument.
 pub(crate) fn nothing_asked() -> ExitCode {
     ExitCode::from(exit::ERROR)
 }
 
-/// Turns a command's result into the exit code; says what went wrong.
+/// Converts a command's result to the exit code, and prints the error.
 pub(crate) fn report(result: anyhow::Result<Exit>) -> ExitCode {
     exit::ended(result.map(code), code_of)
 }

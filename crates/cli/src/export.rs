@@ -95,7 +95,7 @@ fn samples(mut table: Box<dyn Table + '_>, from: &Recording) -> anyhow::Result<(
     Ok(())
 }
 
-/// Whether a reader of the pipe has gone away, which is no error.
+/// Returns true if the reader of the pipe has gone away, which is not an error.
 fn is_gone(error: &anyhow::Error) -> bool {
     let refused = error.downcast_ref();
     matches!(refused, Some(ExportError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe)

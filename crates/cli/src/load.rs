@@ -16,7 +16,7 @@ use crate::args::{LoadArgs, LoadCommand};
 use crate::exit::Exit;
 use crate::{measuring, pipe};
 
-/// How long a program may take to say what it is, while somebody waits for the list.
+/// Time limit of a program that prints its version, while the user waits for the list.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) fn load(args: LoadArgs) -> anyhow::Result<Exit> {
@@ -24,7 +24,7 @@ pub(crate) fn load(args: LoadArgs) -> anyhow::Result<Exit> {
         LoadCommand::List => pipe::print(&list()?)?,
         LoadCommand::Show { name } => pipe::print_document(&text_of(&name)?)?,
         LoadCommand::Run { name, hold } => {
-            // Whoever holds it has tried its programs.
+            // The holder has already checked its programs.
             let load = if hold {
                 NamedLoad::named(&name)?
             } else {
@@ -74,7 +74,7 @@ fn list() -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Why a load cannot run here, and how it can; nothing where it can.
+/// Explains why a load cannot run here, with the remedy; empty if it can.
 fn absence(unusable: &[Unusable]) -> Vec<String> {
     if unusable.is_empty() {
         return Vec::new();
@@ -92,7 +92,7 @@ fn absence(unusable: &[Unusable]) -> Vec<String> {
             "not available: `{}` cannot be used: {}",
             program.program, program.why
         );
-        // Several packages can be needed for one program.
+        // Several packages may be needed for one program.
         if !lines.contains(&line) {
             lines.push(line);
         }

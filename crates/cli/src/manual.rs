@@ -1,5 +1,4 @@
-//! Man pages: those of `clap_mangen`, but with the values in the synopsis and
-//! with examples as they were written.
+//! Man pages of `clap_mangen`, with values in the synopsis and with literal examples.
 
 use std::io;
 use std::path::Path;
@@ -56,8 +55,7 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Every option with the name of its value, those that are needed without
-/// brackets.
+/// Returns every option with the name of its value. Required options have no brackets.
 fn synopsis(command: &Command) -> Roff {
     let mut roff = Roff::default();
     roff.control("SH", ["SYNOPSIS"]);
@@ -98,7 +96,7 @@ fn in_brackets(arg: &Arg, inner: Vec<Inline>) -> Vec<Inline> {
     [vec![roman(open)], inner, vec![roman(close)]].concat()
 }
 
-/// What an argument takes, behind `before`; nothing where it takes nothing.
+/// Returns the values of an argument, after `before`; empty if it takes none.
 fn value(arg: &Arg, before: &str) -> Vec<Inline> {
     let takes = arg.get_num_args().unwrap_or_default();
     if !takes.takes_values() {
@@ -113,8 +111,8 @@ fn value(arg: &Arg, before: &str) -> Vec<Inline> {
     vec![roman(before), italic(names.join(" ")), roman(many)]
 }
 
-/// What stands below the options, in sections by its headings (lines that end
-/// in a colon), its lines as they were written.
+/// Formats the text below the options: sections with its headings (lines that end in a colon), and
+/// literal lines.
 fn sections(help: &str) -> Roff {
     let mut roff = Roff::default();
     for (number, part) in help.split("\n\n").enumerate() {
@@ -157,8 +155,7 @@ mod tests {
         String::from_utf8(page(command).unwrap()).unwrap()
     }
 
-    /// A terminal that nobody widened; what follows the options is not to be
-    /// filled either.
+    /// A terminal of standard width. The text after the options must not be wrapped either.
     #[test]
     fn help_is_no_wider_than_80_columns() {
         fn widest(command: &mut Command, found: &mut Vec<String>) {

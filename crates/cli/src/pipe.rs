@@ -1,4 +1,4 @@
-//! Writing to the terminal, as all our programs do, and what is laid out for one.
+//! Output of all programs of laggard, and of screens.
 
 pub(crate) use laggard_console::pipe::{
     json, json_line, print, print_commands, print_document, say, say_as_it_is, stdout, try_print,
@@ -7,8 +7,8 @@ use laggard_view::text::Screen;
 
 use crate::terminal;
 
-/// Prints what was made for a terminal: coloured where this is one that has
-/// colours. What is in it was made printable where it was written.
+/// Prints a screen, with colours if the terminal supports them. Its text was made printable when it
+/// was created.
 pub(crate) fn print_screen(screen: &Screen) -> anyhow::Result<()> {
     laggard_console::pipe::print_as_it_is(&if terminal::has_colours() {
         screen.coloured()

@@ -1,4 +1,4 @@
-//! A progress bar: time left, and the largest latency so far per service.
+//! Progress bar: remaining time, and the max latency per service.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use laggard_session::{Ending, News, Next, WatchError, Watcher};
 
 use crate::pipe;
 
-/// What a person sees while recording. Nothing where output is no terminal.
+/// Progress during a recording. Empty if the output is not a terminal.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
@@ -74,7 +74,7 @@ impl Watcher for Progress {
         Ok(Next::GoOn)
     }
 
-    /// Above the bar, if there is one.
+    /// Prints above the bar, if there is one.
     fn say(&mut self, text: &str) {
         if self.bar.is_hidden() {
             pipe::say(text)

@@ -1,4 +1,4 @@
-//! `laggard doctor --prove`: whether one of doctor's own remedies helps here.
+//! `laggard doctor --prove`: test of one of doctor's remedies on this machine.
 
 use std::ffi::OsString;
 
@@ -19,12 +19,12 @@ use crate::compare::Setting;
 use crate::exit::Exit;
 use crate::{compare, pipe, proven, terminal};
 
-/// A remedy that is a setting, which can be changed and put back.
+/// Remedy that changes a setting, and can be undone.
 struct SettingRemedy {
     name: &'static str,
-    /// What it is against.
+    /// Warning that the remedy concerns.
     kind: CaveatKind,
-    /// The setting, as sysctl(8) has it, and what the remedy makes of it.
+    /// Setting in the notation of sysctl(8), and its value with the remedy.
     setting: &'static str,
     value: &'static str,
 }
@@ -62,9 +62,8 @@ const REMEDIES: [SettingRemedy; 5] = [
     },
 ];
 
-/// Compares this machine as it is with the remedy of this name, as `compare
-/// --factor` does with these options, and puts all back. What came of it is kept
-/// for `laggard doctor`.
+/// Compares this machine with and without the remedy of this name, like `compare --factor` with
+/// these options, and restores the setting. The result is kept for `laggard doctor`.
 pub(crate) fn prove(
     name: &str,
     found: &[Caveat],
@@ -105,9 +104,9 @@ pub(crate) fn prove(
     compare::compare_and(&args, |report| keep(report, remedy.kind, host))
 }
 
-/// Finds out by trials of 2.5 s which mechanism stops a real-time thread that never sleeps,
-/// and whether the remedy changes that. `None`: it does, so that its effect on latency can
-/// be measured.
+/// Determines in trials of 2.5 s which mechanism stops a real-time thread that never sleeps, and if
+/// the remedy changes that. Returns `None` if it does, so that its effect on latency can be
+/// measured.
 fn prove_throttling(caveat: &Caveat, remedy: &SettingRemedy) -> anyhow::Result<Option<Exit>> {
     let cpus = linux::allowed_cpus();
     let cpu = *cpus.as_slice().last().context("no CPU may be used")?;
@@ -140,7 +139,7 @@ fn prove_throttling(caveat: &Caveat, remedy: &SettingRemedy) -> anyhow::Result<O
     Ok(Some(Exit::Ok))
 }
 
-/// Stops in a trial, in words.
+/// Describes the stops in a trial.
 fn stops(trial: &StarvationTrial) -> String {
     let length = Unit::Auto.write_nanos(trial.length);
     match (trial.stops.len(), trial.longest()) {
@@ -157,14 +156,14 @@ fn stops(trial: &StarvationTrial) -> String {
     }
 }
 
-/// What a setting is, if it can be read.
+/// Returns the value of a setting, if it is readable.
 pub(crate) fn setting_now(name: &str) -> Option<String> {
     let file = format!("/proc/sys/{}", name.replace('.', "/"));
     let text = std::fs::read_to_string(file).ok()?;
     Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// Keeps what a remedy did, and says so; or why not.
+/// Keeps the effect of a remedy, and prints its path or the reason of a failure.
 fn keep(report: &CompareReport, kind: CaveatKind, host: &Host) {
     let is_script = |note: &Note| note.doubt == Doubt::Scripted;
     if report.notes.iter().any(is_script) {

@@ -1,4 +1,4 @@
-//! `laggard provoke`: make a known fault, and write down what it really did.
+//! `laggard provoke`: injects a known fault, and records its actual times.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::args::ProvokeArgs;
 use crate::exit::Exit;
 use crate::pipe;
 
-/// Hits that come more often than this are not shown one by one.
+/// Minimum interval of hits that are printed individually.
 const READABLE: Nanos = Nanos::from_ms(100);
 
 pub(crate) fn provoke(args: &ProvokeArgs) -> anyhow::Result<Exit> {
@@ -37,8 +37,7 @@ pub(crate) fn provoke(args: &ProvokeArgs) -> anyhow::Result<Exit> {
         let stop = &stop;
         let fault = move || {
             disturb::run_telling(plan, stop, &|hit| {
-                // Nobody listens once a hit could not be shown; the fault is
-                // being stopped then.
+                // The receiver is gone after a failed output, and the fault is being stopped.
                 let _ = tell.send(*hit);
             })
         };
@@ -90,7 +89,7 @@ fn plan(args: &ProvokeArgs) -> anyhow::Result<Disturbance> {
     Ok(plan)
 }
 
-/// Where hits are written down.
+/// Destination of hits.
 enum Hits {
     Stdout(io::Stdout),
     File(OutputFile),
@@ -112,7 +111,7 @@ impl Write for Hits {
     }
 }
 
-/// What the user sees while the fault lasts.
+/// Output while the fault lasts.
 struct View {
     begin: Nanos,
     json: Option<Hits>,
@@ -170,7 +169,7 @@ impl View {
         ))
     }
 
-    /// Gives the file of hits its name.
+    /// Gives the file of hits its final name.
     fn keep(&mut self) -> anyhow::Result<()> {
         match self.json.take() {
             Some(Hits::File(file)) => file.keep().context("write the hits"),
@@ -195,7 +194,7 @@ impl View {
     }
 }
 
-/// What is about to happen.
+/// Describes the fault before it starts.
 fn announcement(plan: &Disturbance) -> String {
     let Disturbance {
         kind,

@@ -1,4 +1,4 @@
-//! `laggard report`: recordings for others to look at.
+//! `laggard report`: recordings for other people.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::redacted::Copies;
 use crate::{ask, pipe};
 
-/// The page's file, unless another is named.
+/// Default name of the page.
 const PAGE: &str = "report.html";
 
 pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
@@ -25,7 +25,7 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
     if !args.redact {
         return write(args, &args.recordings, asked, args.output.as_deref());
     }
-    // Where the recordings lie is told too: from here on, beside each other.
+    // The directory of the recordings is private, too. From here, all are in one directory.
     let page = Path::new(PAGE);
     let file = match &args.output {
         None if args.markdown => None,
@@ -36,7 +36,7 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
     write(args, &copies.names, asked, file.as_deref())
 }
 
-/// Writes what is asked for of `recordings` to `file`.
+/// Writes the requested format of `recordings` to `file`.
 fn write(
     args: &ReportArgs,
     recordings: &[PathBuf],
@@ -77,7 +77,7 @@ fn write(
             Some(file) => laggard_files::write(file, "report", text.as_bytes())?,
         }
     } else {
-        // What the first of them was made for is asked about first.
+        // The application of the first recording comes first.
         let data = answered(
             args,
             asked.or(made.flatten()),
@@ -106,8 +106,8 @@ fn write(
     })
 }
 
-/// The page's data with what the recordings answer: forecasts, buffers, and
-/// the user's task set. One without any activation answers nothing.
+/// Creates the page's data with the answers: forecasts, buffers, and the user's task set. A
+/// recording without a wakeup has no answers.
 fn answered(
     args: &ReportArgs,
     asked: Option<Application>,
@@ -156,8 +156,8 @@ fn qos(loads: &[Load], application: Application) -> QosPage {
     QosPage::new(application, outlooks)
 }
 
-/// Adds what the leading causes are worth, as `laggard why` does: of each
-/// recording by itself, also where several are of one load.
+/// Adds the gains of the main causes, as in `laggard why`: for each recording separately, even if
+/// several have the same load.
 fn weigh(report: &Report, charts: &mut [Charts], seen: &[Load]) -> anyhow::Result<()> {
     for (recording, drawn) in report.recordings.iter().zip(charts) {
         let Some(causes) = &mut drawn.causes else {
@@ -169,7 +169,7 @@ fn weigh(report: &Report, charts: &mut [Charts], seen: &[Load]) -> anyhow::Resul
         let read;
         let one = match seen.iter().find(is_it) {
             Some(one) => one,
-            // Without any activation there is nothing to weigh.
+            // Without a wakeup there is no answer.
             None if !seen.iter().any(is_known) => continue,
             None => {
                 read = loads(&ask::of(&[recording.path.clone().into()]))?;

@@ -1,5 +1,4 @@
-//! A folder for what only this program needs, and nobody else may see. It goes
-//! with the program, also where that is ended.
+//! Private directory for temporary files. It is removed with the program, also if that is killed.
 
 use std::fs;
 use std::path::Path;
@@ -12,12 +11,12 @@ use laggard_record::{Access, Folder};
 
 use crate::system::{self, TemporaryLock};
 
-/// What such a folder's name begins with.
+/// Prefix of the directory's name.
 const PREFIX: &str = "laggard-copies-";
-/// Who makes one has locked it long before this.
+/// Time after which the creator has surely locked it.
 const SETTLED: Duration = Duration::from_secs(60);
-/// How often it is tried to remove a folder into which something is written, and
-/// how long between two tries: a second in all.
+/// Number of attempts to remove a directory into which a file is written, and the pause between
+/// two: one second in total.
 const TRIES: u32 = 100;
 const BETWEEN: Duration = Duration::from_millis(10);
 
@@ -32,7 +31,7 @@ pub(crate) struct Temporary {
 }
 
 impl Temporary {
-    /// Makes one, and removes those of programs that were killed.
+    /// Creates a directory, and removes those of killed programs.
     pub(crate) fn make() -> anyhow::Result<Self> {
         let around = env::temp_dir();
         // Best effort: another time, or by who cleans the folder around it.
@@ -60,8 +59,8 @@ impl Temporary {
     }
 }
 
-/// Removes the folder. Best effort: nobody else can read it, and it lies where
-/// others' do.
+/// Removes the directory if possible. Other users cannot read it, and it is among other temporary
+/// files.
 fn remove(folder: &Folder) {
     system::leave(folder.path());
     for _ in 0..TRIES {

@@ -1,4 +1,4 @@
-//! What standard output is: a terminal of some width, or a pipe.
+//! Properties of standard output: a terminal of some width, or a pipe.
 
 use std::env;
 use std::io::{IsTerminal as _, stdout};
@@ -6,14 +6,13 @@ use std::io::{IsTerminal as _, stdout};
 use laggard_model::text::Unit;
 use laggard_view::text::Look;
 
-/// Where nothing is known of who reads.
+/// Width if the reader is unknown.
 const COLUMNS: usize = 80;
-/// Lines that are longer are hard to read, and in shorter ones a table has no
-/// room for its figures: a terminal breaks these itself.
+/// Maximum width. Longer lines are hard to read.
 const MOST: usize = 120;
 const LEAST: usize = 40;
 
-/// How to write for who reads standard output.
+/// Returns the layout for the reader of standard output.
 pub(crate) fn look(unit: Unit) -> Look {
     Look {
         columns: columns(),
@@ -21,8 +20,7 @@ pub(crate) fn look(unit: Unit) -> Look {
     }
 }
 
-/// The width of the terminal, or as `COLUMNS` says for a pipe; no more and no
-/// less than can be read.
+/// Returns the width of the terminal, or `COLUMNS` for a pipe, within the readable range.
 fn columns() -> usize {
     let terminal = || {
         let out = stdout();
@@ -40,7 +38,7 @@ fn columns() -> usize {
         .clamp(LEAST, MOST)
 }
 
-/// Whether standard output is a terminal with colours, and they are wanted
+/// Returns true if standard output is a terminal with colours, and they are wanted
 /// (<https://no-color.org>).
 pub(crate) fn has_colours() -> bool {
     let is_set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());

@@ -114,7 +114,7 @@ pub(crate) struct CompareArgs {
     pub(crate) options: Vec<OsString>,
 }
 
-/// What differs between two sets of recordings, on purpose.
+/// Intended difference between two sets of recordings.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum FactorArg {
     /// The load.

@@ -25,7 +25,7 @@ fn documents() -> Vec<PathBuf> {
     paths
 }
 
-/// The words of each command of ours that a shell, or a workflow, is shown to run.
+/// Returns the words of each laggard command that a document shows, in a shell or a workflow.
 fn commands(text: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     let mut is_printed = false;
@@ -49,8 +49,8 @@ fn commands(text: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// A line as a shell takes it apart, as far as documents go: words in quotes, several
-/// commands, where output goes, and a comment.
+/// Splits a line like a shell, as far as documents need it: quoted words, several commands,
+/// redirections and comments.
 fn split(line: &str) -> Vec<Vec<String>> {
     let mut commands = vec![Vec::new()];
     let mut rest = line.trim();
@@ -79,7 +79,7 @@ fn what_documents_type_is_taken() {
     for path in documents() {
         let text = fs::read_to_string(&path).unwrap();
         for words in commands(&text) {
-            // `...` stands for what a reader fills in.
+            // `...` stands for a value of the reader.
             if words.iter().any(|word| word == "...") {
                 continue;
             }

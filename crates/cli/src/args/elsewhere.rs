@@ -1,4 +1,4 @@
-//! What the command line says where nothing is measured.
+//! Command line on systems without measuring.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::Args;
 
-/// What to type, for who typed `laggard` alone.
+/// Help for `laggard` without arguments.
 pub(crate) const BEGIN: &str = "\
 laggard measures how late this machine runs your code. On this system it records
 latencies without their causes, and analyses recordings of every system:

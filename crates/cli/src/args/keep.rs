@@ -1,4 +1,4 @@
-//! What a recording keeps, as an argument.
+//! Argument for the data that a recording keeps.
 
 use clap::ValueEnum;
 

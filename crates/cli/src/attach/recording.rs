@@ -47,10 +47,11 @@ struct Writing {
     /// Set when the user ends it.
     stop: Arc<AtomicBool>,
     lines: BTreeMap<(Cpu, WatchedTask), LineId>,
-    /// By line.
+    /// State per line.
     kept_lines: Vec<LineState>,
     threads: HashMap<u32, ThreadState>,
-    /// By name: the number of each thread, and its place among the threads of the name, from 1.
+    /// Numbers of the threads per name, and the position of each among the threads of the name,
+    /// from 1.
     names: HashMap<ThreadName, HashMap<u32, u32>>,
     /// Places of the last cycles, by thread, due time and end.
     places: BTreeMap<(Nanos, u32, Nanos), (LineId, u64)>,
@@ -65,7 +66,7 @@ struct Writing {
 /// State of a line.
 #[derive(Clone, Copy, Debug)]
 struct LineState {
-    /// Latest thread, and the way in which it was woken.
+    /// Last thread, and the way in which it was woken.
     thread: (u32, WokenWay),
     /// Deadline; `None`: not known.
     deadline: Option<Nanos>,

@@ -53,7 +53,7 @@ fn once(args: &RecordArgs, late: &OnLateArgs) -> anyhow::Result<Exit> {
         }
         None => closing::finish(place.path(), args.quiet)?,
     };
-    // What was measured is good all the same: it is shown first.
+    // The measured data is valid nevertheless, and is shown first.
     given?;
     Ok(measuring::failed(done.failure).unwrap_or(outcome))
 }

@@ -8,8 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use nix::fcntl::OFlag;
 
-/// Says that a temporary folder is in use, until this program is gone however that
-/// ended.
+/// Marks a temporary directory as used until this program ends, for any reason.
 #[derive(Debug)]
 pub(crate) struct TemporaryLock {
     _folder: File,
@@ -17,7 +16,7 @@ pub(crate) struct TemporaryLock {
 
 impl TemporaryLock {
     /// # Errors
-    /// When the system refuses.
+    /// If the system refuses it.
     pub(crate) fn of(folder: &Path) -> io::Result<Self> {
         let folder = File::open(folder)?;
         folder.lock()?;
@@ -25,11 +24,11 @@ impl TemporaryLock {
     }
 }
 
-/// Whether what lies in the folder `around` is whose it seems to be: where anybody
-/// may rename what is ours, a name can stand for anything.
+/// Returns true if the entries of the directory `around` are trustworthy: if other users may rename
+/// our files, a name can refer to any file.
 ///
 /// # Errors
-/// When it cannot be looked at.
+/// If it cannot be examined.
 pub(crate) fn is_safe_around(around: &Path) -> io::Result<bool> {
     let user = nix::unistd::geteuid().as_raw();
     let here = fs::metadata(around)?;
@@ -37,11 +36,11 @@ pub(crate) fn is_safe_around(around: &Path) -> io::Result<bool> {
     Ok(is_safe && [user, 0].contains(&here.uid()))
 }
 
-/// Whether a temporary folder, as old as `settled`, is this user's, nobody else's to
-/// read, and of a program that has ended.
+/// Returns true if a temporary directory is older than `settled`, belongs to this user, is
+/// unreadable for others, and its program has ended.
 ///
 /// # Errors
-/// When it cannot be looked at.
+/// If it cannot be examined.
 pub(crate) fn is_left(path: &Path, settled: Duration) -> io::Result<bool> {
     let folder = File::options()
         .read(true)
@@ -61,5 +60,5 @@ pub(crate) fn is_left(path: &Path, settled: Duration) -> io::Result<bool> {
     }
 }
 
-/// Nothing: a folder in which a program works can be removed.
+/// Does nothing: a directory can be removed while a program works in it.
 pub(crate) const fn leave(_folder: &Path) {}

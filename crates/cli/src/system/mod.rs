@@ -1,5 +1,4 @@
-//! What the program takes of the system that it runs on, under names that are the
-//! same on all.
+//! Functions that depend on the system, under the same names on all systems.
 
 #[cfg(target_os = "linux")]
 mod linux_files;
@@ -18,7 +17,7 @@ pub(crate) use unmet::is_unmet;
 #[cfg(not(target_os = "linux"))]
 pub(crate) use windows_files::{LockBeside as TemporaryLock, is_left, is_safe_around, leave};
 
-/// Whether this machine cannot do what was asked, rather than that anything went wrong.
+/// Returns true if this machine cannot do the requested operation. Otherwise an error occurred.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn is_unmet(err: &anyhow::Error) -> bool {
     let session = err.downcast_ref::<laggard_session::SessionError>();

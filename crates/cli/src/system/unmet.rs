@@ -1,12 +1,11 @@
-//! Errors that are the machine's.
+//! Errors caused by the machine.
 
 use laggard_session::SessionError;
 use laggard_workload::disturb::DisturbError;
 use laggard_workload::load::{LoadRunError, RecipeError};
 use laggard_workload::task::TaskError;
 
-/// Whether this machine cannot do what was asked, rather than that anything
-/// went wrong.
+/// Returns true if this machine cannot do the requested operation. Otherwise an error occurred.
 pub(crate) fn is_unmet(err: &anyhow::Error) -> bool {
     let told = [
         err.downcast_ref().map(SessionError::is_unmet),

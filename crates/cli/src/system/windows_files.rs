@@ -7,11 +7,11 @@ use std::os::windows::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// `FILE_FLAG_DELETE_ON_CLOSE`: gone when nobody has it open.
+/// `FILE_FLAG_DELETE_ON_CLOSE`: the file is removed with its last handle.
 const GOES_WHEN_CLOSED: u32 = 0x0400_0000;
 
-/// Says that a temporary folder is in use, until this program is gone however that
-/// ended: a file beside it, which the system removes then.
+/// Marks a temporary directory as used until this program ends, for any reason. The mark is a file
+/// next to it that the system then removes.
 #[derive(Debug)]
 pub(crate) struct LockBeside {
     _file: File,
@@ -19,7 +19,7 @@ pub(crate) struct LockBeside {
 
 impl LockBeside {
     /// # Errors
-    /// When the system refuses.
+    /// If the system refuses it.
     pub(crate) fn of(folder: &Path) -> io::Result<Self> {
         let file = File::options()
             .write(true)
@@ -36,19 +36,19 @@ fn lock_of(folder: &Path) -> PathBuf {
     name.into()
 }
 
-/// Always: a folder for temporary files is its user's own.
+/// Returns true: a directory for temporary files belongs to its user.
 ///
 /// # Errors
-/// Never.
+/// Does not fail.
 #[allow(clippy::unnecessary_wraps, reason = "as on Linux")]
 pub(crate) const fn is_safe_around(_around: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Whether a temporary folder, as old as `settled`, is of a program that has ended.
+/// Returns true if a temporary directory is older than `settled`, and its program has ended.
 ///
 /// # Errors
-/// When it cannot be looked at.
+/// If it cannot be examined.
 pub(crate) fn is_left(path: &Path, settled: Duration) -> io::Result<bool> {
     let data = fs::symlink_metadata(path)?;
     let age = SystemTime::now().duration_since(data.modified()?);
@@ -56,10 +56,10 @@ pub(crate) fn is_left(path: &Path, settled: Duration) -> io::Result<bool> {
     Ok(data.is_dir() && is_settled && !lock_of(path).exists())
 }
 
-/// Works beside `folder`: one in which a program works cannot be removed.
+/// Changes to the parent of `folder`, because a working directory cannot be removed.
 pub(crate) fn leave(folder: &Path) {
     if let Some(around) = folder.parent() {
-        // Best effort, as is the removal.
+        // An error has no consequence: then the removal fails, too.
         let _ = std::env::set_current_dir(around);
     }
 }

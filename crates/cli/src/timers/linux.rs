@@ -87,6 +87,6 @@ fn keep(folder: &mut RowFolder, plan: &TimerPlan, run: &TimerRun) {
         let due = wait.due.min(wait.woke);
         (due, wait.woke.saturating_sub(due))
     };
-    // The waits left out are no losses of the machine: laggard was stopped, or a signal came.
+    // Omitted waits are not losses of the machine: laggard was stopped, or a signal arrived.
     folder.add(&row, run.periodic.iter().map(late), 0);
 }

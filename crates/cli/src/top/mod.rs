@@ -88,7 +88,7 @@ pub(crate) fn top(args: TopArgs) -> anyhow::Result<Exit> {
     Ok(measuring::failed(done.failure).unwrap_or(outcome))
 }
 
-/// Prints the summary, and where the recording is.
+/// Prints the summary, and the path of the recording.
 fn finish(state: &Live, told: &[String], kept: Option<&Path>, quiet: bool) -> anyhow::Result<Exit> {
     let trust = state.judge().trust;
     let mut text = String::new();

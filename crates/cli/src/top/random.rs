@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::look::{LiveLook, Panel};
 use super::made::{LINES, START, manifest, screen, summary};
 
-/// What became of an expiry.
+/// Outcome of an expiry.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Served,
@@ -30,7 +30,7 @@ fn expiries() -> impl Strategy<Value = Vec<Expiry>> {
     prop::collection::vec((0..LINES, late, fate), 0..60)
 }
 
-/// A run of as many looks, each with what came until then.
+/// Runs one look per entry, with the expiries since the previous look.
 fn live(looks: &[Vec<Expiry>], cost: OwnCost) -> Live {
     let mut state = Live::new(&manifest(), Nanos::from_secs(1));
     let mut seqs = [0_u64; LINES as usize];
@@ -75,7 +75,7 @@ fn assert_clean(text: &str) {
     for word in text.split(|one: char| !(one.is_ascii_alphanumeric() || "-.".contains(one))) {
         let below = word.strip_prefix('-').unwrap_or_default();
         let is_below = below.starts_with(|first: char| first.is_ascii_digit());
-        // The map's axis: so long ago.
+        // The axis of the map is the age.
         let ago = below.strip_suffix('s').map(str::parse::<u32>);
         let is_ago = matches!(ago, Some(Ok(ago)) if ago % 10 == 0);
         assert!(word != "inf" && (is_ago || !is_below), "{word} in\n{text}");

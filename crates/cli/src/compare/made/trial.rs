@@ -272,7 +272,7 @@ impl Turns<'_> {
         let mut progress = Progress::new(false, plan.duration, &session.manifest().lines);
         let done = session.run(&mut [&mut progress, &mut beside])?;
         sides.check(side)?;
-        // The failure is that of the user's command, not of the shell.
+        // The user's command failed, not the shell.
         let failure = done.failure.map(|failure| failure.how);
         match (
             sides.meanwhile(side),

@@ -83,7 +83,7 @@ fn level(count: u64, most: u64, full: usize) -> usize {
 fn label(row: usize, rows: usize, most: u64) -> String {
     let decades = (most as f64).log10() + 1.0;
     let of = |row: usize| decades * row as f64 / rows as f64 - 1.0;
-    // The row in which a power of ten comes.
+    // The row contains a power of ten.
     let power = of(row + 1).floor();
     if power > of(row) && power >= 0.0 {
         let count = whole(10_f64.powf(power).round());

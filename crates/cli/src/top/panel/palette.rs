@@ -1,4 +1,4 @@
-//! Colours that everybody can tell apart, and signs that need none.
+//! Colours that all kinds of colour vision can distinguish, and signs for output without colours.
 
 use laggard_model::Nanos;
 use ratatui::style::{Color, Modifier, Style};
@@ -12,9 +12,8 @@ const LEVELS: [(Nanos, &str, char, u8); 5] = [
     (Nanos::MAX, "more", '█', 202),
 ];
 
-/// How things look. The colours are of the 256 that nearly every terminal
-/// has, blue to orange, which colour-blind people can tell apart; each level
-/// has a sign of its own besides.
+/// Styles. The colours are from the 256 that nearly every terminal supports, blue to orange, and
+/// colour-blind users can distinguish them. Each level also has a separate sign.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::top) struct Palette {
     coloured: bool,
@@ -60,12 +59,12 @@ impl Palette {
         self.coloured(214).add_modifier(Modifier::BOLD)
     }
 
-    /// For a count's bar.
+    /// Returns the style of a count's bar.
     pub(super) fn counts(self) -> Style {
         self.coloured(74)
     }
 
-    /// For a latency, by how late it is. Ordinary ones are left alone.
+    /// Returns the style of a latency according to its size. Usual latencies have no style.
     pub(super) fn latency(self, latency: Option<Nanos>) -> Style {
         match latency {
             Some(late) if late >= Nanos::from_ms(1) => {
