@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Where a cycle of this program begins and ends, for `laggard attach`.
+ * Marks of the start and end of a program's cycles, for `laggard attach`.
  *
  *   laggard_marks_open();          once, before the first cycle
  *   for (n = 0;; n++) {
@@ -10,10 +10,10 @@
  *           laggard_end(n);
  *   }
  *
- * No lock and no system call: some 30 ns while somebody listens, and one reading of
- * memory while nobody does, or where laggard_marks_open was not called or failed. C and
- * C++, GCC and Clang, Linux from 3.17 on; link with -pthread. All files of a program
- * share one ring.
+ * A mark takes no lock and makes no system call. It costs some 30 ns while a listener is
+ * attached, and otherwise one memory read, also if laggard_marks_open was not called or
+ * failed. C and C++, GCC and Clang, Linux 3.17 or later; link with -pthread. All files of
+ * a program share one ring.
  */
 #ifndef LAGGARD_MARKS_H
 #define LAGGARD_MARKS_H
@@ -113,13 +113,13 @@ static inline void laggard_mark(uint32_t kind, uint64_t number)
 	__atomic_store_n(&mark->place, place, __ATOMIC_RELEASE);
 }
 
-/* The cycle of this number begins, in this thread. */
+/* Marks the start of the cycle with this number, in this thread. */
 static inline void laggard_begin(uint64_t number)
 {
 	laggard_mark(LAGGARD_MARK_BEGIN, number);
 }
 
-/* It ends. */
+/* Marks its end. */
 static inline void laggard_end(uint64_t number)
 {
 	laggard_mark(LAGGARD_MARK_END, number);
