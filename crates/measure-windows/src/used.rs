@@ -12,8 +12,8 @@ pub(crate) fn used() -> Nanos {
     })
 }
 
-/// The time in the kernel and that in user space, as `read` fills in begin, end and
-/// these two.
+/// Returns the sum of the times in the kernel and in user space. `read` fills in start, end and
+/// these two times.
 pub(crate) fn times(
     read: impl FnOnce(*mut FILETIME, *mut FILETIME, *mut FILETIME, *mut FILETIME),
 ) -> Nanos {

@@ -15,8 +15,8 @@ pub use self::waits::WaitableTimer;
 pub(super) use self::waits::done;
 use laggard_measure::TimedWait;
 
-/// The timer, for the calling thread. `stop`: a handle that is signalled when nobody
-/// wants its waits any more; they are interrupted then, where they wait for a handle too.
+/// Opens the timer for the calling thread. `stop` is a handle that is signalled when the waits
+/// must end. It interrupts waits that can wait for a second handle.
 pub fn open(api: TimerApi, stop: Option<&OwnedHandle>) -> io::Result<Box<dyn TimedWait>> {
     let own = || stop.map(OwnedHandle::try_clone).transpose();
     match waits::open(api, own()?) {
