@@ -156,12 +156,12 @@ pub fn compare_recordings_in_order(
     });
     let mut ratio = effective_ratio(before, after, confidence)?;
     let spread = trend.as_ref().map_or(0.0, |trend| trend.imbalance);
-    let all = Observations {
+    let observations = Observations {
         logs: logarithms(sides),
         lost,
         spread,
     };
-    all.widen(&mut ratio, confidence);
+    observations.widen(&mut ratio, confidence);
     let by_recordings = judged(ratio, margin)?.verdict;
     match order.positions() {
         positions if positions.is_empty() => {}
@@ -178,12 +178,12 @@ pub fn compare_recordings_in_order(
             if let (Some(times), Some(_)) = (&times, &trend) {
                 times.level_within(&positions, &mut logs);
             }
-            let all = Observations {
+            let observations = Observations {
                 logs: means_of_positions(&logs, &positions),
                 lost: 0.0,
                 spread: 0.0,
             };
-            all.widen(&mut ratio, confidence);
+            observations.widen(&mut ratio, confidence);
         }
     }
     let comparison = judged(ratio, margin)?;

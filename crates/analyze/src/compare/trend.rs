@@ -65,8 +65,8 @@ impl Times {
         if deviate.is_nan() || 2.0 * student.sf(deviate) > LEVEL {
             return None;
         }
-        let all = self.0.iter().flatten();
-        let scale = all.map(|time| (slope * time).exp()).sum::<f64>() / number as f64;
+        let values = self.0.iter().flatten();
+        let scale = values.map(|time| (slope * time).exp()).sum::<f64>() / number as f64;
         let factor = |time: &f64| (slope * time).exp() / scale;
         Some(Trend {
             factors: [0, 1].map(|side| self.0[side].iter().map(factor).collect()),
@@ -80,10 +80,10 @@ impl Times {
     pub(super) fn level_within(&self, positions: &[(usize, Vec<usize>)], logs: &mut [Vec<f64>; 2]) {
         let (mut squares, mut products) = (0.0, 0.0);
         for (side, recordings) in positions {
-            let known = recordings
+            let with_value = recordings
                 .iter()
                 .filter_map(|&index| Some((*self.0[*side].get(index)?, *logs[*side].get(index)?)));
-            let (times, values): (Vec<f64>, Vec<f64>) = known.unzip();
+            let (times, values): (Vec<f64>, Vec<f64>) = with_value.unzip();
             let (time, value) = (mean(&times), mean(&values));
             for (at, log) in times.iter().zip(&values) {
                 squares += (at - time).powi(2);

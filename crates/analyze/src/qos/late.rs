@@ -321,7 +321,7 @@ mod tests {
             let times = [period, compute, deadline, phase];
             let [period, compute, deadline, phase] = times.map(f64::from);
             let buffering = Buffering::with_deadline(period, compute, deadline).unwrap();
-            let mut found = Vec::new();
+            let mut runs = Vec::new();
             for after in [AfterMiss::Late, AfterMiss::Drop, AfterMiss::Reset] {
                 let buffering = buffering.after_miss(after);
                 let replayed = late_jobs(&stalls, until.into(), buffering, phase, 0.0).unwrap();
@@ -332,9 +332,9 @@ mod tests {
                     replayed, stepped,
                     "{after:?} {times:?} {blackouts:?} {until}"
                 );
-                found.push(replayed);
+                runs.push(replayed);
             }
-            differ += usize::from(found[0] != found[1] && found[1] != found[2]);
+            differ += usize::from(runs[0] != runs[1] && runs[1] != runs[2]);
         }
         assert!(differ > 100, "{differ}");
     }

@@ -92,12 +92,12 @@ mod tests {
     use super::*;
 
     fn odds(clusters: f64, span: f64, length: f64) -> f64 {
-        let seen = SeenFailures {
+        let failures = SeenFailures {
             clusters,
             each: 1.0,
             span,
         };
-        odds_of_verdict(seen, length, 1.0, 0.95).unwrap()
+        odds_of_verdict(failures, length, 1.0, 0.95).unwrap()
     }
 
     /// Less than 2.9957 goals without a failure decide nothing.
@@ -118,12 +118,12 @@ mod tests {
     #[test]
     fn large_clusters_take_longer() {
         let odds = |each: f64| {
-            let seen = SeenFailures {
+            let failures = SeenFailures {
                 clusters: 10.0,
                 each,
                 span: 10.0 * each / 3.0,
             };
-            odds_of_verdict(seen, 10.0, 1.0, 0.95).unwrap()
+            odds_of_verdict(failures, 10.0, 1.0, 0.95).unwrap()
         };
         assert!(odds(5.0) < odds(1.0), "{} {}", odds(5.0), odds(1.0));
     }
@@ -131,23 +131,34 @@ mod tests {
     /// The cost grows with the square root of the permitted number.
     #[test]
     fn short_goals_are_decided_soon_and_cheaply() {
-        let seen = SeenFailures {
+        let failures = SeenFailures {
             clusters: 3.0,
             each: 1.0,
             span: 8.64e13,
         };
-        assert!(odds_of_verdict(seen, 8.64e13, 1e6, 0.95).unwrap() > 0.99);
+        assert!(odds_of_verdict(failures, 8.64e13, 1e6, 0.95).unwrap() > 0.99);
     }
 
     #[test]
     fn numbers_out_of_range_are_refused() {
-        let seen = SeenFailures {
+        let failures = SeenFailures {
             clusters: 1.0,
             each: 1.0,
             span: 1.0,
         };
-        assert!(odds_of_verdict(seen, 0.0, 1.0, 0.95).is_err());
-        assert!(odds_of_verdict(seen, 1.0, 0.0, 0.95).is_err());
-        assert!(odds_of_verdict(SeenFailures { each: 0.0, ..seen }, 1.0, 1.0, 0.95).is_err());
+        assert!(odds_of_verdict(failures, 0.0, 1.0, 0.95).is_err());
+        assert!(odds_of_verdict(failures, 1.0, 0.0, 0.95).is_err());
+        assert!(
+            odds_of_verdict(
+                SeenFailures {
+                    each: 0.0,
+                    ..failures
+                },
+                1.0,
+                1.0,
+                0.95
+            )
+            .is_err()
+        );
     }
 }

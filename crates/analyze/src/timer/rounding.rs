@@ -58,7 +58,7 @@ pub fn find_rounding(waits: &Waits) -> Option<RoundsTo> {
         let left = sorted(&left);
         quantile(&left, QUANTILE_RANGE.1) - quantile(&left, QUANTILE_RANGE.0)
     };
-    let plain = beside(&|asked| asked);
+    let plain = beside(&|requested| requested);
     let ways = UNITS.into_iter().flat_map(|unit| {
         [RoundingWay::Down, RoundingWay::Up].map(|direction| RoundsTo {
             unit,
@@ -68,7 +68,7 @@ pub fn find_rounding(waits: &Waits) -> Option<RoundsTo> {
     // Truncation and rounding up differ by a constant, which is part of every wait.
     // Waits that are never early are rounded up.
     let explains = |candidate: &RoundsTo| {
-        beside(&|asked| candidate.of(asked)) < MAX_RESIDUAL * plain
+        beside(&|requested| candidate.of(requested)) < MAX_RESIDUAL * plain
             && plain > MIN_EVENNESS * candidate.unit
     };
     ways.filter(explains).find(|candidate| {

@@ -161,10 +161,10 @@ fn bursts_as_large_as_the_longest_stall_are_seldom_called_met() {
                     })
                 };
                 let mut events: Vec<Event> = bursts.events(seed).iter().flat_map(stalls).collect();
-                events.sort_by(|one, other| one.at.total_cmp(&other.at));
-                let seen = tallied(&events, SPAN, longest);
-                let found = against_limit(&seen, expected * size, 0.95).unwrap();
-                found.verdict == LimitVerdict::Within
+                events.sort_by(|event, other| event.at.total_cmp(&other.at));
+                let tally = tallied(&events, SPAN, longest);
+                let result = against_limit(&tally, expected * size, 0.95).unwrap();
+                result.verdict == LimitVerdict::Within
             });
             let within = within.count() as f64 / RUNS as f64;
             eprintln!("{expected} bursts, stalls {apart} s apart: within {within:.4}");

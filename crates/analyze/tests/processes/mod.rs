@@ -212,21 +212,21 @@ impl Process {
             }
             Kind::Drift { times } => at_random(self.rate(), (0.0, span), random)
                 .into_iter()
-                .map(|at| {
-                    let share = at / span;
+                .map(|time| {
+                    let share = time / span;
                     let root = (1.0 + share * (times * times - 1.0)).sqrt();
                     span * (root - 1.0) / (times - 1.0)
                 })
                 .collect(),
             Kind::Regular { missing } => {
                 let period = span * (1.0 - missing) / self.events;
-                let mut at = random.random::<f64>() * period;
+                let mut time = random.random::<f64>() * period;
                 let mut times = Vec::new();
-                while at < span {
+                while time < span {
                     if random.random::<f64>() >= missing {
-                        times.push(at + 0.001 * random.random::<f64>());
+                        times.push(time + 0.001 * random.random::<f64>());
                     }
-                    at += period;
+                    time += period;
                 }
                 times
             }
