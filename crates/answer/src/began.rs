@@ -28,11 +28,14 @@ mod tests {
             let clock = Clock::monotonic(Nanos::ZERO, wall);
             Manifest::new(Backend::Fake, ProbePlan::default(), clock, Vec::new())
         };
-        let mut all = in_order.map(manifest);
-        all.reverse();
+        let mut manifests = in_order.map(manifest);
+        manifests.reverse();
 
-        all.sort_by(|one, other| began(one).cmp(&began(other)));
+        manifests.sort_by(|one, other| began(one).cmp(&began(other)));
 
-        assert_eq!(all.map(|one| one.clock.start_wall), in_order);
+        assert_eq!(
+            manifests.map(|manifest| manifest.clock.start_wall),
+            in_order
+        );
     }
 }

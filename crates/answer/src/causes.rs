@@ -148,9 +148,9 @@ impl KnownCauses {
     /// Adds the names of the current recording. Addresses identify them, so a kernel's names stay
     /// the same until it reboots.
     fn name_by(&mut self, symbols: &Symbols) {
-        let known = &mut self.symbols;
-        known.kernel.extend(symbols.kernel.clone());
-        known.interrupts.extend(symbols.interrupts.clone());
+        let names = &mut self.symbols;
+        names.kernel.extend(symbols.kernel.clone());
+        names.interrupts.extend(symbols.interrupts.clone());
     }
 
     /// Adds the selection rules of the late wakeups of the current recording.
@@ -280,16 +280,16 @@ impl KnownCauses {
         route: Route,
         recording: usize,
     ) -> Vec<ExplainedLatency> {
-        let all = self
+        let matching = self
             .recordings
             .get(recording)
             .map_or(&[][..], Vec::as_slice);
-        let mut late: Vec<ExplainedLatency> = all
+        let mut late: Vec<ExplainedLatency> = matching
             .iter()
-            .filter(|one| (one.0, one.1) == (service, route))
-            .map(|one| one.2.clone())
+            .filter(|entry| (entry.0, entry.1) == (service, route))
+            .map(|entry| entry.2.clone())
             .collect();
-        late.sort_by_key(|one| one.expiry);
+        late.sort_by_key(|latency| latency.expiry);
         late
     }
 
@@ -302,18 +302,18 @@ impl KnownCauses {
 
     /// Computes the latency that the pieces of a service's latencies could cause together.
     pub(crate) fn composed(&self, service: Service, route: Route) -> Option<Composed> {
-        let found = self.pieces.get(&(service, route))?.compose()?;
+        let composition = self.pieces.get(&(service, route))?.compose()?;
         let name = |(class, culprit): &(CauseClass, Culprit)| NamedCause {
             class: *class,
             who: who(culprit, &self.symbols),
         };
         Some(Composed {
-            latency_ns: found.latency,
-            blocking_ns: found.blocking,
-            blocked_by: found.blocked_by.as_ref().map(name),
-            own_ns: found.own,
-            unexplained_ns: found.unexplained,
-            above: found
+            latency_ns: composition.latency,
+            blocking_ns: composition.blocking,
+            blocked_by: composition.blocked_by.as_ref().map(name),
+            own_ns: composition.own,
+            unexplained_ns: composition.unexplained,
+            above: composition
                 .above
                 .iter()
                 .map(|(source, time_ns)| Above {
@@ -321,7 +321,7 @@ impl KnownCauses {
                     time_ns: *time_ns,
                 })
                 .collect(),
-            episodes: found.episodes,
+            episodes: composition.episodes,
         })
     }
 
@@ -337,7 +337,10 @@ impl KnownCauses {
 
     /// Returns the class number of each culprit.
     pub(crate) fn classes(&self) -> Vec<usize> {
-        self.culprits.iter().map(|one| one.class as usize).collect()
+        self.culprits
+            .iter()
+            .map(|culprit| culprit.class as usize)
+            .collect()
     }
 
     /// Returns the causes of a source of a mixture.
@@ -397,24 +400,28 @@ mod tests {
         };
         let dirs = [recorded("a", 1..4, 1), recorded("b", 4..6, 2)];
 
-        let known = loads(&Ask::of(&dirs)).unwrap()[0].causes().unwrap();
+        let causes = loads(&Ask::of(&dirs)).unwrap()[0].causes().unwrap();
 
         // One entry belongs to the thread and one to its interrupt.
-        let of_each = known.recordings.iter().map(Vec::len);
+        let of_each = causes.recordings.iter().map(Vec::len);
         assert_eq!(of_each.collect::<Vec<_>>(), [6, 4]);
-        let names: BTreeSet<_> = known.culprits.iter().map(|one| one.who.clone()).collect();
+        let names: BTreeSet<_> = causes
+            .culprits
+            .iter()
+            .map(|culprit| culprit.who.clone())
+            .collect();
         assert!(names.contains(&Some("hog".into())), "{names:?}");
-        assert!(known.threshold(line.service, line.route) > 0.0);
+        assert!(causes.threshold(line.service, line.route) > 0.0);
     }
 
     #[test]
     fn reason_for_missing_traces_is_known() {
         let missing = |has_activations, surplus, early| {
-            let mut known = KnownCauses {
+            let mut causes = KnownCauses {
                 has_activations,
                 ..KnownCauses::default()
             };
-            known.add_choice(&EpisodeNotes {
+            causes.add_choice(&EpisodeNotes {
                 surplus,
                 lines: vec![LineWatch {
                     early,
@@ -422,7 +429,7 @@ mod tests {
                 }],
                 ..EpisodeNotes::default()
             });
-            known.missing_traces()
+            causes.missing_traces()
         };
 
         assert_eq!(missing(false, 0, 0), None);

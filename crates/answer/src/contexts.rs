@@ -127,8 +127,8 @@ pub struct BumpRow {
 
 impl From<Bumps> for BumpRow {
     fn from(found: Bumps) -> Self {
-        let all = found.at_once + found.positions.iter().sum::<u64>() + found.beyond;
-        let share = |count: u64| count as f64 / all.max(1) as f64;
+        let total = found.at_once + found.positions.iter().sum::<u64>() + found.beyond;
+        let share = |count: u64| count as f64 / total.max(1) as f64;
         Self {
             every_ns: found.spacing,
             error_ns: found.error,
@@ -149,11 +149,11 @@ pub(crate) fn contexts(
 ) -> Option<ContextsReport> {
     let beside = plan.contexts?;
     let row = |(context, service, route)| {
-        let of = |group: &&Group| {
+        let error_of = |group: &&Group| {
             let key = group.key;
             (key.service, key.route, key.part) == (service, route, None)
         };
-        let group = groups.iter().find(of)?;
+        let group = groups.iter().find(error_of)?;
         let latency = group.latency.histogram();
         let known = |q: f64| match group.quantile(q) {
             Quantile::Is(time) => Some(time),

@@ -125,12 +125,12 @@ pub fn courses(
     let mut floors = Floors::default();
     if is_partly {
         floors = Floors::of(&manifest.lines, &kept, &measured.fold);
-        for one in recording.summaries().largest {
+        for largest in recording.summaries().largest {
             all.add_largest(
-                one.line,
-                one.expiry,
-                one.latency,
-                (one.missed, one.censored),
+                largest.line,
+                largest.expiry,
+                largest.latency,
+                (largest.missed, largest.censored),
             );
         }
     }
@@ -149,7 +149,7 @@ pub fn courses(
         Run::new(recording, searched)
     });
     let courses = all.into_courses();
-    let views = courses.iter().map(|one| view(one, manifest, blamed));
+    let views = courses.iter().map(|course| view(course, manifest, blamed));
     Ok((views.collect(), seen.transpose()?))
 }
 

@@ -76,12 +76,17 @@ impl ProvenEffect {
 
     /// Returns true if it repeats the trial of `other`: the same machine and the same load.
     pub fn replaces(&self, other: &Self) -> bool {
-        let of = |one: &Self| {
-            let words = [&one.setting, &one.without, &one.with, &one.load];
-            let host = [&one.node, &one.processor, &one.kernel, &one.build];
+        let trial = |effect: &Self| {
+            let words = [&effect.setting, &effect.without, &effect.with, &effect.load];
+            let host = [
+                &effect.node,
+                &effect.processor,
+                &effect.kernel,
+                &effect.build,
+            ];
             (words.map(String::clone), host.map(String::clone))
         };
-        of(self) == of(other)
+        trial(self) == trial(other)
     }
 }
 
@@ -106,7 +111,7 @@ fn times(ratio: Option<f64>, low: f64, high: Option<f64>) -> String {
 fn effect(report: &CompareReport) -> String {
     let levels = || {
         let services = report.services.iter();
-        services.flat_map(|one| one.levels.iter().map(move |level| (one, level)))
+        services.flat_map(|service| service.levels.iter().map(move |level| (service, level)))
     };
     let changed: Vec<String> = levels()
         .filter(|(_, level)| matches!(level.change, Change::Worse | Change::Better))

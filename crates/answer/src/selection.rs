@@ -32,7 +32,7 @@ impl<'a> Selection<'a> {
             .flat_map(|run| &run.groups)
             .filter(|group| (group.key.service, group.key.route) == line)
             .collect();
-        let is_on = |of: Cpu| cpu.is_none_or(|cpu| cpu == of);
+        let is_on = |stream_cpu: Cpu| cpu.is_none_or(|cpu| cpu == stream_cpu);
         let waiting = runs()
             .flat_map(|run| &run.waiting)
             .filter(|one| (one.service, one.route) == line && is_on(one.cpu));
@@ -46,7 +46,7 @@ impl<'a> Selection<'a> {
         let mut cpus: Vec<Cpu> = streams.iter().map(|(_, stream)| stream.cpu).collect();
         cpus.sort_unstable();
         cpus.dedup();
-        let medians = groups.iter().filter_map(|one| one.ordinary());
+        let medians = groups.iter().filter_map(|group| group.ordinary());
         Self {
             base: medians.max().unwrap_or_default(),
             cpus: cpus.len(),
@@ -60,7 +60,7 @@ impl<'a> Selection<'a> {
     /// Returns the waiting time of the service at the end of the measurement, if it was still
     /// pending.
     pub(crate) fn waited(&self) -> Option<Nanos> {
-        self.waiting.iter().map(|one| one.at_least_ns).max()
+        self.waiting.iter().map(|waiting| waiting.at_least_ns).max()
     }
 
     /// Returns the latency below which the samples of some recording are incomplete.
@@ -80,7 +80,9 @@ impl<'a> Selection<'a> {
 
     /// Returns the number of wakeups that were later than this.
     pub(crate) fn later_than(&self, limit: Nanos) -> f64 {
-        let late = self.histograms().map(|one| one.count_above(limit));
+        let late = self
+            .histograms()
+            .map(|histogram| histogram.count_above(limit));
         late.sum::<u64>() as f64
     }
 
@@ -93,7 +95,7 @@ impl<'a> Selection<'a> {
 /// Returns the mean time between two wakeups on a CPU, ns.
 fn apart(streams: &[(&Run, &Stream)], groups: &[&Group]) -> f64 {
     let time = streams.iter().map(|(run, _)| run.duration.as_f64());
-    let histograms = groups.iter().map(|one| one.latency.histogram());
+    let histograms = groups.iter().map(|group| group.latency.histogram());
     let samples = histograms.map(Histogram::count).sum::<u64>() as f64;
     time.sum::<f64>() / samples.max(1.0)
 }

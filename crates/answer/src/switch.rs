@@ -246,9 +246,9 @@ pub fn switches(measured: &SwitchesMeasured) -> Result<SwitchReport, InputError>
             ways.push(run.way);
         }
     }
-    let pair = |way: &SwitchWay| {
+    let pair = |mechanism: &SwitchWay| {
         let runs = measured.runs.iter();
-        let runs = runs.filter(|run| run.way == *way && run.stretches.len() > 1);
+        let runs = runs.filter(|run| run.way == *mechanism && run.stretches.len() > 1);
         let few = runs.clone().min_by_key(|run| run.threads)?;
         let many = runs.max_by_key(|run| run.threads)?;
         (few.threads < many.threads).then(|| [Side::new(few), Side::new(many)])
@@ -489,18 +489,18 @@ mod tests {
         };
         let (futex, pipe) = (HandOver::Futex, HandOver::Pipe);
 
-        let one = report(vec![short(few(futex)), short(many(futex))]);
+        let switch_report = report(vec![short(few(futex)), short(many(futex))]);
         let two = report(vec![few(futex), many(futex)]);
         let four = report(vec![few(futex), few(pipe), many(futex), many(pipe)]);
 
         let mean = |report: &SwitchReport| report.growth[0].mean.unwrap();
-        let sure = [&one, &two, &four].map(|report| mean(report).confidence);
+        let sure = [&switch_report, &two, &four].map(|report| mean(report).confidence);
         for (sure, wanted) in sure.into_iter().zip([0.95, 0.975, 0.9875]) {
             assert!((sure - wanted).abs() < 1e-9, "{sure}, not {wanted}");
         }
-        let lows = [&one, &two, &four].map(|report| mean(report).ratio_low);
-        assert!(lows.is_sorted_by(|one, next| one > next), "{lows:?}");
-        let counts = [&one, &two, &four].map(|report| report.confidence().unwrap().1);
+        let lows = [&switch_report, &two, &four].map(|report| mean(report).ratio_low);
+        assert!(lows.is_sorted_by(|low, next| low > next), "{lows:?}");
+        let counts = [&switch_report, &two, &four].map(|report| report.confidence().unwrap().1);
         assert_eq!(counts, [1, 2, 4]);
         assert_eq!(report(vec![run(2, &[1_000])]).confidence(), None);
     }

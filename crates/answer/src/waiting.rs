@@ -27,7 +27,7 @@ pub struct Waiting {
 
 /// The lines that were still waiting when measuring ended, the longest first.
 pub(crate) fn waiting(lines: &[Line], sums: &[LineSum]) -> Vec<Waiting> {
-    let mut all: Vec<Waiting> = lines
+    let mut waits: Vec<Waiting> = lines
         .iter()
         .zip(sums)
         .filter_map(|(line, sum)| {
@@ -41,6 +41,6 @@ pub(crate) fn waiting(lines: &[Line], sums: &[LineSum]) -> Vec<Waiting> {
             })
         })
         .collect();
-    all.sort_by_key(|one| Reverse(one.at_least_ns));
-    all
+    waits.sort_by_key(|waiting| Reverse(waiting.at_least_ns));
+    waits
 }

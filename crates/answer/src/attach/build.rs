@@ -30,12 +30,13 @@ const CONFIDENCE: f64 = 0.95;
 impl AttachCollector {
     /// Returns the functions that woke threads, whose names are needed.
     pub fn functions(&self) -> Vec<Address> {
-        let all = self.lines.values().flat_map(|line| line.wakers.keys());
-        all.filter_map(|who| match who {
-            Waker::Function(address) => Some(*address),
-            Waker::Thread(_) | Waker::None => None,
-        })
-        .collect()
+        let wakers = self.lines.values().flat_map(|line| line.wakers.keys());
+        wakers
+            .filter_map(|who| match who {
+                Waker::Function(address) => Some(*address),
+                Waker::Thread(_) | Waker::None => None,
+            })
+            .collect()
     }
 
     /// Creates the report of all records.
@@ -77,11 +78,11 @@ impl AttachCollector {
             host: measured.host.clone(),
             duration_ns: measured.to.saturating_sub(measured.from),
             threads: measured.threads,
-            stopped: self.sum(|one| one.thread.stopped.into()),
-            received: self.sum(|one| one.came),
+            stopped: self.sum(|state| state.thread.stopped.into()),
+            received: self.sum(|state| state.came),
             missing: self.sum(ThreadState::lost),
-            merged: self.sum(|one| one.thread.merged.into()),
-            unseen: self.sum(|one| one.thread.unseen.into()),
+            merged: self.sum(|state| state.thread.merged.into()),
+            unseen: self.sum(|state| state.thread.unseen.into()),
             untold: measured.threads.saturating_sub(self.threads.len() as u64),
             ended: measured.ended,
             application: measured.asked.application.clone(),
@@ -123,10 +124,14 @@ impl AttachCollector {
                 held.activations += row.activations;
                 held.misses += deadline.misses;
             }
-            held.overdue += u64::from(row.unfinished.as_ref().is_some_and(|one| one.overdue));
+            held.overdue += u64::from(
+                row.unfinished
+                    .as_ref()
+                    .is_some_and(|activation| activation.overdue),
+            );
         }
         if self.asked.limit().is_some() {
-            held.unheld = self.threads.values().map(|one| one.uncounted).sum();
+            held.unheld = self.threads.values().map(|thread| thread.uncounted).sum();
         }
         held
     }
@@ -197,7 +202,7 @@ impl AttachCollector {
                 Some((at.saturating_sub(cycle.origin), number))
             })
             .collect();
-        longest.sort_by_key(|one| Reverse(*one));
+        longest.sort_by_key(|response| Reverse(*response));
         for (_, number) in longest.into_iter().take(MAX_EXPLAINED) {
             if let Some(seen) = self.threads.get_mut(&number)
                 && let Some((at, cycle)) = &seen.unfinished
@@ -227,15 +232,15 @@ impl AttachCollector {
         for row in left {
             names.entry(row.name.clone()).or_default().1 += row.activations;
         }
-        let all = names.into_iter();
-        let mut others: Vec<AttachOthers> = all
+        let unique_names = names.into_iter();
+        let mut others: Vec<AttachOthers> = unique_names
             .map(|(name, (threads, activations))| AttachOthers {
                 name,
                 threads,
                 activations,
             })
             .collect();
-        others.sort_by_key(|one| Reverse((one.activations, one.threads)));
+        others.sort_by_key(|other| Reverse((other.activations, other.threads)));
         others
     }
 }
@@ -248,9 +253,11 @@ fn row(
     measured: &AttachMeasured,
     symbols: &Symbols,
 ) -> AttachRow {
-    let after = |at: Nanos| at.saturating_sub(measured.from);
+    let after = |time: Nanos| time.saturating_sub(measured.from);
     let home = seen.home_site();
-    let never_slept = unfinished.as_ref().is_some_and(|one| one.never_slept);
+    let never_slept = unfinished
+        .as_ref()
+        .is_some_and(|activation| activation.never_slept);
     let mut policies: Vec<_> = line.policies.iter().collect();
     policies.sort_by_key(|(_, count)| Reverse(**count));
     let policy = policies.first().map_or(seen.thread.policy, |most| *most.0);
@@ -315,8 +322,14 @@ fn row(
         blocked_ns: line.blocked,
         sleeps: line.sleeps,
         slept_ns: line.slept,
-        largest_response: line.slowest.as_ref().map(|one| largest(one, measured.from)),
-        largest_latency: line.latest.as_ref().map(|one| largest(one, measured.from)),
+        largest_response: line
+            .slowest
+            .as_ref()
+            .map(|cycle| largest(cycle, measured.from)),
+        largest_latency: line
+            .latest
+            .as_ref()
+            .map(|cycle| largest(cycle, measured.from)),
         deadline: deadline(seen, line, measured),
         is_busy: false,
         unfinished,
@@ -517,14 +530,14 @@ fn expected(seen: &ThreadState, line: &LineState, measured: &AttachMeasured) -> 
     let mut at: Vec<f64> = counted
         .missed_at
         .iter()
-        .map(|at| at.saturating_sub(from).as_f64().min(span))
+        .map(|time| time.saturating_sub(from).as_f64().min(span))
         .collect();
     at.sort_by(f64::total_cmp);
     let events: Vec<Event> = at.into_iter().map(|at| Event { at, size: 1.0 }).collect();
     let clusters = Clusters::of(&events, span).ok()?;
-    let found = clustered_interval(events.len() as f64, clusters, CONFIDENCE).ok()?;
+    let interval = clustered_interval(events.len() as f64, clusters, CONFIDENCE).ok()?;
     // A measurement of the same length has about the same number of cycles, and at most the same
     // number of misses.
     let most = line.cycles() as f64;
-    Some((found.low.min(most), found.high.min(most)))
+    Some((interval.low.min(most), interval.high.min(most)))
 }

@@ -105,7 +105,7 @@ impl CourseBuilder {
     fn coarsen(&mut self) {
         let merged = self.parts.chunks(2).map(|two| {
             let mut sum = two[0];
-            two.iter().skip(1).for_each(|one| sum.merge(one));
+            two.iter().skip(1).for_each(|part| sum.merge(part));
             sum
         });
         self.parts = merged.collect();
@@ -127,7 +127,7 @@ impl CourseBuilder {
         let parts = (0..EIGHTHS).map(|eighth| {
             let mut sum = ResponsePart::default();
             let within = &self.parts[ends(eighth)..ends(eighth + 1)];
-            within.iter().for_each(|one| sum.merge(one));
+            within.iter().for_each(|part| sum.merge(part));
             (sum.count >= MIN_CYCLES).then(|| AttachPart {
                 activations: sum.count,
                 mean_ns: Nanos::from_ns(sum.sum.ns() / sum.count),
@@ -135,13 +135,13 @@ impl CourseBuilder {
             })
         });
         let parts: Vec<AttachPart> = parts.collect::<Option<_>>()?;
-        let means: Vec<f64> = parts.iter().map(|one| one.mean_ns.as_f64()).collect();
-        let found = trend(&means)?;
-        let change = found.slope * (EIGHTHS - 1) as f64;
+        let means: Vec<f64> = parts.iter().map(|part| part.mean_ns.as_f64()).collect();
+        let slope = trend(&means)?;
+        let change = slope.slope * (EIGHTHS - 1) as f64;
         let size = signed(Nanos::from_f64(change.abs()));
         Some(AttachCourse {
             change_ns: if change < 0.0 { -size } else { size },
-            chance: found.chance,
+            chance: slope.chance,
             parts,
         })
     }
@@ -157,17 +157,17 @@ mod tests {
     use super::*;
 
     fn course(number: u64, every: Nanos, response: impl Fn(u64) -> Nanos) -> CourseBuilder {
-        let mut seen = CourseBuilder::default();
-        for one in 0..number {
-            seen.add(Nanos::from_ns(5_000 + one * every.ns()), response(one));
+        let mut builder = CourseBuilder::default();
+        for cycle in 0..number {
+            builder.add(Nanos::from_ns(5_000 + cycle * every.ns()), response(cycle));
         }
-        seen
+        builder
     }
 
     #[test]
     fn growth_has_its_size() {
-        let course = course(10_000, Nanos::from_ms(1), |one| {
-            Nanos::from_ns(100_000 + 10 * one + one * one * 7_919 % 5_000)
+        let course = course(10_000, Nanos::from_ms(1), |index| {
+            Nanos::from_ns(100_000 + 10 * index + index * index * 7_919 % 5_000)
         })
         .course()
         .unwrap();
@@ -175,22 +175,22 @@ mod tests {
         assert!(course.is_significant(), "{course:?}");
         // 10 ns each, over seven eighths of 10,000.
         assert!((course.change_ns - 87_500).abs() < 1_500, "{course:?}");
-        let all: u64 = course.parts.iter().map(|one| one.activations).sum();
-        assert_eq!(all, 10_000);
+        let total: u64 = course.parts.iter().map(|part| part.activations).sum();
+        assert_eq!(total, 10_000);
         assert_eq!(course.parts.len(), 8);
     }
 
     #[test]
     fn one_late_cycle_is_not_a_trend() {
-        let course = course(3_000, Nanos::from_ms(7), |one| {
-            let late = if one == 2_990 { 50_000_000 } else { 0 };
-            Nanos::from_ns(100_000 + one * one * 7_919 % 5_000 + late)
+        let course = course(3_000, Nanos::from_ms(7), |index| {
+            let late = if index == 2_990 { 50_000_000 } else { 0 };
+            Nanos::from_ns(100_000 + index * index * 7_919 % 5_000 + late)
         })
         .course()
         .unwrap();
 
         assert!(!course.is_significant(), "{course:?}");
-        let largest = course.parts.iter().map(|one| one.largest_ns).max();
+        let largest = course.parts.iter().map(|part| part.largest_ns).max();
         assert!(largest >= Some(Nanos::from_ms(50)), "{course:?}");
     }
 
@@ -201,8 +201,8 @@ mod tests {
         seen.add(Nanos::from_secs(30 * 86_400), Nanos::from_us(80));
 
         assert!(seen.parts.len() <= MAX_PARTS, "{}", seen.parts.len());
-        let all: u64 = seen.parts.iter().map(|one| one.count).sum();
-        assert_eq!(all, 1_001);
+        let total: u64 = seen.parts.iter().map(|part| part.count).sum();
+        assert_eq!(total, 1_001);
         // An empty week has no mean.
         assert_eq!(seen.course(), None);
         assert_eq!(

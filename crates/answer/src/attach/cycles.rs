@@ -61,20 +61,20 @@ pub(super) struct MarkedCycles {
 
 impl MarkedCycles {
     /// Adds an activation that ended.
-    pub(super) fn add_activation(&mut self, one: &ThreadActivation) {
+    pub(super) fn add_activation(&mut self, thread_activation: &ThreadActivation) {
         // It may have been due before the activation before it had ended.
         let before = self.spans.back().map_or(Nanos::ZERO, |last| last.done);
         self.spans.push_back(ActivationSpan {
-            origin: one.origin,
-            from: if one.run_seen {
-                one.running
+            origin: thread_activation.origin,
+            from: if thread_activation.run_seen {
+                thread_activation.running
             } else {
-                one.origin.max(before)
+                thread_activation.origin.max(before)
             },
-            done: one.done,
+            done: thread_activation.done,
         });
         // Before the span is dropped: one look may have many activations.
-        self.catch_up(one.done);
+        self.catch_up(thread_activation.done);
         if self.spans.len() > MAX_SPANS {
             self.spans.pop_front();
         }
@@ -140,11 +140,11 @@ impl MarkedCycles {
                 }
                 self.last_number = Some(mark.number);
                 let mut lived = self.spans.iter().rev();
-                let within = lived.find(|one| one.from <= mark.at && mark.at <= one.done);
+                let within = lived.find(|cycle| cycle.from <= mark.at && mark.at <= cycle.done);
                 self.open = Some(OpenCycle {
                     number: mark.number,
                     begun: mark.at,
-                    due: within.map(|one| one.origin),
+                    due: within.map(|cycle| cycle.origin),
                 });
             }
             MarkKind::End => {
@@ -174,14 +174,14 @@ impl MarkedCycles {
         }
     }
 
-    fn done(&mut self, cycle: &OpenCycle, at: Nanos) {
+    fn done(&mut self, cycle: &OpenCycle, end: Nanos) {
         self.cycles += 1;
-        self.takes.add(at.saturating_sub(cycle.begun));
+        self.takes.add(end.saturating_sub(cycle.begun));
         let Some(due) = cycle.due else {
             self.without_wake += 1;
             return;
         };
-        let response = at.saturating_sub(due);
+        let response = end.saturating_sub(due);
         self.begins.add(cycle.begun.saturating_sub(due));
         self.responses.add(response);
         match self.deadline {
@@ -308,21 +308,24 @@ mod tests {
 
     #[test]
     fn a_cycle_that_waits_in_the_middle_counts_from_the_wake_that_it_began_after() {
-        let mut seen = MarkedCycles::default();
-        seen.add_mark(mark(1_010, 0, MarkKind::Begin));
-        seen.add_mark(mark(1_900, 0, MarkKind::End));
-        seen.add_activation(&lived(1_000, 1_100));
-        seen.settle(Some(us(800)), false);
-        assert_eq!(row(&seen).cycles, 0, "it is not known yet where it ended");
+        let mut marked = MarkedCycles::default();
+        marked.add_mark(mark(1_010, 0, MarkKind::Begin));
+        marked.add_mark(mark(1_900, 0, MarkKind::End));
+        marked.add_activation(&lived(1_000, 1_100));
+        marked.settle(Some(us(800)), false);
+        assert_eq!(row(&marked).cycles, 0, "it is not known yet where it ended");
 
-        seen.add_activation(&lived(1_500, 2_000));
-        seen.settle(Some(us(800)), false);
+        marked.add_activation(&lived(1_500, 2_000));
+        marked.settle(Some(us(800)), false);
 
-        let told = row(&seen);
-        assert_eq!((told.cycles, told.misses, told.without_wake), (1, 1, 0));
-        assert_eq!(told.begins.unwrap().largest_ns, us(10));
-        assert_eq!(told.takes.unwrap().largest_ns, us(890));
-        assert_eq!(told.response.unwrap().largest_ns, us(900));
+        let reported = row(&marked);
+        assert_eq!(
+            (reported.cycles, reported.misses, reported.without_wake),
+            (1, 1, 0)
+        );
+        assert_eq!(reported.begins.unwrap().largest_ns, us(10));
+        assert_eq!(reported.takes.unwrap().largest_ns, us(890));
+        assert_eq!(reported.response.unwrap().largest_ns, us(900));
     }
 
     /// The next wait was over before it started: one timer expires while the thread still works for
@@ -338,25 +341,25 @@ mod tests {
             ..lived(1_500, 2_030)
         };
         for run_seen in [true, false] {
-            let mut seen = MarkedCycles::default();
-            seen.add_mark(mark(2_000, 0, MarkKind::Begin));
-            seen.add_mark(mark(2_025, 0, MarkKind::End));
-            seen.add_activation(&ThreadActivation { run_seen, ..late });
-            seen.add_activation(&ThreadActivation { run_seen, ..next });
+            let mut marked = MarkedCycles::default();
+            marked.add_mark(mark(2_000, 0, MarkKind::Begin));
+            marked.add_mark(mark(2_025, 0, MarkKind::End));
+            marked.add_activation(&ThreadActivation { run_seen, ..late });
+            marked.add_activation(&ThreadActivation { run_seen, ..next });
 
-            seen.settle(Some(us(800)), false);
+            marked.settle(Some(us(800)), false);
 
-            let told = row(&seen);
+            let reported = row(&marked);
             assert_eq!(
-                (told.misses, told.response.unwrap().largest_ns),
+                (reported.misses, reported.response.unwrap().largest_ns),
                 (1, us(1_025))
             );
         }
     }
 
     #[test]
-    fn what_does_not_fit_together_is_counted_and_no_cycle() {
-        let mut seen = MarkedCycles::default();
+    fn inconsistent_marks_are_counted_and_form_no_cycle() {
+        let mut marked = MarkedCycles::default();
         for (at, number, kind) in [
             (1_010, 0, MarkKind::Begin),
             // Without the end of the one before.
@@ -370,24 +373,24 @@ mod tests {
             (1_200, 6, MarkKind::Begin),
             (1_210, 6, MarkKind::End),
         ] {
-            seen.add_mark(mark(at, number, kind));
+            marked.add_mark(mark(at, number, kind));
         }
-        seen.add_activation(&lived(1_000, 1_100));
-        seen.add_activation(&lived(1_300, 1_400));
+        marked.add_activation(&lived(1_000, 1_100));
+        marked.add_activation(&lived(1_300, 1_400));
 
-        seen.settle(None, false);
+        marked.settle(None, false);
 
-        let told = row(&seen);
-        assert_eq!((told.cycles, told.without_wake), (2, 1));
-        assert_eq!((told.unpaired, told.skipped), (4, 3));
-        assert_eq!((told.deadline_ns, told.misses), (None, 0));
+        let reported = row(&marked);
+        assert_eq!((reported.cycles, reported.without_wake), (2, 1));
+        assert_eq!((reported.unpaired, reported.skipped), (4, 3));
+        assert_eq!((reported.deadline_ns, reported.misses), (None, 0));
     }
 
     /// As a program does that is attached to in the middle of a cycle, marks faster than
     /// they are read, and still runs at the end.
     #[test]
     fn cycles_of_which_marks_are_missing_are_cut_and_no_fault_of_the_program_s() {
-        let mut seen = MarkedCycles::default();
+        let mut marked = MarkedCycles::default();
         let (begin, end) = (MarkKind::Begin, MarkKind::End);
         for (at, number, kind, lost_before) in [
             (1_005, 4, end, 0),
@@ -401,49 +404,49 @@ mod tests {
             (1_050, 17, end, 21),
             (1_055, 18, begin, 21),
         ] {
-            seen.add_mark(ThreadMark {
+            marked.add_mark(ThreadMark {
                 lost_before,
                 ..mark(at, number, kind)
             });
         }
-        seen.add_activation(&lived(1_000, 1_100));
+        marked.add_activation(&lived(1_000, 1_100));
 
-        seen.settle(None, true);
+        marked.settle(None, true);
 
-        let told = row(&seen);
-        assert_eq!((told.cycles, told.cut), (2, 4));
-        assert_eq!((told.unpaired, told.skipped), (0, 0));
+        let reported = row(&marked);
+        assert_eq!((reported.cycles, reported.cut), (2, 4));
+        assert_eq!((reported.unpaired, reported.skipped), (0, 0));
     }
 
     /// As of a thread that runs 10,000 times a second: all of a look come at once.
     #[test]
     fn each_of_many_cycles_of_one_look_is_due_when_its_own_activation_was() {
-        let mut seen = MarkedCycles::default();
+        let mut marked = MarkedCycles::default();
         let cycles = 3 * MAX_SPANS as u64;
         for number in 0..cycles {
-            seen.add_mark(mark(100 * number + 10, number, MarkKind::Begin));
-            seen.add_mark(mark(100 * number + 20, number, MarkKind::End));
+            marked.add_mark(mark(100 * number + 10, number, MarkKind::Begin));
+            marked.add_mark(mark(100 * number + 20, number, MarkKind::End));
         }
         for number in 0..cycles {
-            seen.add_activation(&lived(100 * number, 100 * number + 50));
+            marked.add_activation(&lived(100 * number, 100 * number + 50));
         }
 
-        seen.settle(None, false);
+        marked.settle(None, false);
 
-        let told = row(&seen);
-        assert_eq!((told.cycles, told.without_wake), (cycles, 0));
+        let reported = row(&marked);
+        assert_eq!((reported.cycles, reported.without_wake), (cycles, 0));
     }
 
     #[test]
     fn a_deadline_that_is_found_later_holds_for_those_before() {
-        let mut seen = MarkedCycles::default();
-        seen.add_mark(mark(1_010, 0, MarkKind::Begin));
-        seen.add_mark(mark(1_090, 0, MarkKind::End));
-        seen.add_activation(&lived(1_000, 1_100));
-        seen.settle(None, false);
+        let mut marked = MarkedCycles::default();
+        marked.add_mark(mark(1_010, 0, MarkKind::Begin));
+        marked.add_mark(mark(1_090, 0, MarkKind::End));
+        marked.add_activation(&lived(1_000, 1_100));
+        marked.settle(None, false);
 
-        seen.settle(Some(us(50)), false);
+        marked.settle(Some(us(50)), false);
 
-        assert_eq!(row(&seen).misses, 1);
+        assert_eq!(row(&marked).misses, 1);
     }
 }

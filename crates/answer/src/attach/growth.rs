@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn who_ends_later_begins_the_next_later() {
+    fn longer_cycle_delays_the_next() {
         let mut backlog = Backlog::default();
         backlog.job(&ran(0, 0, 900, 0));
 

@@ -67,13 +67,13 @@ mod tests {
     fn period_is_found_if_a_few_wakes_are_missing() {
         let regular = times(
             (0..64)
-                .filter(|one| one % 17 != 5)
-                .map(|one| one * 2_667 + one % 3),
+                .filter(|number| number % 17 != 5)
+                .map(|number| number * 2_667 + number % 3),
         );
 
-        let found = period(&regular).unwrap().as_f64();
+        let estimate = period(&regular).unwrap().as_f64();
 
-        assert!((found - 2_667e3).abs() < 3e3, "{found}");
+        assert!((estimate - 2_667e3).abs() < 3e3, "{estimate}");
         assert_eq!(period(&regular[..7]), None);
     }
 

@@ -43,7 +43,7 @@ pub(super) fn rows(
     // often as one requirement.
     let tests = services.len();
     let wrong = 1.0 - asked.confidence();
-    let found = compare(&Question {
+    let comparison = compare(&Question {
         first,
         second: load.runs.iter().map(|run| run.dir.clone()).collect(),
         application: None,
@@ -57,7 +57,7 @@ pub(super) fn rows(
         look: None,
         seed: None,
     })?;
-    let levels = found.services.iter();
+    let levels = comparison.services.iter();
     let levels =
         levels.flat_map(|service| service.levels.iter().map(move |level| (service, level)));
     Ok(levels

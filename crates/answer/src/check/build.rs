@@ -121,12 +121,12 @@ fn of_row(
         }
         Requirement::NotWorseThan { ratio } => baseline::rows(checking, row, load, *ratio),
         Requirement::LongestSoftirq { at_most_ns, per_ns } => {
-            let of = (HandlerSort::Softirq, *at_most_ns, *per_ns);
-            Ok(vec![checking.longest(row, load, of)?])
+            let handler = (HandlerSort::Softirq, *at_most_ns, *per_ns);
+            Ok(vec![checking.longest(row, load, handler)?])
         }
         Requirement::LongestIrq { at_most_ns, per_ns } => {
-            let of = (HandlerSort::Irq, *at_most_ns, *per_ns);
-            Ok(vec![checking.longest(row, load, of)?])
+            let handler = (HandlerSort::Irq, *at_most_ns, *per_ns);
+            Ok(vec![checking.longest(row, load, handler)?])
         }
     }
 }

@@ -144,8 +144,8 @@ impl<'a> Checking<'a> {
         load: &Load,
         service: Option<Service>,
     ) -> CheckError {
-        let all = load.lines().into_iter();
-        let names = all.map(|(service, route)| line_name(service, route));
+        let lines = load.lines().into_iter();
+        let names = lines.map(|(service, route)| line_name(service, route));
         let wrong = Wrong::NotMeasured {
             service,
             load: load.label.load().map(str::to_owned),
@@ -181,8 +181,8 @@ impl<'a> Checking<'a> {
         }
     }
 
-    pub(super) fn against(&self, seen: &Tallied, limit: f64) -> Result<AgainstLimit, InputError> {
-        against_limit(seen, limit, self.question.confidence())
+    pub(super) fn against(&self, tally: &Tallied, limit: f64) -> Result<AgainstLimit, InputError> {
+        against_limit(tally, limit, self.question.confidence())
     }
 
     /// Sets the verdict on a number of events.

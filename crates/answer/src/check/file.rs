@@ -79,8 +79,8 @@ pub fn read_requirements(file: &Path) -> Result<Requirements, RequirementError> 
 
 fn parse(text: &str) -> Placed<Requirements> {
     let file: File = toml::from_str(text).map_err(|error| {
-        let at = error.span().unwrap_or_default();
-        misplaced(at, Wrong::from_toml(error.message()))
+        let span = error.span().unwrap_or_default();
+        misplaced(span, Wrong::from_toml(error.message()))
     })?;
     let confidence = match &file.confidence {
         None => CONFIDENCE,
@@ -100,8 +100,8 @@ fn parse(text: &str) -> Placed<Requirements> {
     };
     let mut rows = Vec::new();
     for entry in file.require {
-        let at = entry.span();
-        rows.extend(entry.into_inner().rows(text, at)?);
+        let span = entry.span();
+        rows.extend(entry.into_inner().rows(text, span)?);
     }
     if rows.is_empty() {
         return Err(misplaced(0..0, Wrong::Empty));
@@ -140,8 +140,8 @@ impl Entry {
         if let (Some(name), true) = (&self.service, of_handlers(first)) {
             return Err(misplaced(name.span(), Wrong::HandlersHaveNoService(first)));
         }
-        let row = |requirement, at: usize| RequirementRow {
-            place: Place::of(text, at),
+        let row = |requirement, position: usize| RequirementRow {
+            place: Place::of(text, position),
             name: self.name.clone().filter(|name| !name.trim().is_empty()),
             service,
             load: self.load.clone(),
@@ -251,29 +251,29 @@ impl Entry {
             None => HANDLERS_PER,
             Some(per) => length(per)?,
         };
-        let mut all = Vec::new();
+        let mut rows = Vec::new();
         if let (Some(at_most), Some(share)) = (&self.at_most, &self.share) {
             let part = *share.get_ref();
             if !(part > 0.0 && part < 1.0) {
                 return Err(misplaced(share.span(), Wrong::Share(part)));
             }
             let at_most_ns = time(at_most)?;
-            all.push(Requirement::Share {
+            rows.push(Requirement::Share {
                 at_most_ns,
                 share: part,
                 longest_ns: self.longest(at_most_ns)?,
             });
         }
         if let (Some(app), Some(mttf)) = (&self.app, &self.mttf) {
-            let found = by_name(app.get_ref());
-            all.push(Requirement::Mttf {
-                application: found
+            let application = by_name(app.get_ref());
+            rows.push(Requirement::Mttf {
+                application: application
                     .map_err(|error| misplaced(app.span(), Wrong::Application(error)))?,
                 mttf_ns: length(mttf)?,
             });
         }
         if let Some(level) = &self.level {
-            all.push(Requirement::Level {
+            rows.push(Requirement::Level {
                 level_ns: time(level)?,
                 per_ns: per,
             });
@@ -283,21 +283,21 @@ impl Entry {
             if !(ratio > 1.0 && ratio < 1e3) {
                 return Err(misplaced(given.span(), Wrong::Ratio(ratio)));
             }
-            all.push(Requirement::NotWorseThan { ratio });
+            rows.push(Requirement::NotWorseThan { ratio });
         }
         if let Some(longest) = &self.longest_softirq {
-            all.push(Requirement::LongestSoftirq {
+            rows.push(Requirement::LongestSoftirq {
                 at_most_ns: time(longest)?,
                 per_ns: per,
             });
         }
         if let Some(longest) = &self.longest_irq {
-            all.push(Requirement::LongestIrq {
+            rows.push(Requirement::LongestIrq {
                 at_most_ns: time(longest)?,
                 per_ns: per,
             });
         }
-        Ok(all)
+        Ok(rows)
     }
 }
 

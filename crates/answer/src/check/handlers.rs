@@ -98,7 +98,7 @@ const MAX_OPEN: usize = 64;
 
 /// Returns the handlers that start in the trace data.
 fn ended_handlers(evidence: &Evidence, sort: HandlerSort) -> Vec<Handler> {
-    let mut found = Vec::new();
+    let mut handlers = Vec::new();
     let mut open: Vec<(Activity, Nanos)> = Vec::new();
     for event in &evidence.events {
         match &event.what {
@@ -113,7 +113,7 @@ fn ended_handlers(evidence: &Evidence, sort: HandlerSort) -> Vec<Handler> {
                 if let Some(at) = open.iter().rposition(ends) {
                     let (activity, begun) = open[at];
                     open.truncate(at);
-                    found.push((activity, begun, event.at_ns));
+                    handlers.push((activity, begun, event.at_ns));
                 }
             }
             // A softirq that runs in a thread can be preempted, so its run time is unknown.
@@ -121,7 +121,7 @@ fn ended_handlers(evidence: &Evidence, sort: HandlerSort) -> Vec<Handler> {
         }
     }
     let rest = open.into_iter();
-    found.extend(rest.map(|(activity, begun)| (activity, begun, evidence.to_ns)));
+    handlers.extend(rest.map(|(activity, begun)| (activity, begun, evidence.to_ns)));
     let of_sort = |activity: Activity| match activity {
         Activity::Softirq(_) => sort == HandlerSort::Softirq,
         Activity::Irq(_) | Activity::Vector(_) => sort == HandlerSort::Irq,
@@ -133,7 +133,7 @@ fn ended_handlers(evidence: &Evidence, sort: HandlerSort) -> Vec<Handler> {
         | Activity::Idle(_)
         | Activity::PageFault => false,
     };
-    let of_sort = found
+    let of_sort = handlers
         .into_iter()
         .filter(|(activity, ..)| of_sort(*activity));
     of_sort
@@ -263,9 +263,9 @@ mod tests {
             };
             (handler, laggard_made::late::episode(u64::from(number)))
         };
-        let longest = |all: &[(Handler, Episode)]| {
+        let longest = |runs: &[(Handler, Episode)]| {
             let mut handlers = Handlers::default();
-            for (handler, episode) in all {
+            for (handler, episode) in runs {
                 handlers.keep_longest(handler, episode, &notes);
             }
             let longest = handlers.longest;

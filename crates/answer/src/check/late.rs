@@ -122,8 +122,8 @@ impl EndToEnd {
         let mut begun = Vec::new();
         let mut before = 0.0;
         for run in &load.runs {
-            let since = |at: Nanos| {
-                let within = at.saturating_sub(run.start).min(run.duration);
+            let since = |time: Nanos| {
+                let within = time.saturating_sub(run.start).min(run.duration);
                 before + within.as_f64()
             };
             let streams = series

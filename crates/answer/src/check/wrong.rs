@@ -180,9 +180,9 @@ impl Wrong {
         let Some(name) = words.next().filter(|_| is_unknown) else {
             return Self::Toml(message.lines().next().unwrap_or_default().into());
         };
-        let known: Vec<&str> = words.collect();
-        let meant = nearest(name, &known);
-        match (known.contains(&"require"), meant == Meant::default()) {
+        let words_known: Vec<&str> = words.collect();
+        let meant = nearest(name, &words_known);
+        match (words_known.contains(&"require"), meant == Meant::default()) {
             (false, _) => Self::Key(name.into(), meant),
             (true, false) => Self::TopLevelKey(name.into(), meant),
             (true, true) => Self::OutsideRequire(name.into()),

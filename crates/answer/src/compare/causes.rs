@@ -129,11 +129,11 @@ impl CausesCompared {
         let mut without: Option<&Recording> = None;
         for (side, recordings) in read.iter_mut().zip(sides) {
             for recording in recordings {
-                let one = Watched::read(recording)?;
-                if one.is_none() {
+                let watched = Watched::read(recording)?;
+                if watched.is_none() {
                     without.get_or_insert(recording);
                 }
-                side.push(one);
+                side.push(watched);
             }
         }
         let watched = read
@@ -169,32 +169,35 @@ fn changes(
     }
     let cut = watched
         .each_ref()
-        .map(|side| side.iter().any(|one| one.is_cut));
+        .map(|side| side.iter().any(|recording| recording.is_cut));
     let causes: BTreeSet<&CauseKey> = watched
         .iter()
         .flatten()
-        .flat_map(|one| &one.late)
+        .flat_map(|recording| &recording.late)
         .map(|late| &late.cause)
         .collect();
     let by_cause = watched.each_ref().map(|side| -> Vec<MomentsByCause<'_>> {
         let recordings = side.iter();
-        recordings.map(|one| one.moments(&limits)).collect()
+        recordings
+            .map(|recording| recording.moments(&limits))
+            .collect()
     });
-    let mut found = Vec::new();
+    let mut changes_found = Vec::new();
     for cause in causes {
         let moments = by_cause.each_ref().map(|side| {
             let recordings = side.iter();
-            let of_cause = |one: &MomentsByCause<'_>| one.get(cause).cloned().unwrap_or_default();
+            let of_cause =
+                |moments: &MomentsByCause<'_>| moments.get(cause).cloned().unwrap_or_default();
             recordings.map(of_cause).collect()
         });
         let lengths = watched
             .each_ref()
             .map(|side| side.iter().map(|one| one.length(&limits)).collect());
         if let Some(one) = Candidate::of(cause, lengths, moments, (order, confidence))? {
-            found.push(one);
+            changes_found.push(one);
         }
     }
-    let changes = significant(found, cut, confidence)?;
+    let changes = significant(changes_found, cut, confidence)?;
     if changes.is_empty() && cut.contains(&true) {
         return Ok(Err(CausesUnknown::NotKept { is_watched }));
     }
@@ -212,7 +215,7 @@ impl Watched {
                 return;
             };
             let explained = explain_named(&episode, line.service, line.route, &notes.symbols);
-            let Some(most) = explained.causes.iter().max_by_key(|one| one.time_ns) else {
+            let Some(most) = explained.causes.iter().max_by_key(|cause| cause.time_ns) else {
                 return;
             };
             let culprit = Culprit {
@@ -247,8 +250,8 @@ impl Watched {
                 undecided.insert(key);
                 continue;
             };
-            let known = from.entry(key).or_insert((threshold, since.max(start)));
-            *known = (known.0.max(threshold), known.1.max(since));
+            let limit = from.entry(key).or_insert((threshold, since.max(start)));
+            *limit = (limit.0.max(threshold), limit.1.max(since));
         }
         from.retain(|key, _| !undecided.contains(key));
         Ok(Some(Self {
@@ -306,16 +309,17 @@ impl Watched {
 
 /// Returns the latency above which every recording kept all late wakeups, per series.
 fn limits(sides: &[Vec<Watched>; 2]) -> Limits {
-    let mut all: BTreeMap<(Service, Route), (Nanos, usize)> = BTreeMap::new();
-    for one in sides.iter().flatten() {
-        for (&key, &(threshold, _)) in &one.from {
-            let known = all.entry(key).or_default();
+    let mut limits_of: BTreeMap<(Service, Route), (Nanos, usize)> = BTreeMap::new();
+    for side in sides.iter().flatten() {
+        for (&key, &(threshold, _)) in &side.from {
+            let known = limits_of.entry(key).or_default();
             *known = (known.0.max(threshold), known.1 + 1);
         }
     }
     let recordings = sides.iter().map(Vec::len).sum::<usize>();
-    all.retain(|_, (_, told)| *told == recordings);
-    all.into_iter()
+    limits_of.retain(|_, (_, told)| *told == recordings);
+    limits_of
+        .into_iter()
         .map(|(key, (limit, _))| (key, limit))
         .collect()
 }
@@ -354,20 +358,20 @@ impl Candidate {
             return Ok(None);
         }
         let limits = (MIN_CHANGE, confidence);
-        let found = compare_recordings_in_order(&counts[0], &counts[1], order, limits)?;
+        let comparison = compare_recordings_in_order(&counts[0], &counts[1], order, limits)?;
         // A job with the period of the order is on one side only.
         let is_enough =
             order.repeats_after().is_none() && all.iter().all(|side| side.len() >= MIN_MOMENTS);
         let long = moments.each_ref().map(|side| {
-            let times = |one: &Vec<(f64, f64)>| one.iter().map(|moment| moment.1).collect();
-            let medians = side.iter().filter_map(|one| median(times(one)));
+            let times = |list: &Vec<(f64, f64)>| list.iter().map(|moment| moment.1).collect();
+            let medians = side.iter().filter_map(|moments| median(times(moments)));
             medians.filter(|_| is_enough).collect()
         });
         Ok(Some(Self {
             cause: cause.clone(),
             moments: all.each_ref().map(Vec::len),
             medians: all.map(median),
-            often: (found.comparison.verdict, found.comparison.ratio.p),
+            often: (comparison.comparison.verdict, comparison.comparison.ratio.p),
             long,
         }))
     }
@@ -398,10 +402,10 @@ impl Candidate {
             return Ok(None);
         }
         // The unit is the recording, because runs within one are similar.
-        let found = mean_ratio(first, second, 1.0 - level / tests as f64)?;
-        Ok(match found.interval {
-            Some(all) if all.low > 1.0 && found.ratio >= MIN_CHANGE => Some(CauseChange::Longer),
-            Some(all) if all.high < 1.0 && found.ratio <= 1.0 / MIN_CHANGE => {
+        let ratio = mean_ratio(first, second, 1.0 - level / tests as f64)?;
+        Ok(match ratio.interval {
+            Some(all) if all.low > 1.0 && ratio.ratio >= MIN_CHANGE => Some(CauseChange::Longer),
+            Some(all) if all.high < 1.0 && ratio.ratio <= 1.0 / MIN_CHANGE => {
                 Some(CauseChange::Shorter)
             }
             _ => None,
@@ -439,15 +443,18 @@ fn significant(
 ) -> Result<Vec<CauseComparison>, InputError> {
     // Two tests per cause: its rate and its time.
     let tests = 2 * candidates.len();
-    let mut p: Vec<f64> = candidates.iter().map(|one| one.often.1).collect();
+    let mut p: Vec<f64> = candidates
+        .iter()
+        .map(|candidate| candidate.often.1)
+        .collect();
     p.resize(tests, 1.0);
-    let mut all = Vec::new();
+    let mut rows = Vec::new();
     for (one, p) in candidates.into_iter().zip(holm(&p)?) {
         let Some(change) = one.change(p, cut, tests, 1.0 - confidence)? else {
             continue;
         };
         let [first_ns, second_ns] = one.times(change);
-        all.push(CauseComparison {
+        rows.push(CauseComparison {
             change,
             class: one.cause.class,
             who: one.cause.who,
@@ -457,12 +464,14 @@ fn significant(
             second_ns,
         });
     }
-    let moved = |one: &CauseComparison| (one.second - one.first).abs();
-    all.sort_by(|one, other| {
+    let moved = |cause_comparison: &CauseComparison| {
+        (cause_comparison.second - cause_comparison.first).abs()
+    };
+    rows.sort_by(|one, other| {
         let order = one.change.cmp(&other.change);
         order.then(moved(other).total_cmp(&moved(one)))
     });
-    Ok(all)
+    Ok(rows)
 }
 
 #[cfg(test)]
@@ -568,7 +577,7 @@ mod tests {
     /// If all wakeups were pooled, the one recording with most of them would indicate that it
     /// became shorter.
     #[test]
-    fn how_long_a_cause_took_is_told_as_its_change_was() {
+    fn duration_of_a_cause_is_compared() {
         let recorded = |times: [u64; 4], busy: usize| -> Vec<Watched> {
             let one = |(nth, ms)| {
                 let moments = if nth == busy { 200 } else { 5 };
@@ -646,7 +655,10 @@ mod tests {
         let times = decided(6);
         let times = &times.moments(&limits)[&vda()];
         let within = 0.0..=decided(6).length(&limits);
-        assert!(times.iter().all(|one| within.contains(&one.0)), "{times:?}");
+        assert!(
+            times.iter().all(|time| within.contains(&time.0)),
+            "{times:?}"
+        );
     }
 
     /// With many more late wakeups, a smaller share of them is kept, so that an unchanged cause

@@ -20,11 +20,15 @@ const UNKNOWN: &str = "unknown";
 pub(super) fn differing(sides: [&[&Manifest]; 2]) -> Vec<Difference> {
     let mut rows = Vec::new();
     for (what, row) in ROWS {
-        let [first, second] = sides.map(|side| side.iter().map(|one| row(one)).collect());
+        let [first, second] = sides.map(|side| side.iter().map(|manifest| row(manifest)).collect());
         push(&mut rows, what, &first, &second);
     }
     for (what, row) in LISTS {
-        let lists = sides.map(|side| side.iter().map(|one| row(one)).collect::<Vec<_>>());
+        let lists = sides.map(|side| {
+            side.iter()
+                .map(|manifest| row(manifest))
+                .collect::<Vec<_>>()
+        });
         // Of a long list, only items that some recordings do not have.
         let mut all = lists.iter().flatten();
         let mut common: BTreeSet<String> = all.next().cloned().unwrap_or_default();
@@ -84,56 +88,94 @@ type Row = (&'static str, fn(&Manifest) -> String);
 type List = (&'static str, fn(&Manifest) -> BTreeSet<String>);
 
 const ROWS: [Row; 37] = [
-    ("load", |one| LoadLabel::of(one.load.as_ref()).to_string()),
-    ("machine", |one| text(&one.host.node)),
-    ("kernel", |one| text(&one.host.kernel)),
-    ("kernel build", |one| text(&one.host.build)),
-    ("distribution", |one| known(one.host.distribution.clone())),
-    ("architecture", |one| text(&one.host.architecture)),
-    ("preemption", |one| known(one.host.preemption.clone())),
-    ("ticks per second", |one| known(one.host.hz)),
-    ("processor", |one| text(&one.host.processor.model)),
-    ("microcode", |one| {
-        known(one.host.processor.microcode.clone())
+    ("load", |manifest| {
+        LoadLabel::of(manifest.load.as_ref()).to_string()
     }),
-    ("logical CPUs", |one| one.host.processor.threads.to_string()),
-    ("memory", |one| bytes(one.host.memory_bytes)),
-    ("hypervisor", |one| known(one.host.hypervisor.clone())),
+    ("machine", |manifest| text(&manifest.host.node)),
+    ("kernel", |manifest| text(&manifest.host.kernel)),
+    ("kernel build", |manifest| text(&manifest.host.build)),
+    ("distribution", |manifest| {
+        known(manifest.host.distribution.clone())
+    }),
+    ("architecture", |manifest| text(&manifest.host.architecture)),
+    ("preemption", |manifest| {
+        known(manifest.host.preemption.clone())
+    }),
+    ("ticks per second", |manifest| known(manifest.host.hz)),
+    ("processor", |manifest| text(&manifest.host.processor.model)),
+    ("microcode", |manifest| {
+        known(manifest.host.processor.microcode.clone())
+    }),
+    ("logical CPUs", |manifest| {
+        manifest.host.processor.threads.to_string()
+    }),
+    ("memory", |manifest| bytes(manifest.host.memory_bytes)),
+    ("hypervisor", |manifest| {
+        known(manifest.host.hypervisor.clone())
+    }),
     ("frequency governor", governor),
-    ("turbo", |one| known(one.host.turbo.map(yes))),
+    ("turbo", |manifest| known(manifest.host.turbo.map(yes))),
     ("idle states", idle),
-    ("idle driver", |one| known(one.host.idle_driver.clone())),
-    ("isolated CPUs", |one| list(&one.host.isolation.isolated)),
-    ("nohz_full", |one| list(&one.host.isolation.nohz_full)),
-    ("offline CPUs", |one| list(&one.host.isolation.offline)),
+    ("idle driver", |manifest| {
+        known(manifest.host.idle_driver.clone())
+    }),
+    ("isolated CPUs", |manifest| {
+        list(&manifest.host.isolation.isolated)
+    }),
+    ("nohz_full", |manifest| {
+        list(&manifest.host.isolation.nohz_full)
+    }),
+    ("offline CPUs", |manifest| {
+        list(&manifest.host.isolation.offline)
+    }),
     ("real-time throttling", throttling),
     ("fair server", fair_server),
-    ("huge pages", |one| known(one.host.huge_pages.clone())),
-    ("clock source", |one| text(&one.host.clocksource.current)),
-    ("lockdown", |one| known(one.host.lockdown.clone())),
-    ("swap", |one| known(one.host.settings.swap_bytes.map(bytes))),
-    ("NUMA balancing", |one| setting(one, |it| it.numa_balancing)),
-    ("watchdog", |one| setting(one, |it| it.watchdog)),
-    ("NMI watchdog", |one| setting(one, |it| it.nmi_watchdog)),
-    ("timer migration", |one| {
-        setting(one, |it| it.timer_migration)
+    ("huge pages", |manifest| {
+        known(manifest.host.huge_pages.clone())
     }),
-    ("autogroup", |one| setting(one, |it| it.autogroup)),
-    ("irqbalance", |one| yes(one.host.settings.irqbalance).into()),
+    ("clock source", |manifest| {
+        text(&manifest.host.clocksource.current)
+    }),
+    ("lockdown", |manifest| known(manifest.host.lockdown.clone())),
+    ("swap", |manifest| {
+        known(manifest.host.settings.swap_bytes.map(bytes))
+    }),
+    ("NUMA balancing", |manifest| {
+        setting(manifest, |settings| settings.numa_balancing)
+    }),
+    ("watchdog", |manifest| {
+        setting(manifest, |settings| settings.watchdog)
+    }),
+    ("NMI watchdog", |manifest| {
+        setting(manifest, |settings| settings.nmi_watchdog)
+    }),
+    ("timer migration", |manifest| {
+        setting(manifest, |settings| settings.timer_migration)
+    }),
+    ("autogroup", |manifest| {
+        setting(manifest, |settings| settings.autogroup)
+    }),
+    ("irqbalance", |manifest| {
+        yes(manifest.host.settings.irqbalance).into()
+    }),
     ("CPUs measured", cpus),
-    ("CPUs kept awake", |one| yes(one.plan.held_awake).into()),
-    ("timer", |one| match one.plan.timer {
+    ("CPUs kept awake", |manifest| {
+        yes(manifest.plan.held_awake).into()
+    }),
+    ("timer", |manifest| match manifest.plan.timer {
         Some(timer) => timer.to_string(),
         None => "default".into(),
     }),
-    ("samples kept", |one| keep(one.plan.keep).into()),
-    ("laggard", |one| one.version.clone()),
+    ("samples kept", |manifest| keep(manifest.plan.keep).into()),
+    ("laggard", |manifest| manifest.version.clone()),
 ];
 
 const LISTS: [List; 3] = [
-    ("command line", |one| words(&one.host.command_line)),
-    ("kernel options", |one| set(&one.host.config)),
-    ("mitigations", |one| set(&one.host.mitigations)),
+    ("command line", |manifest| {
+        words(&manifest.host.command_line)
+    }),
+    ("kernel options", |manifest| set(&manifest.host.config)),
+    ("mitigations", |manifest| set(&manifest.host.mitigations)),
 ];
 
 fn text(text: &str) -> String {
@@ -148,8 +190,8 @@ fn known(value: Option<impl ToString>) -> String {
     value.map_or_else(|| UNKNOWN.into(), |value| value.to_string())
 }
 
-fn setting(manifest: &Manifest, of: impl Fn(&Settings) -> Option<bool>) -> String {
-    known(of(&manifest.host.settings).map(yes))
+fn setting(manifest: &Manifest, setting_of: impl Fn(&Settings) -> Option<bool>) -> String {
+    known(setting_of(&manifest.host.settings).map(yes))
 }
 
 fn bytes(bytes: u64) -> String {
@@ -164,8 +206,10 @@ fn list(cpus: &CpuList) -> String {
 }
 
 fn governor(manifest: &Manifest) -> String {
-    let all = manifest.host.frequency.iter();
-    let names: BTreeSet<&str> = all.map(|one| one.governor.as_str()).collect();
+    let frequencies = manifest.host.frequency.iter();
+    let names: BTreeSet<&str> = frequencies
+        .map(|frequency| frequency.governor.as_str())
+        .collect();
     if names.is_empty() {
         "none".into()
     } else {
@@ -186,18 +230,24 @@ fn idle(manifest: &Manifest) -> String {
 
 fn throttling(manifest: &Manifest) -> String {
     let time = |time: Nanos| time.to_string();
-    let words = manifest.host.throttling.map(|one| match one.runtime_ns {
-        Some(runtime) => format!("{} of {}", time(runtime), time(one.period_ns)),
-        None => "off".into(),
-    });
+    let words = manifest
+        .host
+        .throttling
+        .map(|throttling| match throttling.runtime_ns {
+            Some(runtime) => format!("{} of {}", time(runtime), time(throttling.period_ns)),
+            None => "off".into(),
+        });
     known(words)
 }
 
 fn fair_server(manifest: &Manifest) -> String {
-    let server = manifest.host.throttling.and_then(|one| one.fair_server);
-    let words = server.map(|one| match one.runtime_ns {
+    let server = manifest
+        .host
+        .throttling
+        .and_then(|throttling| throttling.fair_server);
+    let words = server.map(|fair_server| match fair_server.runtime_ns {
         Nanos::ZERO => "off".into(),
-        runtime => format!("{runtime} of {}", one.period_ns),
+        runtime => format!("{runtime} of {}", fair_server.period_ns),
     });
     known(words)
 }
@@ -230,10 +280,10 @@ mod tests {
 
     fn manifest(kernel: &str, command_line: &str) -> Manifest {
         let clock = Clock::monotonic(Nanos::ZERO, "2026-11-20T11:00:00.000+01:00");
-        let mut one = Manifest::new(Backend::Bpf, ProbePlan::default(), clock, Vec::new());
-        one.host.kernel = kernel.into();
-        one.host.command_line = command_line.into();
-        one
+        let mut manifest = Manifest::new(Backend::Bpf, ProbePlan::default(), clock, Vec::new());
+        manifest.host.kernel = kernel.into();
+        manifest.host.command_line = command_line.into();
+        manifest
     }
 
     #[test]
@@ -277,11 +327,11 @@ mod tests {
     fn trace_data_on_one_side_are_a_difference() {
         let rows = |watched: [&[bool]; 2]| trace_data(&watched.map(<[bool]>::to_vec));
 
-        let one = rows([&[true, true], &[false, false]]).unwrap();
+        let table = rows([&[true, true], &[false, false]]).unwrap();
         let some = rows([&[true, false], &[true, true]]).unwrap();
 
         assert_eq!(
-            (&*one.what, &*one.first[0], &*one.second[0]),
+            (&*table.what, &*table.first[0], &*table.second[0]),
             ("trace data", "yes", "no")
         );
         assert_eq!(some.first, ["no", "yes"]);

@@ -33,15 +33,15 @@ impl Lateness {
         level: Nanos,
         run: Nanos,
     ) -> Result<Self, InputError> {
-        let mut all = Self {
+        let mut lateness = Self {
             counts: Vec::new(),
             unknown: Vec::new(),
             wakeups: Vec::new(),
         };
         for one in &load.runs {
-            all.add(one, line, level, run)?;
+            lateness.add(one, line, level, run)?;
         }
-        Ok(all)
+        Ok(lateness)
     }
 
     fn add(
@@ -56,16 +56,15 @@ impl Lateness {
         let mut cpus = 0_u32;
         for stream in seen.streams.iter().filter(is_of) {
             cpus += 1;
-            let since = |at: Nanos| at.saturating_sub(seen.start).min(seen.duration).as_f64();
+            let since = |time: Nanos| time.saturating_sub(seen.start).min(seen.duration).as_f64();
             times.extend(clusters(stream, level, run).into_iter().map(since));
         }
         let exposure = seen.duration.as_f64() * f64::from(cpus.max(1));
         self.counts
             .push(RecordingCount::of(times, seen.duration.as_f64(), exposure)?);
-        let waiting = seen
-            .waiting
-            .iter()
-            .filter(|one| (one.service, one.route) == (service, route) && one.at_least_ns <= level);
+        let waiting = seen.waiting.iter().filter(|waiting| {
+            (waiting.service, waiting.route) == (service, route) && waiting.at_least_ns <= level
+        });
         let mut unknown = waiting.count() as u64;
         let (mut samples, mut later) = (0, 0);
         for group in &seen.groups {
@@ -98,16 +97,16 @@ impl Lateness {
     }
 
     /// Returns the sum of a part of the recordings.
-    pub(super) fn part(&self, of: Range<usize>, dispersion: f64) -> LateCount {
-        let counts = &self.counts[of.clone()];
-        let wakeups = &self.wakeups[of.clone()];
+    pub(super) fn part(&self, range: Range<usize>, dispersion: f64) -> LateCount {
+        let counts = &self.counts[range.clone()];
+        let wakeups = &self.wakeups[range.clone()];
         LateCount {
-            clusters: counts.iter().map(|one| one.events).sum(),
+            clusters: counts.iter().map(|count| count.events).sum(),
             dispersion,
-            exposure_ns: counts.iter().map(|one| one.exposure).sum(),
+            exposure_ns: counts.iter().map(|count| count.exposure).sum(),
             samples: wakeups.iter().map(|counts| counts[0]).sum(),
             later: wakeups.iter().map(|counts| counts[1]).sum(),
-            unknown: self.unknown[of].iter().sum(),
+            unknown: self.unknown[range].iter().sum(),
         }
     }
 
@@ -119,7 +118,7 @@ impl Lateness {
     }
 
     pub(super) fn events(&self) -> f64 {
-        self.counts.iter().map(|one| one.events).sum()
+        self.counts.iter().map(|count| count.events).sum()
     }
 }
 
@@ -127,7 +126,7 @@ impl Lateness {
 /// its first wakeup was served, and `run` longer. A stall that starts before the end extends
 /// it. Other late wakeups do not, because a thread that is always late would have one run.
 pub(crate) fn clusters(stream: &Stream, level: Nanos, run: Nanos) -> Vec<Nanos> {
-    let mut all = Vec::new();
+    let mut found_clusters = Vec::new();
     let mut until = None;
     for late in stream
         .exceedances
@@ -138,12 +137,12 @@ pub(crate) fn clusters(stream: &Stream, level: Nanos, run: Nanos) -> Vec<Nanos> 
         until = match until {
             Some(until) if late.expiry <= until => Some(served.max(until)),
             _ => {
-                all.push(late.expiry);
+                found_clusters.push(late.expiry);
                 Some(served + run)
             }
         };
     }
-    all
+    found_clusters
 }
 
 #[cfg(test)]
@@ -175,9 +174,9 @@ mod tests {
             ],
         };
 
-        let found = clusters(&stream, Nanos::from_ms(2), RUN);
+        let runs = clusters(&stream, Nanos::from_ms(2), RUN);
 
-        assert_eq!(found, [Nanos::from_ms(100), Nanos::from_ms(5_134)]);
+        assert_eq!(runs, [Nanos::from_ms(100), Nanos::from_ms(5_134)]);
     }
 
     /// One run would be less frequent than one late wakeup per second.
@@ -198,9 +197,9 @@ mod tests {
                 .collect(),
         };
 
-        let found = clusters(&stream, Nanos::from_ms(2), RUN);
+        let runs = clusters(&stream, Nanos::from_ms(2), RUN);
 
         // 20 ms from the time at which the first was served, so that every third starts a run.
-        assert_eq!(found.len(), 334);
+        assert_eq!(runs.len(), 334);
     }
 }

@@ -94,7 +94,7 @@ impl TrialLook {
     fn not_borne_out(&self, report: &CompareReport) -> Vec<EarlierVerdict> {
         let mut last: Vec<&EarlierVerdict> = Vec::new();
         for verdict in &self.earlier {
-            last.retain(|known| !known.has_series_of(verdict));
+            last.retain(|earlier| !earlier.has_series_of(verdict));
             last.push(verdict);
         }
         let now = report.verdicts(0);

@@ -62,7 +62,9 @@ pub(super) fn quantiles(
     asked: QuantilesAsked,
 ) -> Result<Vec<QuantileComparison>, InputError> {
     let of_line = |side: &Vec<Option<ByService>>| -> Option<Vec<Vec<Histogram>>> {
-        let all = side.iter().map(|one| one.as_ref()?.get(&line).cloned());
+        let all = side
+            .iter()
+            .map(|counts| counts.as_ref()?.get(&line).cloned());
         all.collect()
     };
     let (Some(first), Some(second)) = (of_line(&blocks[0]), of_line(&blocks[1])) else {
@@ -85,14 +87,14 @@ pub(super) fn quantiles(
                 let each = 1.0 - (1.0 - CONFIDENCE) / (among * QUANTILES.len()) as f64;
                 return between_recordings([&first, &second], share, each);
             }
-            let found = quantile_ratio(&first, &second, share, CONFIDENCE, BOOTSTRAP)?;
+            let ratio = quantile_ratio(&first, &second, share, CONFIDENCE, BOOTSTRAP)?;
             Ok(Some(QuantileComparison {
                 share,
-                first_ns: found.quantiles[0],
-                second_ns: found.quantiles[1],
-                ratio: found.ratio,
-                ratio_low: found.interval.low,
-                ratio_high: found.interval.high,
+                first_ns: ratio.quantiles[0],
+                second_ns: ratio.quantiles[1],
+                ratio: ratio.ratio,
+                ratio_low: ratio.interval.low,
+                ratio_high: ratio.interval.high,
             }))
         })
         .filter_map(Result::transpose)
@@ -107,27 +109,27 @@ fn between_recordings(
     confidence: f64,
 ) -> Result<Option<QuantileComparison>, InputError> {
     let of_recording = |blocks: &Vec<Histogram>| {
-        let mut all = Histogram::default();
-        blocks.iter().for_each(|block| all.merge(block));
-        all.quantile(share).map_or(0.0, |time| time.as_f64())
+        let mut merged = Histogram::default();
+        blocks.iter().for_each(|block| merged.merge(block));
+        merged.quantile(share).map_or(0.0, |time| time.as_f64())
     };
     let [first, second] = sides.map(|side| side.iter().map(of_recording).collect::<Vec<f64>>());
     if first.iter().chain(&second).any(|&one| one <= 0.0) {
         return Ok(None);
     }
-    let found = mean_ratio(&first, &second, confidence)?;
+    let ratio = mean_ratio(&first, &second, confidence)?;
     // The resolution is the width of a bucket, which may exceed the differences.
     let width = |time: f64| {
         let bucket = Histogram::bucket_of(Nanos::from_f64(time));
         let below = Histogram::upper_edge(bucket.saturating_sub(1)).as_f64();
         Histogram::upper_edge(bucket).as_f64() / below.max(1.0)
     };
-    let unsure = found.means.map(width);
-    Ok(found.interval.map(|interval| QuantileComparison {
+    let unsure = ratio.means.map(width);
+    Ok(ratio.interval.map(|interval| QuantileComparison {
         share,
-        first_ns: found.means[0],
-        second_ns: found.means[1],
-        ratio: found.ratio,
+        first_ns: ratio.means[0],
+        second_ns: ratio.means[1],
+        ratio: ratio.ratio,
         ratio_low: interval.low / unsure[1],
         ratio_high: interval.high * unsure[0],
     }))

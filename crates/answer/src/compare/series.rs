@@ -140,25 +140,26 @@ pub fn compare_series(question: &SeriesQuestion) -> Result<SeriesReport, Compare
     have_rates(&recordings)?;
     refusal::check(&recordings, recordings.len(), question.service, false)?;
     if !question.is_in_order {
-        recordings.sort_by(|one, other| began(one.manifest()).cmp(&began(other.manifest())));
+        recordings
+            .sort_by(|recording, other| began(recording.manifest()).cmp(&began(other.manifest())));
     }
-    let all = load(&recordings, question.threads)?;
-    let mut lines = all.lines();
+    let loaded = load(&recordings, question.threads)?;
+    let mut lines = loaded.lines();
     lines.retain(|line| question.service.is_none_or(|only| only == line.0));
     let levels = lines.into_iter().filter_map(|line| {
-        let chosen = chosen_level(&[&all], line).map(|(level, share)| (level, Some(share)));
+        let chosen = chosen_level(&[&loaded], line).map(|(level, share)| (level, Some(share)));
         let level = question.level.map(|level| (level, None)).or(chosen)?;
         Some((line, level))
     });
     // The times of latencies below the floor are not in the recording.
     let is_kept = |(line, (level, _)): &((Service, Route), (Nanos, Option<f64>))| {
-        let floor = Selection::new(&all, *line, None).floor();
+        let floor = Selection::new(&loaded, *line, None).floor();
         floor.unwrap_or_default() <= *level
     };
     let (levels, left_out): (Vec<_>, Vec<_>) = levels.partition(is_kept);
     let mut services = Vec::new();
     for &(line, (level, share)) in &levels {
-        let late = Lateness::of(&all, line, level, RUN)?;
+        let late = Lateness::of(&loaded, line, level, RUN)?;
         services.push(ServiceSeries {
             service: line.0,
             route: line.1,
@@ -170,15 +171,15 @@ pub fn compare_series(question: &SeriesQuestion) -> Result<SeriesReport, Compare
     }
     Ok(SeriesReport {
         schema: SERIES_SCHEMA,
-        load: all.label.clone(),
-        recordings: viewed(&recordings, &all),
+        load: loaded.label.clone(),
+        recordings: viewed(&recordings, &loaded),
         is_enough: recordings.len() >= LEAST_SERIES,
         services,
         left_out: left_out
             .into_iter()
             .map(|((service, route), _)| Series { service, route })
             .collect(),
-        notes: all.notes(),
+        notes: loaded.notes(),
     })
 }
 
@@ -199,17 +200,19 @@ fn viewed(recordings: &[Recording], all: &Load) -> Vec<SeriesRecording> {
 /// Returns the changes of one of several services, which share the allowed error.
 fn changes(late: &Lateness, services: usize) -> Result<Vec<SeriesChange>, CompareError> {
     // Half an event more, so that none has a logarithm, too.
-    let rate = |one: &RecordingCount| ((one.events + 0.5) / one.exposure).ln();
+    let rate = |recording_count: &RecordingCount| {
+        ((recording_count.events + 0.5) / recording_count.exposure).ln()
+    };
     let rates: Vec<f64> = late.counts.iter().map(rate).collect();
     let services = services.max(1) as f64;
-    let found = change_points(&rates, MIN_PART, (1.0 - CONFIDENCE) / services, SEED)?;
+    let points = change_points(&rates, MIN_PART, (1.0 - CONFIDENCE) / services, SEED)?;
     let mut changes = Vec::new();
-    for (number, one) in found.iter().enumerate() {
-        let from = number.checked_sub(1).map_or(0, |before| found[before].at);
-        let to = found.get(number + 1).map_or(rates.len(), |next| next.at);
+    for (number, one) in points.iter().enumerate() {
+        let from = number.checked_sub(1).map_or(0, |before| points[before].at);
+        let to = points.get(number + 1).map_or(rates.len(), |next| next.at);
         let ratio = |before: &[RecordingCount], behind: &[RecordingCount]| {
-            let found = compare_recordings(before, behind, MARGIN, CONFIDENCE)?;
-            Ok::<_, CompareError>((found.comparison.ratio, found.dispersions))
+            let points = compare_recordings(before, behind, MARGIN, CONFIDENCE)?;
+            Ok::<_, CompareError>((points.comparison.ratio, points.dispersions))
         };
         let (counts, most) = (&late.counts, late.at_most());
         let (told, dispersions) = ratio(&counts[from..one.at], &counts[one.at..to])?;

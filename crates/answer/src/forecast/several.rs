@@ -18,10 +18,10 @@ pub fn forecasts(
 ) -> Result<ForecastReport, AnswerError> {
     let loads = loads
         .iter()
-        .map(|one| {
-            let used = used(usage, one);
-            let known = one.causes()?;
-            Ok(predict(one, &known, used, horizons)?)
+        .map(|load| {
+            let used = used(usage, load);
+            let causes = load.causes()?;
+            Ok(predict(load, &causes, used, horizons)?)
         })
         .collect::<Result<Vec<_>, AnswerError>>()?;
     Ok(ForecastReport {

@@ -93,8 +93,8 @@ impl LateFinder {
         start: Nanos,
     ) -> Vec<LateActivation> {
         let lines = &self.lines;
-        let late = |line: Line, at: Nanos, latency: Nanos| LateActivation {
-            at: at.saturating_sub(start),
+        let late = |line: Line, expiry: Nanos, latency: Nanos| LateActivation {
+            at: expiry.saturating_sub(start),
             line,
             name: series_words(line.service, line.route),
             cpu: line.cpu,
@@ -104,7 +104,7 @@ impl LateFinder {
             number: None,
             causes: Vec::new(),
         };
-        let mut found: Vec<LateActivation> = match &mut self.by {
+        let mut wakeups: Vec<LateActivation> = match &mut self.by {
             By::Episodes(names) => episodes
                 .iter()
                 .filter_map(|episode| {
@@ -138,8 +138,8 @@ impl LateFinder {
                 .collect(),
         };
         // They come in order of the series.
-        found.sort_by_key(|late| late.at);
-        found
+        wakeups.sort_by_key(|late| late.at);
+        wakeups
     }
 }
 
@@ -155,7 +155,11 @@ pub(crate) fn learn(evidence: &Evidence, names: &mut dyn Names) {
     for sample in &evidence.samples {
         names.learn_stack(&sample.kernel);
     }
-    for group in evidence.throttles.iter().filter_map(|one| one.group) {
+    for group in evidence
+        .throttles
+        .iter()
+        .filter_map(|throttle| throttle.group)
+    {
         names.learn_quota(group);
     }
 }
@@ -271,9 +275,9 @@ mod tests {
     fn the_list_keeps_the_newest_and_counts_all() {
         let mut list = LateList::default();
         let mut finder = LateFinder::new(&[LINE], None, Some(Nanos::ZERO));
-        let one = finder.find(&batch(Nanos::from_us(5)), &[], Nanos::ZERO);
+        let chosen = finder.find(&batch(Nanos::from_us(5)), &[], Nanos::ZERO);
         for _ in 0..MAX_KEPT + 7 {
-            list.push(one[0].clone());
+            list.push(chosen[0].clone());
         }
 
         assert_eq!(list.listed().len(), MAX_KEPT);

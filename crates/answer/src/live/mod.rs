@@ -47,7 +47,7 @@ impl WindowFigures {
     /// Computes the figures of a window from all latencies, those that were still waiting at
     /// the end, and the number of lost ones.
     fn new(all: &Histogram, waiting: &Histogram, lost: u64) -> Self {
-        let known = |q| match bounded(all, waiting, lost, q) {
+        let quantile_of = |q| match bounded(all, waiting, lost, q) {
             Quantile::Is(time) => Some(time),
             Quantile::Between(..)
             | Quantile::AtLeast(_)
@@ -56,8 +56,8 @@ impl WindowFigures {
         };
         Self {
             count: all.count(),
-            p50: known(0.5),
-            p99: known(0.99),
+            p50: quantile_of(0.5),
+            p99: quantile_of(0.99),
             max: all.max(),
         }
     }
@@ -150,7 +150,7 @@ impl Live {
         for row in 0..batch.len() {
             self.count(batch, row);
         }
-        late.into_iter().for_each(|one| self.late.push(one));
+        late.into_iter().for_each(|wakeup| self.late.push(wakeup));
         if self.now < self.step_ends {
             return false;
         }
@@ -202,7 +202,7 @@ impl Live {
     /// overhead.
     pub fn end(&mut self, caveats: &[Caveat], losses: Losses, cost: OwnCost) {
         let before = std::mem::replace(&mut self.manifest.caveats, caveats.to_vec());
-        let is_new = |one: &&Caveat| !before.contains(one);
+        let is_new = |caveat: &&Caveat| !before.contains(caveat);
         self.found = caveats.iter().filter(is_new).cloned().collect();
         self.losses = losses;
         self.cost = Some(cost);
@@ -232,11 +232,11 @@ impl Live {
 
     /// Names a window. The last minute has its length until a minute has passed.
     pub fn words(&self, window: Window) -> String {
-        let seen = self.now.saturating_sub(self.since);
+        let elapsed = self.now.saturating_sub(self.since);
         match window {
             Window::Now => "now".into(),
-            Window::Minute if seen < MINUTE => {
-                format!("last {} s", (seen.ns() / 1_000_000_000).max(1))
+            Window::Minute if elapsed < MINUTE => {
+                format!("last {} s", (elapsed.ns() / 1_000_000_000).max(1))
             }
             Window::Minute => "last minute".into(),
             Window::Start if self.since > Nanos::ZERO => "since reset".into(),
@@ -296,14 +296,14 @@ impl Live {
                 let mut waiting = Histogram::default();
                 of_way().for_each(|series| waiting.merge(&series.waiting));
                 let lost: u64 = of_way().map(|series| series.lost).sum();
-                let all = |window| {
+                let histogram_of = |window| {
                     // The time of a loss is not known.
                     let lost = if window == Window::Start { lost } else { 0 };
                     WindowFigures::new(&self.histogram(way, cpu, window), &waiting, lost)
                 };
                 Row {
                     way,
-                    windows: Window::ALL.map(all),
+                    windows: Window::ALL.map(histogram_of),
                     missed: of_way().map(|series| series.missed).sum(),
                     still_waiting: waiting.count(),
                     lost: way.0.has_lines().then_some(lost),
@@ -314,33 +314,33 @@ impl Live {
 
     /// Returns the histogram of a service in a window.
     pub fn histogram(&self, way: ServiceRoute, cpu: Option<Cpu>, window: Window) -> Histogram {
-        let mut all = Histogram::default();
+        let mut merged = Histogram::default();
         self.of(way, cpu)
-            .for_each(|series| series.add_to(&mut all, window));
-        all
+            .for_each(|series| series.add_to(&mut merged, window));
+        merged
     }
 
     /// Returns the max of each step on a CPU, the newest first.
     pub fn largest(&self, way: ServiceRoute, cpu: Cpu) -> Vec<Option<Nanos>> {
-        let mut all: Vec<Option<Nanos>> = Vec::new();
+        let mut columns: Vec<Option<Nanos>> = Vec::new();
         for series in self.of(way, Some(cpu)) {
             for (index, largest) in series.largest().enumerate() {
-                match all.get_mut(index) {
+                match columns.get_mut(index) {
                     Some(one) => *one = (*one).max(largest),
-                    None => all.push(largest),
+                    None => columns.push(largest),
                 }
             }
         }
-        all
+        columns
     }
 
     /// Returns the services in display order.
     fn ways(&self) -> Vec<ServiceRoute> {
-        let key = |of: Line| Key {
+        let key = |line: Line| Key {
             part: None,
             cpu: None,
-            service: of.service,
-            route: of.route,
+            service: line.service,
+            route: line.route,
         };
         let lines = &self.manifest.lines;
         let mut keys: Vec<Key> = lines.iter().map(|&line| key(line)).collect();

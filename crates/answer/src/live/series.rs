@@ -91,11 +91,11 @@ impl LineSeries {
     }
 
     /// Adds the samples of `window` to `all`.
-    pub(super) fn add_to(&self, all: &mut Histogram, window: Window) {
+    pub(super) fn add_to(&self, sum: &mut Histogram, window: Window) {
         match window {
-            Window::Now => all.merge(&self.now),
-            Window::Minute => self.parts.iter().for_each(|(_, part)| all.merge(part)),
-            Window::Start => all.merge(&self.start),
+            Window::Now => sum.merge(&self.now),
+            Window::Minute => self.parts.iter().for_each(|(_, part)| sum.merge(part)),
+            Window::Start => sum.merge(&self.start),
         }
     }
 
@@ -119,9 +119,9 @@ mod tests {
     use super::*;
 
     fn count(series: &LineSeries, window: Window) -> u64 {
-        let mut all = Histogram::default();
-        series.add_to(&mut all, window);
-        all.count()
+        let mut merged = Histogram::default();
+        series.add_to(&mut merged, window);
+        merged.count()
     }
 
     #[test]

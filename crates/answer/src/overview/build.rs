@@ -207,8 +207,8 @@ fn warnings(report: &RecordingReport, why: Option<&LateWakeups>) -> Vec<Caveat> 
         caveat.kind.severity() != Severity::Spoils || stated.contains(&(caveat.kind, true))
     };
     let missing = report.shortfalls.iter();
-    let missing = missing.filter(|one| one.kind != CaveatKind::Unfinished);
-    let spoilt = report.caveats.iter().filter(|one| !is_stated(one));
+    let missing = missing.filter(|caveat| caveat.kind != CaveatKind::Unfinished);
+    let spoilt = report.caveats.iter().filter(|caveat| !is_stated(caveat));
     missing.chain(spoilt).cloned().collect()
 }
 

@@ -17,21 +17,21 @@ impl Fit {
         application: &Application,
         line: (Service, Route),
     ) -> Result<Self, QosError> {
-        let found = assess_series(load, application, line)?;
-        let goal = found.hourly();
+        let outlook = assess_series(load, application, line)?;
+        let goal = outlook.hourly();
         Ok(Self {
             application: application.clone(),
-            service: found.service,
-            route: found.route,
-            verdict: found.verdict,
-            decided_by_ns: goal.and_then(|goal| decided_by(&found, goal)),
-            narrowed_by_ns: narrowed_by(&found),
+            service: outlook.service,
+            route: outlook.route,
+            verdict: outlook.verdict,
+            decided_by_ns: goal.and_then(|goal| decided_by(&outlook, goal)),
+            narrowed_by_ns: narrowed_by(&outlook),
             enough: goal.and_then(enough),
-            unfailing: goal.and_then(|goal| unfailing(&found, goal)),
-            figures: found.outlook,
-            apart: found.apart,
-            waited_ns: found.waited_ns,
-            resolution: found.resolution,
+            unfailing: goal.and_then(|goal| unfailing(&outlook, goal)),
+            figures: outlook.outlook,
+            apart: outlook.apart,
+            waited_ns: outlook.waited_ns,
+            resolution: outlook.resolution,
         })
     }
 

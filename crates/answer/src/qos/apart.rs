@@ -52,24 +52,32 @@ impl Selection<'_> {
             let of = by_cpu.iter().filter(|(cpu, _)| is_of(**cpu));
             let of: Vec<Observed> = of
                 .flat_map(|(_, all)| all)
-                .map(|one| (*one).clone())
+                .map(|observed| (*observed).clone())
                 .collect();
             qos::outlook(&of, buffering, confidence)
         };
         let cpus: Vec<Cpu> = by_cpu.keys().copied().collect();
-        let each = cpus.iter().map(|cpu| outlook(&|of| of == *cpu));
+        let each = cpus
+            .iter()
+            .map(|cpu| outlook(&|other_cpu| other_cpu == *cpu));
         let each: Vec<qos::Outlook> = each.collect::<Result<_, InputError>>()?;
-        let clusters: Vec<f64> = each.iter().map(|one| one.clusters).collect();
-        let exposures: Vec<f64> = each.iter().map(|one| one.exposure).collect();
+        let clusters: Vec<f64> = each
+            .iter()
+            .map(|outlook_of_cpu| outlook_of_cpu.clusters)
+            .collect();
+        let exposures: Vec<f64> = each
+            .iter()
+            .map(|outlook_of_cpu| outlook_of_cpu.exposure)
+            .collect();
         let found = qos::stand_out(&clusters, &exposures, ERROR)?;
         if found.is_empty() {
             return Ok(None);
         }
         let found: Vec<Cpu> = found.into_iter().map(|at| cpus[at]).collect();
         let figures = |is_in: bool| {
-            let of = outlook(&|cpu| found.contains(&cpu) == is_in)?;
+            let other_cpu = outlook(&|cpu| found.contains(&cpu) == is_in)?;
             // The rule of the paper needs the share of all CPUs together.
-            Ok::<_, InputError>(MissFigures::from_outlook(&of, f64::INFINITY))
+            Ok::<_, InputError>(MissFigures::from_outlook(&other_cpu, f64::INFINITY))
         };
         Ok(Some(Apart {
             on: figures(true)?,

@@ -159,10 +159,10 @@ mod tests {
             (1.0, None, Fitness::Fit),
             (1.0, Some(9.0), Fitness::Fit),
         ] {
-            let found = point(figures(low * HOUR_NS, high.map(|high| high * HOUR_NS)));
+            let curve_point = point(figures(low * HOUR_NS, high.map(|high| high * HOUR_NS)));
 
             assert_eq!(
-                Fitness::new(&found, None, false),
+                Fitness::new(&curve_point, None, false),
                 fitness,
                 "for {low} to {high:?} h"
             );

@@ -139,7 +139,7 @@ impl Selection<'_> {
             largest: largest.flatten().max().map_or(0.0, ns),
             stalls: self.is_kept(halfway).then(|| {
                 let stalls = self.streams.iter().flat_map(|(run, stream)| {
-                    let since = |at: Nanos| ns(at.saturating_sub(run.start)) / ns(run.duration);
+                    let since = |time: Nanos| ns(time.saturating_sub(run.start)) / ns(run.duration);
                     stalls(stream, halfway).into_iter().map(since)
                 });
                 stalls.collect()

@@ -15,15 +15,15 @@ pub fn runs(
         lines.contains(&line).then_some(line)
     };
     let threads = || {
-        let direct = |one: &&(Service, Route)| one.0.is_thread() && one.1 == Route::Direct;
+        let direct = |series: &&(Service, Route)| series.0.is_thread() && series.1 == Route::Direct;
         lines.iter().filter(direct).copied()
     };
     let nearest = || match asked {
         Some(Service::Fifo(wanted)) => threads()
-            .filter(|one| !one.0.is_normal_thread())
+            .filter(|thread| !thread.0.is_normal_thread())
             // Of two as near the less urgent, which looks no better than it is.
-            .min_by_key(|one| (one.0.urgency().abs_diff(wanted), one.0.urgency())),
-        None => threads().max_by_key(|one| one.0.urgency()),
+            .min_by_key(|series| (series.0.urgency().abs_diff(wanted), series.0.urgency())),
+        None => threads().max_by_key(|thread| thread.0.urgency()),
         Some(_) => None,
     };
     let normal = || match asked {
@@ -44,7 +44,7 @@ mod tests {
     fn an_application_is_run_by_its_service_or_by_what_comes_nearest() {
         let fifo = |priority| (Service::Fifo(priority), Route::Direct);
         let other = (Service::Other, Route::Direct);
-        let all = [
+        let series = [
             (Service::Irq, Route::Direct),
             fifo(90),
             fifo(50),
@@ -54,18 +54,18 @@ mod tests {
         ];
 
         for (asked, lines, expected) in [
-            (None, &all[..], Some(fifo(90))),
-            (Some(Service::Fifo(50)), &all, Some(fifo(50))),
-            (Some(Service::Fifo(80)), &all, Some(fifo(90))),
-            (Some(Service::Fifo(70)), &all, Some(fifo(50))),
-            (Some(Service::Other), &all, Some(other)),
-            (Some(Service::Worker), &all, Some(all[5])),
-            (Some(Service::Softirq), &all, None),
-            (Some(Service::Other), &all[..3], None),
+            (None, &series[..], Some(fifo(90))),
+            (Some(Service::Fifo(50)), &series, Some(fifo(50))),
+            (Some(Service::Fifo(80)), &series, Some(fifo(90))),
+            (Some(Service::Fifo(70)), &series, Some(fifo(50))),
+            (Some(Service::Other), &series, Some(other)),
+            (Some(Service::Worker), &series, Some(series[5])),
+            (Some(Service::Softirq), &series, None),
+            (Some(Service::Other), &series[..3], None),
             // Without rights there are normal threads only.
             (None, &[other], Some(other)),
             (Some(Service::Fifo(90)), &[other], Some(other)),
-            (None, &all[..1], None),
+            (None, &series[..1], None),
         ] {
             assert_eq!(runs(asked, lines.to_vec()), expected, "for {asked:?}");
         }

@@ -51,10 +51,11 @@ pub fn compare(seen: &Load, rehearsed: &Rehearsed) -> Result<RehearsalReport, In
         .zip(&ways)
         .zip(analysis.tasks)
         .map(|((count, &way), analysis)| {
-            let mut one = task(seen, count, way, analysis)?;
-            one.remarks
+            let mut rehearsal = task(seen, count, way, analysis)?;
+            rehearsal
+                .remarks
                 .extend(Remark::beside(&count.task, &rehearsed.counts));
-            Ok(one)
+            Ok(rehearsal)
         })
         .collect::<Result<_, InputError>>()?;
     let meanwhile = rehearsed.meanwhile.as_ref();
@@ -66,13 +67,13 @@ pub fn compare(seen: &Load, rehearsed: &Rehearsed) -> Result<RehearsalReport, In
         observed_ns: seen
             .runs
             .iter()
-            .fold(Nanos::ZERO, |sum, one| sum + one.duration),
+            .fold(Nanos::ZERO, |sum, run| sum + run.duration),
         recorded_in: rehearsed.recorded_in.clone(),
         tasks,
         others: meanwhile.map_or_else(Vec::new, |meanwhile| effects(seen, meanwhile)),
         notes: std::iter::once(seen)
             .chain(meanwhile)
-            .flat_map(|one| &one.runs)
+            .flat_map(|load| &load.runs)
             .flat_map(Run::notes)
             .collect(),
     })
@@ -82,7 +83,7 @@ pub fn compare(seen: &Load, rehearsed: &Rehearsed) -> Result<RehearsalReport, In
 /// for real-time threads the nearest priority.
 fn way_of(seen: &Load, service: Service) -> (Service, Route) {
     let recorded = || {
-        let groups = seen.runs.iter().flat_map(|one| &one.groups);
+        let groups = seen.runs.iter().flat_map(|run| &run.groups);
         groups.map(|group| (group.key.service, group.key.route))
     };
     let distance = |recorded: Service| match (recorded, service) {
@@ -91,7 +92,7 @@ fn way_of(seen: &Load, service: Service) -> (Service, Route) {
         _ => None,
     };
     recorded()
-        .filter_map(|way| Some((distance(way.0)?, way.1, way)))
+        .filter_map(|series| Some((distance(series.0)?, series.1, series)))
         .min()
         .map_or((service, Route::Direct), |(.., way)| way)
 }
@@ -194,16 +195,16 @@ fn effects(before: &Load, meanwhile: &Load) -> Vec<Effect> {
     let groups = |seen: &Load| -> Vec<Group> {
         seen.runs
             .iter()
-            .flat_map(|one| one.groups.clone())
+            .flat_map(|run| run.groups.clone())
             .collect()
     };
     let before = groups(before);
     groups(meanwhile)
         .iter()
         .filter_map(|now| {
-            let same = before
-                .iter()
-                .find(|one| (one.key.service, one.key.route) == (now.key.service, now.key.route))?;
+            let same = before.iter().find(|group| {
+                (group.key.service, group.key.route) == (now.key.service, now.key.route)
+            })?;
             Some(Effect {
                 service: now.key.service,
                 route: now.key.route,

@@ -105,7 +105,7 @@ impl TaskRehearsal {
 impl Inside {
     /// Returns whether all counts lie in their intervals.
     pub fn all(counts: impl IntoIterator<Item = Self>) -> bool {
-        counts.into_iter().all(|one| one == Self::Inside)
+        counts.into_iter().all(|count| count == Self::Inside)
     }
 }
 

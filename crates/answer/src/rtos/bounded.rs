@@ -468,8 +468,8 @@ mod tests {
 
         assert_eq!(figures(&[idle.clone()])[0].max_without_steal_ns, None);
         wakeups(&mut idle).samples[999].steal = Some(Nanos::ZERO);
-        let known = figures(&[idle])[0].max_without_steal_ns;
-        assert_eq!(known, Some(Nanos::from_us(59)));
+        let max = figures(&[idle])[0].max_without_steal_ns;
+        assert_eq!(max, Some(Nanos::from_us(59)));
     }
 
     #[test]

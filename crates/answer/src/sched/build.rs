@@ -32,7 +32,7 @@ pub fn analyse(seen: &Load, asked: &SchedQuestion) -> Result<SchedReport, InputE
     let plain: Vec<Task> = asked.tasks.iter().map(|task| plain(task, asked)).collect();
     let mut ways: Vec<Runner<'_>> = Vec::new();
     for task in &asked.tasks {
-        if !ways.iter().any(|way| way.service == task.service) {
+        if !ways.iter().any(|runner| runner.service == task.service) {
             ways.push(Runner::new(seen, task.service, &plain, asked.permitted)?);
         }
     }
@@ -46,13 +46,13 @@ pub fn analyse(seen: &Load, asked: &SchedQuestion) -> Result<SchedReport, InputE
             });
             continue;
         }
-        if let Some(way) = ways.iter().find(|way| way.service == task.service) {
+        if let Some(runner) = ways.iter().find(|runner| runner.service == task.service) {
             let order = Order::new(&plain, asked, index);
-            let found = verdict(&order, task, way, asked)?;
+            let found = verdict(&order, task, runner, asked)?;
             verdicts.push(held(found, longest(seen, task.service)));
         }
     }
-    let is_held = verdicts.iter().any(|one| one.waited_ns.is_some());
+    let is_held = verdicts.iter().any(|verdict| verdict.waited_ns.is_some());
     let mut set = set(&plain, &ways)?;
     // These bounds assume different priorities.
     set.bounds_apply &= (0..asked.tasks.len()).all(|index| equals(asked, index).next().is_none());
@@ -62,7 +62,7 @@ pub fn analyse(seen: &Load, asked: &SchedQuestion) -> Result<SchedReport, InputE
     Ok(SchedReport {
         schema: SCHED_SCHEMA,
         load: seen.label.clone(),
-        observed_ns: seen.runs.iter().map(|one| ns(one.duration)).sum(),
+        observed_ns: seen.runs.iter().map(|run| ns(run.duration)).sum(),
         tasks: verdicts,
         permitted_ns: asked.permitted,
         set: SetVerdict {
@@ -78,7 +78,7 @@ pub fn analyse(seen: &Load, asked: &SchedQuestion) -> Result<SchedReport, InputE
         notes: seen
             .runs
             .iter()
-            .flat_map(|one| &one.doubts)
+            .flat_map(|run| &run.doubts)
             .map(|doubt| Note {
                 recording: None,
                 doubt: doubt.clone(),
@@ -215,10 +215,10 @@ fn verdict(
     let ideal = response_time(plain, index, Supply::default())?.time;
     let jittered: Vec<Task> = plain
         .iter()
-        .map(|one| Task {
+        .map(|plain_task| Task {
             jitter: way.parts.0,
-            blocking: one.blocking + way.parts.1,
-            ..*one
+            blocking: plain_task.blocking + way.parts.1,
+            ..*plain_task
         })
         .collect();
     let by_jitter = response_time(&jittered, index, Supply::default())?.time;
@@ -324,11 +324,11 @@ fn pseudo(
     let horizon = ns(permitted);
     let histograms = || way.seen.histograms();
     let largest = histograms()
-        .filter_map(|one| one.max())
+        .filter_map(|histogram| histogram.max())
         .max()
         .map_or(0.0, ns);
     let ordinary = histograms()
-        .filter_map(|one| one.quantile(0.99))
+        .filter_map(|histogram| histogram.quantile(0.99))
         .max()
         .map_or(0.0, ns);
     let peaks = peaks_of(&way.observations(), horizon)?;
@@ -353,13 +353,16 @@ fn pseudo(
 }
 
 fn set(plain: &[Task], ways: &[Runner<'_>]) -> Result<SetVerdict, InputError> {
-    let longest = ways.iter().map(|way| way.longest).fold(0.0, f64::max);
-    let ordinary = ways.iter().map(|way| way.ordinary).fold(0.0, f64::max);
+    let longest = ways.iter().map(|runner| runner.longest).fold(0.0, f64::max);
+    let ordinary = ways
+        .iter()
+        .map(|runner| runner.ordinary)
+        .fold(0.0, f64::max);
     let blocking = plain.iter().map(|task| task.blocking).fold(0.0, f64::max);
     let edf = |tasks: &[Task], blocking| {
         edf_demand(tasks, blocking)
             .ok()
-            .map(|found| found.is_schedulable())
+            .map(|verdict| verdict.is_schedulable())
     };
     let at = |window| {
         ways.iter()
@@ -371,7 +374,7 @@ fn set(plain: &[Task], ways: &[Runner<'_>]) -> Result<SetVerdict, InputError> {
         ..Supply::default()
     };
     let late = released_late(plain, ordinary);
-    let is_bounded = |way: &Runner<'_>| way.not_kept.is_none() && !way.is_all_zero;
+    let is_bounded = |runner: &Runner<'_>| runner.not_kept.is_none() && !runner.is_all_zero;
     let all_kept = ways.iter().all(is_bounded);
     Ok(SetVerdict {
         utilization: utilization(plain),

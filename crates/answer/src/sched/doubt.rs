@@ -120,7 +120,7 @@ pub(super) fn doubts(found: &Found<'_>) -> Vec<TaskDoubt> {
         return vec![TaskDoubt::NotKept {
             floor_ns: floor,
             late: found.late,
-            is_tail: recordings.any(|seen| seen.plan.keep == Keep::Tail),
+            is_tail: recordings.any(|run| run.plan.keep == Keep::Tail),
         }];
     }
     if found.way.is_all_zero {

@@ -128,9 +128,9 @@ mod tests {
             ("slice:1ms", Some(("other", false, false))),
             ("softirq", None),
         ] {
-            let found = stand_in(wanted.parse().unwrap(), measured.into_iter());
+            let stand_in_found = stand_in(wanted.parse().unwrap(), measured.into_iter());
 
-            let found = found.map(|(service, bounds)| {
+            let stand_in_found = stand_in_found.map(|(service, bounds)| {
                 (
                     service.to_string(),
                     bounds.is_upper_bound,
@@ -138,7 +138,7 @@ mod tests {
                 )
             });
             let expected = expected.map(|(name, upper, lower)| (name.to_owned(), upper, lower));
-            assert_eq!(found, expected, "for {wanted}");
+            assert_eq!(stand_in_found, expected, "for {wanted}");
         }
     }
 }

@@ -54,9 +54,9 @@ impl<'a> Runner<'a> {
         let route = seen
             .runs
             .iter()
-            .flat_map(|one| &one.streams)
-            .filter(|one| one.service == service)
-            .map(|one| one.route)
+            .flat_map(|run| &run.streams)
+            .filter(|stream| stream.service == service)
+            .map(|stream| stream.route)
             .min()
             .unwrap_or(Route::Direct);
         let selection = Selection::new(seen, (service, route), None);
@@ -65,26 +65,41 @@ impl<'a> Runner<'a> {
         let part = ordinary_part(tasks, ns(median), unseen);
         let ordinary = selection
             .histograms()
-            .filter_map(|one| largest_up_to(one, median + part))
+            .filter_map(|histogram| largest_up_to(histogram, median + part))
             .max()
             .unwrap_or(median);
         let blackouts: Vec<_> = streams
             .iter()
             .map(|(seen, one)| one.blackouts(seen.start, median, part))
             .collect();
-        let mut inner: Vec<Vec<Blackout>> = blackouts.iter().map(|one| one.inner.clone()).collect();
-        let outer: Vec<Vec<Blackout>> = blackouts.into_iter().map(|one| one.outer).collect();
+        let mut inner: Vec<Vec<Blackout>> = blackouts
+            .iter()
+            .map(|blackout| blackout.inner.clone())
+            .collect();
+        let outer: Vec<Vec<Blackout>> = blackouts
+            .into_iter()
+            .map(|blackout| blackout.outer)
+            .collect();
         // The largest latency is known also where its sample was not kept.
-        let largest = selection.histograms().filter_map(|one| one.max()).max();
+        let largest = selection
+            .histograms()
+            .filter_map(|histogram| histogram.max())
+            .max();
         if let Some(largest) = largest.filter(|&one| one > median + part) {
             let end = ns(largest.saturating_sub(median));
             inner.push(vec![Blackout { start: 0.0, end }]);
         }
-        let lengths = inner.iter().flatten().map(|one| one.end - one.start);
+        let lengths = inner
+            .iter()
+            .flatten()
+            .map(|blackout| blackout.end - blackout.start);
         let longest = lengths.fold(0.0, f64::max);
-        let lengths = outer.iter().flatten().map(|one| one.end - one.start);
-        let shortest = tasks.iter().map(|one| one.cost);
-        let longest_task = tasks.iter().map(|one| one.period.max(one.deadline));
+        let lengths = outer
+            .iter()
+            .flatten()
+            .map(|blackout| blackout.end - blackout.start);
+        let shortest = tasks.iter().map(|task| task.cost);
+        let longest_task = tasks.iter().map(|task| task.period.max(task.deadline));
         let windows = (
             shortest.fold(f64::INFINITY, f64::min),
             lengths
@@ -130,29 +145,32 @@ impl<'a> Runner<'a> {
         envelope: &Envelope,
         (jitter, more): (f64, f64),
     ) -> Result<(f64, f64), InputError> {
-        let at = |window: f64| envelope.at(window) + more.min(window);
+        let supply_at = |window: f64| envelope.at(window) + more.min(window);
         let supply = Supply {
-            envelope: Some(&at),
+            envelope: Some(&supply_at),
             ..Supply::default()
         };
-        let found = response_time(&released_late(plain, jitter), index, supply)?;
-        let before = found.job as f64 * plain[index].period;
-        Ok((found.time, found.time + before))
+        let response = response_time(&released_late(plain, jitter), index, supply)?;
+        let before = response.job as f64 * plain[index].period;
+        Ok((response.time, response.time + before))
     }
 
     pub(super) fn observations(&self) -> Vec<Observation<'a>> {
-        let mut all: Vec<Observation<'a>> = Vec::new();
+        let mut observations: Vec<Observation<'a>> = Vec::new();
         for (seen, stream) in &self.seen.streams {
-            match all.iter_mut().find(|one| one.start == seen.start) {
+            match observations
+                .iter_mut()
+                .find(|observation| observation.start == seen.start)
+            {
                 Some(one) => one.streams.push(stream),
-                None => all.push(Observation {
+                None => observations.push(Observation {
                     start: seen.start,
                     duration: seen.duration,
                     streams: vec![stream],
                 }),
             }
         }
-        all
+        observations
     }
 }
 
@@ -193,8 +211,8 @@ fn unseen(seen: &Selection<'_>) -> f64 {
 fn parts(groups: &[&Group], seen: &Load) -> (f64, f64) {
     let largest =
         |group: &Group, stage: Stage| group.steps[stage.index()].histogram().max().map_or(0.0, ns);
-    let all = || seen.runs.iter().flat_map(|one| &one.groups);
-    let irq = all()
+    let groups_of_runs = || seen.runs.iter().flat_map(|run| &run.groups);
+    let irq = groups_of_runs()
         .filter(|group| !group.key.service.has_lines())
         .filter_map(|group| group.latency.histogram().max())
         .max()

@@ -12,9 +12,10 @@ const ORDINARY_PART: u64 = 20;
 
 /// Returns the longest such stall of a service.
 pub(super) fn longest(seen: &Load, service: Service) -> Option<Nanos> {
-    let all = seen.runs.iter().flat_map(|one| &one.waiting);
-    all.filter(|one| one.service == service)
-        .map(|one| one.at_least_ns)
+    let waits = seen.runs.iter().flat_map(|run| &run.waiting);
+    waits
+        .filter(|waiting| waiting.service == service)
+        .map(|waiting| waiting.at_least_ns)
         .max()
 }
 

@@ -178,17 +178,17 @@ impl Figures {
     /// Computes the latencies of a group in a recording that started at `start`.
     pub(super) fn of_group(group: &Group, start: Nanos) -> Self {
         let is_open = group.censored.histogram().count() > 0;
-        let all = Self::of(&group.latency, start);
+        let figures = Self::of(&group.latency, start);
         Self {
             min_ns: group.least,
             mean_is_at_least: is_open,
-            deviation_ns: all.deviation_ns.filter(|_| !is_open),
+            deviation_ns: figures.deviation_ns.filter(|_| !is_open),
             quantiles: QUANTILES
                 .iter()
                 .map(|&q| Share::of(q, group.quantile(q)))
                 .collect(),
             largest_is_at_least: is_open,
-            ..all
+            ..figures
         }
     }
 
@@ -207,7 +207,7 @@ impl Figures {
                 .collect(),
             largest_ns: histogram.max(),
             largest_is_at_least: false,
-            largest_at_ns: tally.largest_at().map(|at| at.saturating_sub(start)),
+            largest_at_ns: tally.largest_at().map(|time| time.saturating_sub(start)),
         }
     }
 
@@ -239,12 +239,12 @@ impl Figures {
 }
 
 impl Share {
-    fn of(q: f64, found: Quantile) -> Self {
+    fn of(q: f64, quantile: Quantile) -> Self {
         let new = Self {
             q,
             ..Self::default()
         };
-        match found {
+        match quantile {
             Quantile::Is(ns) => Self {
                 ns: Some(ns),
                 ..new

@@ -132,7 +132,9 @@ pub fn intervals(
         RunIntervals::new(lines, between, bin)
     });
     let rows = manifest.lines.iter().zip(&scanned.gathered.lines);
-    let rows: Vec<IntervalRow> = rows.map(|(&line, seen)| row(line, seen, bin)).collect();
+    let rows: Vec<IntervalRow> = rows
+        .map(|(&line, intervals)| row(line, intervals, bin))
+        .collect();
     Ok(RecordingIntervals {
         path,
         counted,
@@ -167,26 +169,26 @@ fn planned(manifest: &Manifest, counted: CountedInterval) -> Option<Nanos> {
     is_planned.then_some(manifest.plan.period_ns)
 }
 
-fn row(line: Line, seen: &LineIntervals, bin: Nanos) -> IntervalRow {
+fn row(line: Line, intervals: &LineIntervals, bin: Nanos) -> IntervalRow {
     let width = i64::try_from(bin.ns()).unwrap_or(i64::MAX);
-    let bins = seen.bins.iter();
+    let bins = intervals.bins.iter();
     IntervalRow {
         line,
-        intervals: seen.count,
-        unknown: seen.unknown,
-        missed: seen.missed,
-        min_ns: seen.extremes.map(|(least, _)| least),
-        max_ns: seen.extremes.map(|(_, most)| most),
-        mean_ns: seen.mean(),
-        deviation_ns: seen.deviation(),
+        intervals: intervals.count,
+        unknown: intervals.unknown,
+        missed: intervals.missed,
+        min_ns: intervals.extremes.map(|(least, _)| least),
+        max_ns: intervals.extremes.map(|(_, most)| most),
+        mean_ns: intervals.mean(),
+        deviation_ns: intervals.deviation(),
         bins: bins
             .map(|(bin, &count)| GapBin {
                 from_ns: bin.saturating_mul(width),
                 count,
             })
             .collect(),
-        shorter: seen.outside.0,
-        longer: seen.outside.1,
+        shorter: intervals.outside.0,
+        longer: intervals.outside.1,
     }
 }
 

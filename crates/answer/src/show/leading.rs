@@ -11,18 +11,19 @@ const MOST: usize = 3;
 /// the most urgent thread and a normal thread, all woken by the interrupt. A missing one is
 /// replaced by the most direct of the others.
 pub fn leading(report: &RecordingReport) -> Vec<(Service, Route)> {
-    let all: Vec<(Service, Route)> = report
+    let series: Vec<(Service, Route)> = report
         .services
         .iter()
         .filter(|row| row.latency.samples > 0)
         .map(|row| (row.service, row.route))
         .collect();
     let first = |is_wanted: &dyn Fn(Service) -> bool| {
-        let of = |route| {
-            all.iter()
-                .position(|one| is_wanted(one.0) && one.1 == route)
+        let woken_by = |route| {
+            series
+                .iter()
+                .position(|series_row| is_wanted(series_row.0) && series_row.1 == route)
         };
-        of(Route::Direct).or_else(|| of(Route::Deferred))
+        woken_by(Route::Direct).or_else(|| woken_by(Route::Deferred))
     };
     let mut chosen: Vec<usize> = [
         first(&|service| service == Service::Irq),
@@ -32,13 +33,13 @@ pub fn leading(report: &RecordingReport) -> Vec<(Service, Route)> {
     .into_iter()
     .flatten()
     .collect();
-    for index in 0..all.len() {
+    for index in 0..series.len() {
         if chosen.len() < MOST && !chosen.contains(&index) {
             chosen.push(index);
         }
     }
     chosen.sort_unstable();
-    chosen.into_iter().map(|index| all[index]).collect()
+    chosen.into_iter().map(|index| series[index]).collect()
 }
 
 /// Returns the series that represents a recording. `None`: nothing ran.
@@ -58,8 +59,8 @@ pub(crate) fn representative_row(report: &RecordingReport) -> Option<&ServiceRow
     threads
         .max_by_key(|row| (row.service.urgency(), row.latency.largest_ns))
         .or_else(|| {
-            let all = report.services.iter().filter(ran);
-            all.filter(|row| matches!(row.service, Service::Task(_)))
+            let rows = report.services.iter().filter(ran);
+            rows.filter(|row| matches!(row.service, Service::Task(_)))
                 .max_by_key(|row| row.latency.samples)
         })
         .or_else(|| report.services.iter().find(ran))

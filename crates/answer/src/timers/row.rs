@@ -301,7 +301,7 @@ fn find(run: &TimerRun, singles: &Singles, periodic: &Periodic) -> TimerFindings
     } else {
         None
     };
-    let effective = |asked: f64| rounds_to.map_or(asked, |to| to.of(asked));
+    let effective = |requested: f64| rounds_to.map_or(requested, |to| to.of(requested));
     let waited = singles.waits.waited();
     let pairs = waited.iter().zip(&singles.waits.asked);
     let late: Vec<f64> = pairs

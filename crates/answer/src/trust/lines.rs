@@ -18,13 +18,13 @@ pub(super) fn reasons(case: &Case<'_>) -> Vec<Distrust> {
     let mut lossy = Vec::new();
     let mut sparse = Vec::new();
     for (number, (line, sum)) in (0..).zip(case.lines.iter().zip(case.sums)) {
-        let seen = sum.served + sum.missed;
+        let counted = sum.served + sum.missed;
         let lost = lost.of_line(LineId(number));
-        if lost > FEW && lost.saturating_mul(LOST_IN) > seen + lost {
+        if lost > FEW && lost.saturating_mul(LOST_IN) > counted + lost {
             lossy.push(LinePart {
                 line: *line,
                 count: lost,
-                of: seen + lost,
+                of: counted + lost,
             });
             continue;
         }
@@ -38,15 +38,15 @@ pub(super) fn reasons(case: &Case<'_>) -> Vec<Distrust> {
             continue;
         }
         let fullest = fullest(case, line);
-        if fullest >= FEWEST && seen.saturating_mul(OF_SIBLINGS) < fullest {
+        if fullest >= FEWEST && counted.saturating_mul(OF_SIBLINGS) < fullest {
             sparse.push(LinePart {
                 line: *line,
-                count: seen,
+                count: counted,
                 of: fullest,
             });
         }
     }
-    let share = |one: &LinePart| one.count as f64 / one.of as f64;
+    let share = |line_part: &LinePart| line_part.count as f64 / line_part.of as f64;
     lossy.sort_by(|a, b| share(b).total_cmp(&share(a)));
     let mut reasons = Vec::new();
     if !lossy.is_empty() {

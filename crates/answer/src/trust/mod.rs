@@ -193,8 +193,8 @@ fn against(case: &Case<'_>) -> MeasuringRemedy {
 /// less.
 fn lighter(case: &Case<'_>) -> MeasuringRemedy {
     let programs = case.cost.programs.iter();
-    let recorder = programs.filter(|one| one.is_of_flight_recorder());
-    let recorder = recorder.fold(Nanos::ZERO, |sum, one| sum + one.run_ns);
+    let recorder = programs.filter(|program| program.is_of_flight_recorder());
+    let recorder = recorder.fold(Nanos::ZERO, |sum, program| sum + program.run_ns);
     if recorder * 2 > case.cost.total() {
         return MeasuringRemedy::NoEpisodes;
     }

@@ -180,20 +180,20 @@ impl Distrust {
             }
             Self::LossyLines { lines, .. } => format!(
                 "series lost more than one in {LOST_IN} of their wakeups: {}",
-                named(lines, |one| format!(
+                named(lines, |part| format!(
                     "{} {} of {}",
-                    place(one),
-                    one.count,
-                    one.of
+                    place(part),
+                    part.count,
+                    part.of
                 ))
             ),
             Self::SparseLines { lines } => format!(
                 "series have less than half of the wakeups of the same service on another CPU: {}",
-                named(lines, |one| format!(
+                named(lines, |part| format!(
                     "{} has {} of {}",
-                    place(one),
-                    one.count,
-                    one.of
+                    place(part),
+                    part.count,
+                    part.of
                 ))
             ),
             Self::ClockBack { times: 1 } => "the clock ran backwards once".into(),
@@ -224,8 +224,8 @@ impl Serialize for Distrust {
 impl Display for UnseenStage {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let places = match &self.places {
-            UnseenIn::Lines(lines) => named(lines, |one| {
-                format!("{} ({} of {})", place(one), one.count, one.of)
+            UnseenIn::Lines(lines) => named(lines, |part| {
+                format!("{} ({} of {})", place(part), part.count, part.of)
             }),
             UnseenIn::All { count, of } => format!("{count} of {of} wakeups"),
         };

@@ -33,13 +33,13 @@ pub(super) fn judge(case: &Case<'_>) -> Unseen {
         let Some((most, places)) = worst(lines).or_else(all) else {
             continue;
         };
-        let found = UnseenStage { stage, places };
+        let stage_unseen = UnseenStage { stage, places };
         if most > TOO_MANY {
-            unseen.reasons.push(Distrust::StageUnseen(found));
+            unseen.reasons.push(Distrust::StageUnseen(stage_unseen));
         } else {
             unseen.caveats.push(Caveat::new(
                 CaveatKind::StageUnseen,
-                found.to_string(),
+                stage_unseen.to_string(),
                 UnseenStage::ADVICE,
             ));
         }
@@ -76,11 +76,11 @@ fn by_line(case: &Case<'_>, stage: Stage) -> Vec<(f64, LinePart)> {
         .filter(|(line, sum)| sum.served >= FEWEST && has(line))
         .filter_map(|(line, sum)| {
             // The interrupt was observed on another CPU, where the timer was queued.
-            let mut seen = sum.stages[stage.index()];
+            let mut observed = sum.stages[stage.index()];
             if stage == Stage::Irq {
-                seen += sum.stages[Stage::IrqElsewhere.index()];
+                observed += sum.stages[Stage::IrqElsewhere.index()];
             }
-            let unseen = sum.served.saturating_sub(seen);
+            let unseen = sum.served.saturating_sub(observed);
             let share = unseen as f64 / sum.served as f64;
             let part = LinePart {
                 line: *line,

@@ -103,7 +103,7 @@ pub struct RhythmRow {
 impl RhythmRow {
     /// `start`: start of the recording.
     pub(super) fn new(rhythm: Rhythm, start: Nanos) -> Self {
-        let since = |at: Nanos| at.saturating_sub(start);
+        let since = |time: Nanos| time.saturating_sub(start);
         Self {
             period_ns: rhythm.period,
             period_error_ns: rhythm.period_error,
@@ -177,12 +177,12 @@ impl Details {
         explained: &[ExplainedEpisode<'_>],
         symbols: &Symbols,
     ) -> BTreeMap<Signature, Self> {
-        let mut all: BTreeMap<Signature, Self> = BTreeMap::new();
+        let mut sums: BTreeMap<Signature, Self> = BTreeMap::new();
         for cause in explained.iter().flat_map(ExplainedEpisode::causes) {
-            let details = all.entry(signature(cause, symbols)).or_default();
+            let details = sums.entry(signature(cause, symbols)).or_default();
             details.add(cause, symbols);
         }
-        all
+        sums
     }
 
     fn add(&mut self, cause: &Cause, symbols: &Symbols) {

@@ -46,7 +46,9 @@ impl Rhythms {
         }
         let who = |culprit: &Culprit| name::who_anywhere(culprit, symbols);
         let causes = rank(explanations(explained), who).causes;
-        let wanted: BTreeSet<&Signature> = wanted.filter_map(|one| anywhere.get(one)).collect();
+        let wanted: BTreeSet<&Signature> = wanted
+            .filter_map(|signature| anywhere.get(signature))
+            .collect();
         let searched: Vec<&RankedCause> = causes
             .iter()
             .filter(|cause| wanted.contains(&cause.signature))

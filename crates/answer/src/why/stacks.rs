@@ -40,8 +40,8 @@ pub fn stacks(episode: &Episode, parts: &[Part], symbols: &Symbols) -> Vec<(Vec<
     for (part, samples) in parts.iter().zip(sampled) {
         let head = head(part, symbols);
         if samples.is_empty() {
-            let place = part.culprit.frame.map(|at| Frame {
-                name: symbols.kernel_name(at),
+            let place = part.culprit.frame.map(|frame| Frame {
+                name: symbols.kernel_name(frame),
                 level: FrameKind::Kernel,
             });
             stacks.push((head.into_iter().chain(place).collect(), part.time()));
@@ -58,7 +58,7 @@ pub fn stacks(episode: &Episode, parts: &[Part], symbols: &Symbols) -> Vec<(Vec<
 
 /// Divides `whole` into `count` parts that add up to it.
 fn shares(whole: u64, count: u64) -> impl Iterator<Item = Nanos> {
-    (0..count).map(move |at| Nanos::from_ns(whole / count + u64::from(at < whole % count)))
+    (0..count).map(move |index| Nanos::from_ns(whole / count + u64::from(index < whole % count)))
 }
 
 /// Returns class and culprit, without the place in the code, which the chain shows.
@@ -78,11 +78,12 @@ fn head(part: &Part, symbols: &Symbols) -> Vec<Frame> {
 /// module, because each of their addresses would otherwise be a separate tower. The chain of an
 /// interrupt starts at its entry, without the interrupted code.
 pub(super) fn chain(sample: &StackSample, class: CauseClass, symbols: &Symbols) -> Vec<Frame> {
-    let known = symbols.user.get(&sample.process);
+    let process_symbols = symbols.user.get(&sample.process);
     let user = sample.user.iter().rev().map(|&at| Frame {
-        name: named(known.and_then(|known| known.get(&at)), || {
-            symbols.user_name(sample.process, at)
-        }),
+        name: named(
+            process_symbols.and_then(|process_symbols| process_symbols.get(&at)),
+            || symbols.user_name(sample.process, at),
+        ),
         level: FrameKind::User,
     });
     let kernel = sample.kernel.iter().rev().map(|&at| Frame {
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupt_is_told_from_where_it_began_and_a_thread_from_its_start() {
+    fn start_of_latency_is_stated_for_interrupts_and_threads() {
         let mut symbols = Symbols::default();
         let named = [(1, "poll"), (2, "asm_sysvec_apic"), (3, "do_syscall_64")];
         for (at, name) in named {

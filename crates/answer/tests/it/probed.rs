@@ -1,5 +1,5 @@
-//! Known stalls, probed: what is said of them holds, however coarse the probe
-//! is and however little of what it saw was kept.
+//! Known stalls, probed: the answers hold, however coarse the probe is and however few of its
+//! samples were kept.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -23,7 +23,7 @@ use rand_pcg::Pcg64Mcg;
 
 const START: Nanos = Nanos::from_secs(1_000);
 const EXPOSURE: f64 = 30e9;
-/// What an activation takes on a free CPU.
+/// Latency of a wakeup on a free CPU, ns.
 const ORDINARY: f64 = 19e3;
 const LINES: [Line; 2] = [line(0), line(1)];
 
@@ -42,7 +42,7 @@ fn exponential(random: &mut Pcg64Mcg, mean: f64) -> f64 {
 /// Stalls of about `length`, one each `between` on average, and now and then
 /// some close together. Half of them are of one length, the others vary.
 fn train(random: &mut Pcg64Mcg, length: f64, between: f64) -> Vec<Blackout> {
-    let mut all = Vec::new();
+    let mut stalls = Vec::new();
     let mut start = exponential(random, between);
     while start + 20.0 * length < EXPOSURE {
         let varies = random.random::<f64>() < 0.5;
@@ -52,14 +52,14 @@ fn train(random: &mut Pcg64Mcg, length: f64, between: f64) -> Vec<Blackout> {
             0.0
         };
         let end = start + length + more;
-        all.push(Blackout { start, end });
+        stalls.push(Blackout { start, end });
         start = end + exponential(random, between) + length;
     }
-    all
+    stalls
 }
 
-/// What a dithered open-loop probe of this period sees; without stalls that is
-/// the ordinary latency only.
+/// Simulates a dithered open-loop probe with this period. Without stalls it observes only the usual
+/// latency.
 fn probed(truth: &[Blackout], period: f64, random: &mut Pcg64Mcg) -> Run {
     run(&batch(truth, period, random), period, 0)
 }
@@ -81,15 +81,17 @@ fn add(
     let mut served = 0.0;
     for seq in 0..slots {
         let expiry = (seq as f64 + random.random::<f64>()) * period;
-        while truth.get(next).is_some_and(|one| one.end <= expiry) {
+        while truth.get(next).is_some_and(|stall| stall.end <= expiry) {
             next += 1;
         }
-        let stall = truth.get(next).filter(|one| one.start <= expiry);
-        let free = stall.map_or(expiry, |one| one.end);
+        let stall = truth
+            .get(next)
+            .filter(|candidate| candidate.start <= expiry);
+        let free = stall.map_or(expiry, |current| current.end);
         if expiry > served {
             served = free + ORDINARY;
         }
-        let mut one = Activation {
+        let mut activation = Activation {
             line,
             seq,
             expiry: START + Nanos::from_ns(expiry as u64),
@@ -97,20 +99,20 @@ fn add(
             censored: false,
             steps: [None; STAGES.len()],
         };
-        one.steps[Stage::User.index()] = Some(Nanos::from_ns((served - expiry) as u64));
-        batch.push(&one);
+        activation.steps[Stage::User.index()] = Some(Nanos::from_ns((served - expiry) as u64));
+        batch.push(&activation);
     }
 }
 
-/// The same beside a CPU on which nothing is late.
+/// The same, next to a CPU without late wakeups.
 fn probed_beside(truth: &[Blackout], period: f64, random: &mut Pcg64Mcg) -> Run {
     let mut batch = batch(truth, period, random);
     ordinary(&mut batch, LineId(1), period);
     run(&batch, period, 0)
 }
 
-/// What `batch` tells, were it recorded so many times twice as long with as many
-/// samples more that are no later than the others.
+/// Returns the run of `batch`, as if it were doubled `doublings` times in length, with additional
+/// samples that are no later than the others.
 fn run(batch: &Batch, period: f64, doublings: u32) -> Run {
     let mut fold = Fold::new(2, Split::Whole);
     fold.add(batch);
@@ -138,7 +140,7 @@ fn run(batch: &Batch, period: f64, doublings: u32) -> Run {
     }
 }
 
-/// A recording in which nothing is late, so many times twice as long.
+/// Returns a recording without late wakeups, doubled `doublings` times in length.
 fn quiet(period: f64, doublings: u32) -> Run {
     let mut batch = Batch::default();
     ordinary(&mut batch, LineId(0), period);
@@ -149,7 +151,7 @@ fn quiet(period: f64, doublings: u32) -> Run {
 /// Activations that nothing makes late.
 fn ordinary(batch: &mut Batch, line: LineId, period: f64) {
     for seq in 0..(EXPOSURE / period) as u64 {
-        let mut one = Activation {
+        let mut activation = Activation {
             line,
             seq,
             expiry: START + Nanos::from_ns((seq as f64 * period) as u64),
@@ -157,8 +159,8 @@ fn ordinary(batch: &mut Batch, line: LineId, period: f64) {
             censored: false,
             steps: [None; STAGES.len()],
         };
-        one.steps[Stage::User.index()] = Some(Nanos::from_ns(ORDINARY as u64));
-        batch.push(&one);
+        activation.steps[Stage::User.index()] = Some(Nanos::from_ns(ORDINARY as u64));
+        batch.push(&activation);
     }
 }
 
@@ -204,8 +206,8 @@ fn figures(seen: Run, buffering: (u32, f64, f64)) -> MissFigures {
 }
 
 fn of_service(seen: &Load, buffering: (u32, f64, f64)) -> ServiceOutlook {
-    let mut found = assess(seen, &application(buffering), None).unwrap();
-    found.services.remove(0)
+    let mut outlook = assess(seen, &application(buffering), None).unwrap();
+    outlook.services.remove(0)
 }
 
 /// The failures that these stalls make.
@@ -226,11 +228,11 @@ fn a_cpu_that_fails_more_often_than_the_others_is_named_and_decides() {
     let mut random = Pcg64Mcg::seed_from_u64(11);
     let (period, buffering) = (250e3, (2, 2667e3, 800e3));
     let truth = train(&mut random, 4e6, 1e9);
-    let seen = load(probed_beside(&truth, period, &mut random));
+    let load = load(probed_beside(&truth, period, &mut random));
 
-    let found = of_service(&seen, buffering);
+    let outlook = of_service(&load, buffering);
 
-    let apart = found.apart.as_ref().expect("CPU 0 stands out");
+    let apart = outlook.apart.as_ref().expect("CPU 0 stands out");
     assert_eq!((apart.cpus.as_slice(), apart.others), (&[Cpu(0)][..], 1));
     let on = apart.on.failures.unwrap();
     assert!(
@@ -239,17 +241,17 @@ fn a_cpu_that_fails_more_often_than_the_others_is_named_and_decides() {
     );
     assert_eq!(apart.elsewhere.failures, Some(0.0));
     // All failures in half of the time.
-    let (all, there) = (found.outlook.mttf_ns.unwrap(), apart.on.mttf_ns.unwrap());
+    let (all, there) = (outlook.outlook.mttf_ns.unwrap(), apart.on.mttf_ns.unwrap());
     assert!((all / there - 2.0).abs() < 0.05, "{all} {there}");
-    assert_eq!(found.judged().0.mttf_ns, Some(there));
-    assert_eq!(found.verdict, Fitness::NotFit);
+    assert_eq!(outlook.judged().0.mttf_ns, Some(there));
+    assert_eq!(outlook.verdict, Fitness::NotFit);
 }
 
 #[test]
-fn cpus_that_fail_alike_are_not_told_apart() {
+fn equally_failing_cpus_are_not_listed_separately() {
     let mut random = Pcg64Mcg::seed_from_u64(13);
     let period = 250e3;
-    let mut told = 0;
+    let mut decided = 0;
     for _ in 0..40 {
         let mut both = batch(&train(&mut random, 4e6, 1e9), period, &mut random);
         add(
@@ -258,15 +260,15 @@ fn cpus_that_fail_alike_are_not_told_apart() {
             period,
             (LineId(1), &mut random),
         );
-        let found = of_service(&load(run(&both, period, 0)), (2, 2667e3, 800e3));
-        told += u32::from(found.apart.is_some());
+        let outlook = of_service(&load(run(&both, period, 0)), (2, 2667e3, 800e3));
+        decided += u32::from(outlook.apart.is_some());
     }
 
     // One in 1,000 is asked.
-    assert!(told <= 1, "{told} of 40");
+    assert!(decided <= 1, "{decided} of 40");
 }
 
-/// Failures in what was observed, at least and at most.
+/// Lower and upper limit of the number of failures in the observed time.
 fn interval(figures: &MissFigures) -> (f64, f64) {
     let least = figures.mttf_high_ns.map_or(0.0, |most| EXPOSURE / most);
     (least, EXPOSURE / figures.mttf_low_ns)
@@ -285,38 +287,42 @@ const PERIODS: [f64; 5] = [100e3, 250e3, 500e3, 1e6, 4e6];
 fn a_constant_latency_never_fails_whatever_the_probe_and_the_buffers() {
     let mut random = Pcg64Mcg::seed_from_u64(3);
     for period in PERIODS {
-        let seen = probed(&[], period, &mut random);
+        let run = probed(&[], period, &mut random);
         for buffering in APPLICATIONS {
-            let found = figures(seen.clone(), buffering);
+            let result = figures(run.clone(), buffering);
 
-            let what = format!("{buffering:?} by {period}: {found:?}");
-            assert_eq!(interval(&found).0, 0.0, "{what}");
-            assert_eq!((found.mttf_ns, found.late_per_hour), (None, 0.0), "{what}");
+            let what = format!("{buffering:?} by {period}: {result:?}");
+            assert_eq!(interval(&result).0, 0.0, "{what}");
+            assert_eq!(
+                (result.mttf_ns, result.late_per_hour),
+                (None, 0.0),
+                "{what}"
+            );
             let slack = buffering.1 * f64::from(buffering.0 - 1) - buffering.2;
-            assert_eq!(found.failures.is_some(), slack >= 2.0 * period, "{what}");
+            assert_eq!(result.failures.is_some(), slack >= 2.0 * period, "{what}");
         }
     }
 }
 
 #[test]
-fn what_stalls_do_lies_in_the_interval_however_coarse_the_probe() {
+fn effect_of_stalls_is_in_the_interval_for_any_probe_period() {
     let mut random = Pcg64Mcg::seed_from_u64(5);
     let (mut told, mut held) = (0, 0);
     for (length, between) in [(150e3, 20e6), (500e3, 50e6), (1.2e6, 40e6), (4e6, 300e6)] {
         let truth = train(&mut random, length, between);
         for period in PERIODS {
-            let seen = probed(&truth, period, &mut random);
+            let run = probed(&truth, period, &mut random);
             for buffering in APPLICATIONS {
-                let found = figures(seen.clone(), buffering);
+                let result = figures(run.clone(), buffering);
                 let truth = failures(&truth, buffering);
-                let (least, most) = interval(&found);
+                let (least, most) = interval(&result);
                 told += 1;
                 let holds = least <= truth && truth <= most;
                 held += u32::from(holds);
                 println!(
                     "{} stalls of {length}, {buffering:?} by {period}: {truth:.1} in {least:.1} to {most:.1}, {:?}",
                     if holds { "   " } else { "NOT" },
-                    found.failures
+                    result.failures
                 );
             }
         }
@@ -325,7 +331,7 @@ fn what_stalls_do_lies_in_the_interval_however_coarse_the_probe() {
 }
 
 #[test]
-fn what_a_tail_tells_is_no_narrower_than_what_all_samples_tell() {
+fn tail_recording_gives_no_narrower_interval_than_all_samples() {
     let mut random = Pcg64Mcg::seed_from_u64(7);
     for (length, between) in [(150e3, 20e6), (1.2e6, 40e6), (4e6, 300e6)] {
         let truth = train(&mut random, length, between);
@@ -360,28 +366,32 @@ fn what_a_tail_tells_is_no_narrower_than_what_all_samples_tell() {
     }
 }
 
-/// A single stall of 28 ms, which an activation shows that came soon after it began.
+/// A single stall of 28 ms, shown by a wakeup soon after its start.
 #[test]
-fn what_was_seen_to_stall_fails_however_coarse_the_probe() {
+fn observed_stall_fails_for_any_probe_period() {
     let truth = [Blackout {
         start: 12.000_1e9,
         end: 12.028_6e9,
     }];
     let mut random = Pcg64Mcg::seed_from_u64(17);
     for period in [1e6, 4e6] {
-        let seen = load(probed_beside(&truth, period, &mut random));
+        let load = load(probed_beside(&truth, period, &mut random));
         // A whole buffer and more of the stall is beyond the slack of each.
         for buffering in [(2, 667e3, 200e3), (2, 2667e3, 800e3)] {
-            let found = of_service(&seen, buffering);
+            let outlook = of_service(&load, buffering);
 
-            let least = interval(&found.outlook).0;
-            assert!(least > 0.0, "{buffering:?} by {period}: {found:?}");
-            assert_eq!(found.verdict, Fitness::NotFit, "{buffering:?} by {period}");
+            let least = interval(&outlook.outlook).0;
+            assert!(least > 0.0, "{buffering:?} by {period}: {outlook:?}");
+            assert_eq!(
+                outlook.verdict,
+                Fitness::NotFit,
+                "{buffering:?} by {period}"
+            );
         }
     }
 }
 
-/// Of the same recording: with a buffer as long or shorter, and less slack.
+/// For the same recording: a shorter or equal buffer, and less slack.
 #[test]
 fn a_stricter_application_is_never_judged_better() {
     let rank = |fitness| match fitness {
@@ -398,19 +408,19 @@ fn a_stricter_application_is_never_judged_better() {
         let between = 10f64.powf(8.5 + 2.5 * random.random::<f64>()) + 3.0 * length;
         let truth = train(&mut random, length, between);
         let period = PERIODS[random.random_range(1..PERIODS.len())];
-        let seen = probed_beside(&truth, period, &mut random);
+        let run = probed_beside(&truth, period, &mut random);
         // Then nothing for a while: 30 s, 8 min or 17 h.
         let doublings = [0, 4, 11][random.random_range(0..3)];
-        let seen = loads(vec![seen, quiet(period, doublings)]);
-        let found = buffers.map(|buffer| {
-            let found = of_service(&seen, (2, buffer, 0.3 * buffer));
-            verdicts[rank(found.verdict)] += 1;
-            found.verdict
+        let run = loads(vec![run, quiet(period, doublings)]);
+        let outlooks = buffers.map(|buffer| {
+            let outlooks = of_service(&run, (2, buffer, 0.3 * buffer));
+            verdicts[rank(outlooks.verdict)] += 1;
+            outlooks.verdict
         });
-        for (strict, loose) in found.iter().zip(&found[1..]) {
+        for (strict, loose) in outlooks.iter().zip(&outlooks[1..]) {
             assert!(
                 rank(*strict) <= rank(*loose),
-                "{found:?}: {} stalls of {length} by {period}, then {doublings}",
+                "{outlooks:?}: {} stalls of {length} by {period}, then {doublings}",
                 truth.len()
             );
         }
@@ -434,37 +444,37 @@ fn task(compute: f64, period: f64) -> TaskAsked {
 }
 
 fn verdict(seen: Run, task: TaskAsked) -> TaskVerdict {
-    let asked = SchedQuestion {
+    let question = SchedQuestion {
         tasks: vec![task],
         overhead: Nanos::ZERO,
         permitted: Nanos::from_secs(8),
         remarks: Vec::new(),
     };
-    analyse(&load(seen), &asked).unwrap().tasks.remove(0)
+    analyse(&load(seen), &question).unwrap().tasks.remove(0)
 }
 
 #[test]
 fn gap_between_two_samples_is_a_bound_and_not_a_latency() {
     let mut random = Pcg64Mcg::seed_from_u64(13);
     for period in [1e6, 4e6] {
-        let seen = probed(&[], period, &mut random);
+        let run = probed(&[], period, &mut random);
         for (compute, every) in [(60e3, 250e3), (300e3, 20e6), (2e6, 40e6)] {
-            let found = verdict(seen.clone(), task(compute, every));
+            let result = verdict(run.clone(), task(compute, every));
 
             // The latency is 19 us, and less than any work here.
             let work = Nanos::from_ns(compute as u64);
-            let what = format!("{compute} by {period}: {:?}", found.limit);
+            let what = format!("{compute} by {period}: {:?}", result.limit);
             assert!(
-                matches!(found.limit.largest, LargestPart::Work { .. }),
+                matches!(result.limit.largest, LargestPart::Work { .. }),
                 "{what}"
             );
-            let least = found.least_ns.unwrap();
+            let least = result.least_ns.unwrap();
             assert!((work.as_f64() + ORDINARY - least).abs() < 500.0, "{what}");
             // Two dithered activations are up to two periods apart.
-            let more = found.most_ns.map_or(f64::INFINITY, |most| most - least);
+            let more = result.most_ns.map_or(f64::INFINITY, |most| most - least);
             assert!(more >= 2.0 * period * 0.99, "{what}: {more}");
             let unseen = UnseenTime::UpTo { time_ns: more };
-            assert_eq!(found.limit.unseen, Some(unseen), "{what}");
+            assert_eq!(result.limit.unseen, Some(unseen), "{what}");
         }
     }
 }
@@ -472,7 +482,7 @@ fn gap_between_two_samples_is_a_bound_and_not_a_latency() {
 /// The worst response of jobs of `compute`, one each `period`, from any phase.
 fn worst(truth: &[Blackout], compute: f64, period: f64) -> f64 {
     let mut worst = compute + ORDINARY;
-    // The worst begins where a stall does.
+    // The worst case starts with a stall.
     for (first, stall) in truth.iter().enumerate() {
         let mut now = stall.start;
         let mut next = first;
@@ -482,9 +492,9 @@ fn worst(truth: &[Blackout], compute: f64, period: f64) -> f64 {
                 break;
             }
             let mut left = compute + if job == 0 { ORDINARY } else { 0.0 };
-            while let Some(one) = truth.get(next).filter(|one| one.start <= now + left) {
-                left -= (one.start - now).max(0.0);
-                now = one.end;
+            while let Some(stall) = truth.get(next).filter(|stall| stall.start <= now + left) {
+                left -= (stall.start - now).max(0.0);
+                now = stall.end;
                 next += 1;
             }
             now += left;
@@ -495,28 +505,28 @@ fn worst(truth: &[Blackout], compute: f64, period: f64) -> f64 {
 }
 
 #[test]
-fn what_stalls_do_to_a_task_lies_between_at_least_and_at_most() {
+fn effect_of_stalls_on_a_task_is_within_its_bounds() {
     let mut random = Pcg64Mcg::seed_from_u64(9);
     for (length, between) in [(150e3, 5e6), (500e3, 50e6), (1.2e6, 40e6), (4e6, 300e6)] {
         let truth = train(&mut random, length, between);
         for period in [250e3, 1e6, 4e6] {
-            let seen = probed(&truth, period, &mut random);
+            let run = probed(&truth, period, &mut random);
             for (compute, every) in [(60e3, 250e3), (300e3, 5e6), (2e6, 10e6), (60e6, 100e6)] {
-                let found = verdict(seen.clone(), task(compute, every));
+                let result = verdict(run.clone(), task(compute, every));
                 let worst = worst(&truth, compute, every);
-                let (least, most) = (found.least_ns, found.most_ns);
+                let (least, most) = (result.least_ns, result.most_ns);
                 let what = format!(
                     "stalls of {length}, {compute} in {every} by {period}: {worst} in {least:?} to {most:?}, {:?}",
-                    found.verdict
+                    result.verdict
                 );
                 println!("{what}");
                 assert!(least.is_some_and(|least| least <= worst + 1e3), "{what}");
                 assert!(most.is_none_or(|most| worst <= most + 1e3), "{what}");
-                if found.verdict == Verdict::Meets {
+                if result.verdict == Verdict::Meets {
                     assert!(worst <= every, "{what}");
                 }
-                let tail = verdict(tail(&seen, 600e3), task(compute, every));
-                let same = tail.verdict == found.verdict;
+                let tail = verdict(tail(&run, 600e3), task(compute, every));
+                let same = tail.verdict == result.verdict;
                 assert!(same || tail.verdict == Verdict::Unknown, "{what}");
             }
         }
@@ -531,18 +541,18 @@ fn a_stall_of_months_takes_no_longer_than_the_recording() {
     for period in [1e6, 4e6] {
         let whole = probed(&[], period, &mut random);
         for duration in [EXPOSURE, LONG] {
-            let mut seen = whole.clone();
-            seen.duration = Nanos::from_ns(duration as u64);
-            for stream in &mut seen.streams {
+            let mut run = whole.clone();
+            run.duration = Nanos::from_ns(duration as u64);
+            for stream in &mut run.streams {
                 stream.exceedances.push(Exceedance {
                     expiry: START + Nanos::from_ns(EXPOSURE as u64),
                     latency: Nanos::from_ns(LONG as u64),
                     free_until: START,
                 });
             }
-            for seen in [tail(&seen, 1e9), seen] {
-                let found = assess(&load(seen), &application(APPLICATIONS[0]), None);
-                assert_eq!(found.is_err(), duration > EXPOSURE, "{found:?}");
+            for run in [tail(&run, 1e9), run] {
+                let result = assess(&load(run), &application(APPLICATIONS[0]), None);
+                assert_eq!(result.is_err(), duration > EXPOSURE, "{result:?}");
             }
         }
     }

@@ -171,9 +171,9 @@ fn compare_has_no_prose() {
     .map(String::from)
     .into();
 
-    let mut found = free_strings::<CompareReport>();
-    found.extend(free_strings::<SeriesReport>());
-    assert_eq!(found, expected);
+    let mut strings = free_strings::<CompareReport>();
+    strings.extend(free_strings::<SeriesReport>());
+    assert_eq!(strings, expected);
 }
 
 #[test]
@@ -187,12 +187,12 @@ fn intervals_have_no_prose() {
 #[test]
 fn why_has_no_prose() {
     // `who` has names: of a thread, an interrupt, a function, a control group.
-    let found = free_strings::<WhyReport>();
+    let strings = free_strings::<WhyReport>();
 
-    for name in &found {
+    for name in &strings {
         let is_text = TEXT_OF_MEASURE.contains(&name.as_str());
         let is_name = NAMES_OF_WHY.contains(&name.as_str());
-        assert!(is_text || is_name, "{name} in {found:?}");
+        assert!(is_text || is_name, "{name} in {strings:?}");
     }
 }
 
@@ -265,37 +265,37 @@ const NAMES_OF_WHY: [&str; 18] = [
 
 #[test]
 fn reports_of_bugs_and_handlers_have_no_prose() {
-    let found: Vec<String> = free_strings::<BugReport>()
+    let strings: Vec<String> = free_strings::<BugReport>()
         .into_iter()
         .chain(free_strings::<HandlersReport>())
         .collect();
 
-    for name in &found {
+    for name in &strings {
         let is_text = TEXT_OF_MEASURE.contains(&name.as_str());
         let is_name = NAMES_OF_WHY.contains(&name.as_str())
             // Properties of the machine.
             || name.starts_with("Machine.");
-        assert!(is_text || is_name, "{name} in {found:?}");
+        assert!(is_text || is_name, "{name} in {strings:?}");
     }
 }
 
 /// Returns each property that is a string with any content, as `Type.property`.
 fn free_strings<T: JsonSchema>() -> BTreeSet<String> {
     let schema = schema_for!(T).to_value();
-    let mut found = BTreeSet::new();
+    let mut strings = BTreeSet::new();
     let root = T::schema_name();
     let mut types = vec![(root.clone().into_owned(), &schema)];
     let mut visited = BTreeSet::from([root.into_owned()]);
     while let Some((name, definition)) = types.pop() {
         let mut references = Vec::new();
-        collect(definition, &name, &mut found, &mut references);
+        collect(definition, &name, &mut strings, &mut references);
         for reference in references {
             if reference != MACHINE && visited.insert(reference.to_owned()) {
                 types.push((reference.to_owned(), &schema["$defs"][reference]));
             }
         }
     }
-    found
+    strings
 }
 
 /// Collects the free strings below a part of a schema and the types that it refers to.

@@ -1,4 +1,4 @@
-//! What is answered from recordings whose every activation is known.
+//! Answers from recordings in which every wakeup is known.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -28,17 +28,16 @@ const LESS_URGENT: Service = Service::Fifo(50);
 const EARLY: [(Stage, u64); 2] = [(Stage::Irq, 9_000), (Stage::User, 7_000)];
 const LATE: [(Stage, u64); 2] = [(Stage::Irq, 4_993_000), (Stage::User, 7_000)];
 
-/// A recording of a minute at most, each of whose lines is 16 us late, and 5 ms in
-/// every so many activations.
+/// Recording of at most a minute. Each of its lines is 16 us late, and 5 ms in one of `of` wakeups.
 struct Minute<'a> {
     name: &'a str,
     load: &'a str,
     lines: &'a [(Service, u64)],
     seconds: u64,
     usage: Option<UsagePattern>,
-    /// How long its first line waited at the end.
+    /// Waiting time of its first line at the end.
     waited: Option<Nanos>,
-    /// Of its machine.
+    /// Kernel of its machine.
     kernel: &'a str,
 }
 
@@ -58,7 +57,11 @@ impl Default for Minute<'_> {
 
 impl Minute<'_> {
     fn record(&self, dir: &Path) -> PathBuf {
-        let lines: Vec<_> = self.lines.iter().map(|one| line(one.0, 0)).collect();
+        let lines: Vec<_> = self
+            .lines
+            .iter()
+            .map(|recorded| line(recorded.0, 0))
+            .collect();
         let mut made = Made::new(&lines);
         for (number, (_, of)) in (0..).zip(self.lines) {
             for _ in 0..self.seconds * 1_000 / of {
@@ -196,14 +199,14 @@ fn verdict_on_an_application_uses_the_replay() {
     let dir = TempDir::new().unwrap();
     let dir = dir.path();
     let once_a_second = [Minute::default().record(dir)];
-    let asked = |mttf: &str| {
+    let answer = |mttf: &str| {
         let text = format!("[[require]]\napp = \"jack-128\"\nmttf = \"{mttf}\"\n");
         let report = checked(dir, &once_a_second, None, &text);
         (report.rows[0].verdict, figure(&report.rows[0]))
     };
 
-    let hour = asked("1h");
-    let second = asked("1s");
+    let hour = answer("1h");
+    let second = answer("1s");
 
     assert_eq!(
         hour,
@@ -234,8 +237,8 @@ fn every_evaluation_has_a_share_of_the_permitted_error() {
     assert!((until.confidence_of_each - 0.99).abs() < 1e-9);
 }
 
-/// In four recordings per side, one service is late ten times as often on side B, and the
-/// other equally often.
+/// In four recordings per side, one service is late ten times as frequently on side B, and the
+/// other with equal frequency.
 #[test]
 fn interim_evaluation_ends_a_trial_if_every_service_is_decided() {
     let dir = TempDir::new().unwrap();
@@ -255,7 +258,7 @@ fn interim_evaluation_ends_a_trial_if_every_service_is_decided() {
     };
     let before = side("before", &[(URGENT, 1_000), (LESS_URGENT, 5_000)]);
     let after = side("afterwards", &[(URGENT, 100), (LESS_URGENT, 5_000)]);
-    let asked = |service| {
+    let answer = |service| {
         compare(&Question {
             first: before.clone(),
             second: after.clone(),
@@ -277,8 +280,8 @@ fn interim_evaluation_ends_a_trial_if_every_service_is_decided() {
         .unwrap()
     };
 
-    let both = asked(None);
-    let urgent = asked(Some(URGENT));
+    let both = answer(None);
+    let urgent = answer(Some(URGENT));
 
     assert_eq!(both.undecided(), [(LESS_URGENT, Route::Direct)]);
     assert!(!both.is_decided());
@@ -304,14 +307,14 @@ fn recordings_of_a_load_count_together_and_one_given_twice_is_refused() {
     }
     .record(dir);
 
-    let seen = read(&[first.clone(), second.clone()]);
+    let loaded = read(&[first.clone(), second.clone()]);
 
-    assert_eq!(seen.len(), 1);
-    assert_eq!(seen[0].paths().len(), 2);
-    let fitness = assess(&seen[0], &by_name("jack-128").unwrap(), None).unwrap();
+    assert_eq!(loaded.len(), 1);
+    assert_eq!(loaded[0].paths().len(), 2);
+    let fitness = assess(&loaded[0], &by_name("jack-128").unwrap(), None).unwrap();
     let own = fitness.own().unwrap();
     assert_eq!((own.service, own.samples), (URGENT, 90_000));
-    // 90 s, in which it was late once a second.
+    // 90 s, in which it was late once per second.
     assert_eq!(own.outlook.exposure_ns, 90e9);
     let (low, high) = (own.outlook.mttf_low_ns, own.outlook.mttf_high_ns);
     assert!(
@@ -345,11 +348,11 @@ fn forecast_takes_the_usage_of_its_load_and_has_unfinished_waits() {
     assert_eq!((load.usage, load.usage_from), (usage, UsageSource::Load));
     let waiting = ForecastLimit::Waiting { at_least_ns: 2.5e9 };
     assert!(load.limits.contains(&waiting), "{:?}", load.limits);
-    // A day is 8 h, each of which the load does in 6 min.
+    // A day has 8 h of use. The load does the work of each hour in 6 min.
     let Outcome::Refused(refused) = &load.services[0].cells[1].outcome else {
         panic!("{:?}", load.services[0].cells[1].outcome);
     };
-    let reasons: Vec<LevelReason> = refused.reasons.iter().map(|one| one.reason).collect();
+    let reasons: Vec<LevelReason> = refused.reasons.iter().map(|reason| reason.reason).collect();
     let [
         LevelReason::TooFar { factor, most: 30.0 },
         LevelReason::Periodic { share: 1.0 },
@@ -367,7 +370,7 @@ fn forecast_takes_the_usage_of_its_load_and_has_unfinished_waits() {
 #[test]
 fn the_response_with_jitter_has_the_largest_interrupt_latency_in_it() {
     let dir = TempDir::new().unwrap();
-    let seen = read(&[Minute::default().record(dir.path())]);
+    let loaded = read(&[Minute::default().record(dir.path())]);
     let task = |name: &str, compute_ms, period_ms| TaskAsked {
         name: name.into(),
         compute_ns: Nanos::from_ms(compute_ms),
@@ -379,23 +382,23 @@ fn the_response_with_jitter_has_the_largest_interrupt_latency_in_it() {
         buffers: None,
         rank: TaskRank::default(),
     };
-    let asked = SchedQuestion {
+    let question = SchedQuestion {
         tasks: vec![task("short", 2, 10), task("long", 7, 40)],
         overhead: Nanos::ZERO,
         permitted: Nanos::from_secs(3_600),
         remarks: Vec::new(),
     };
 
-    let report = analysed(&seen[0], &asked).unwrap();
+    let report = analysed(&loaded[0], &question).unwrap();
 
-    let told = report
+    let doubts = report
         .tasks
         .iter()
         .map(|task| (task.ideal_ns, task.jitter_ns));
-    // The shorter task comes twice in 9 ms of the longer and, 5 ms later than it
-    // should, in 11 ms: then twice too, and the longer begins 5 ms late itself.
+    // The shorter task is due twice in 9 ms of the longer one. If it is 5 ms later than it should
+    // be, it is due twice in 11 ms, and the longer one also starts 5 ms late.
     assert_eq!(
-        told.collect::<Vec<_>>(),
+        doubts.collect::<Vec<_>>(),
         [(Some(2e6), Some(7e6)), (Some(9e6), Some(16e6))]
     );
 }
@@ -404,19 +407,19 @@ fn the_response_with_jitter_has_the_largest_interrupt_latency_in_it() {
 #[test]
 fn tasks_that_may_run_on_several_cpus_are_not_shown_to_miss() {
     let dir = TempDir::new().unwrap();
-    let seen = read(&[Minute::default().record(dir.path())]);
+    let loaded = read(&[Minute::default().record(dir.path())]);
     let verdicts = |cpus: [&str; 2], priorities: [u8; 2]| {
-        let task = |at: usize| {
+        let task = |index: usize| {
             format!(
-                r#""t{at}" : {{ {} "policy" : "SCHED_FIFO", "priority" : {}, "run" : 22000,
+                r#""t{index}" : {{ {} "policy" : "SCHED_FIFO", "priority" : {}, "run" : 22000,
                 "timer" : {{ "ref" : "unique", "period" : 40000 }} }}"#,
-                cpus[at], priorities[at]
+                cpus[index], priorities[index]
             )
         };
         let file = dir.path().join("tasks.json");
         let text = format!(r#"{{ "tasks" : {{ {}, {} }} }}"#, task(0), task(1));
         std::fs::write(&file, text).unwrap();
-        let report = analysed(&seen[0], &read_tasks(&file).unwrap()).unwrap();
+        let report = analysed(&loaded[0], &read_tasks(&file).unwrap()).unwrap();
         let tasks = report.tasks.into_iter();
         tasks
             .map(|task| {
@@ -425,16 +428,21 @@ fn tasks_that_may_run_on_several_cpus_are_not_shown_to_miss() {
             })
             .collect::<Vec<_>>()
     };
-    let one = r#""cpus" : [1],"#;
+    let cpu_line = r#""cpus" : [1],"#;
     let several = r#""cpus" : [0, 1],"#;
 
-    let pinned = verdicts([one, one], [95, 92]);
+    let pinned = verdicts([cpu_line, cpu_line], [95, 92]);
     assert_eq!((pinned[1].0, pinned[1].2), (Verdict::Misses, Some(false)));
     assert_eq!(pinned[1].3, LargestPart::Overload);
-    for cpus in [[several, several], [one, several], [several, one], ["", ""]] {
+    for cpus in [
+        [several, several],
+        [cpu_line, several],
+        [several, cpu_line],
+        ["", ""],
+    ] {
         for priorities in [[95, 92], [95, 95]] {
-            let found = verdicts(cpus, priorities);
-            let (verdict, doubts, edf, largest) = &found[1];
+            let result = verdicts(cpus, priorities);
+            let (verdict, doubts, edf, largest) = &result[1];
             assert_eq!((*verdict, *edf), (Verdict::Unknown, None), "{cpus:?}");
             let is_told = |doubt: &TaskDoubt| matches!(doubt, TaskDoubt::SeveralCpus { .. });
             assert!(doubts.iter().any(is_told), "{cpus:?}: {doubts:?}");
@@ -447,7 +455,7 @@ fn tasks_that_may_run_on_several_cpus_are_not_shown_to_miss() {
 #[test]
 fn work_that_is_an_upper_limit_is_not_an_overload() {
     let dir = TempDir::new().unwrap();
-    let seen = read(&[Minute::default().record(dir.path())]);
+    let loaded = read(&[Minute::default().record(dir.path())]);
     let file = dir.path().join("tasks.json");
     let task =
         r#""cpus" : [1], "policy" : "SCHED_FIFO", "priority" : 95, "instance" : 2, "run" : 22000"#;
@@ -456,7 +464,7 @@ fn work_that_is_an_upper_limit_is_not_an_overload() {
             r#"{{ "tasks" : {{ "a" : {{ {task}, "timer" : {{ "ref" : "{timer}", "period" : 40000 }} }} }} }}"#
         );
         std::fs::write(&file, text).unwrap();
-        let report = analysed(&seen[0], &read_tasks(&file).unwrap()).unwrap();
+        let report = analysed(&loaded[0], &read_tasks(&file).unwrap()).unwrap();
         let tasks = report.tasks.into_iter();
         tasks.map(|task| task.limit.largest).collect::<Vec<_>>()
     };
@@ -469,7 +477,7 @@ fn work_that_is_an_upper_limit_is_not_an_overload() {
 #[test]
 fn instances_of_a_task_have_its_verdict() {
     let dir = TempDir::new().unwrap();
-    let seen = read(&[Minute::default().record(dir.path())]);
+    let loaded = read(&[Minute::default().record(dir.path())]);
     let file = dir.path().join("tasks.json");
     let task = |name: &str, instances: usize, priority: u8, run: u32| {
         format!(
@@ -479,7 +487,7 @@ fn instances_of_a_task_have_its_verdict() {
     };
     let analysed = |tasks: String| {
         std::fs::write(&file, format!(r#"{{ "tasks" : {{ {tasks} }} }}"#)).unwrap();
-        analysed(&seen[0], &read_tasks(&file).unwrap()).unwrap()
+        analysed(&loaded[0], &read_tasks(&file).unwrap()).unwrap()
     };
 
     let report = analysed(task("a", 999, 95, 500) + &task("b", 1, 92, 300));
@@ -511,13 +519,13 @@ fn instances_of_a_task_have_its_verdict() {
 fn a_bin_is_a_microsecond_to_a_second_wide() {
     let dir = TempDir::new().unwrap();
     let recording = &open(&[Minute::default().record(dir.path())]).unwrap()[0];
-    let asked = |bin| intervals(recording, Nanos::from_ns(bin), NonZeroUsize::MIN);
+    let answer = |bin| intervals(recording, Nanos::from_ns(bin), NonZeroUsize::MIN);
 
     for bin in [1_000, 100_000, 1_000_000_000] {
-        assert_eq!(asked(bin).map(|_| ()), Ok(()), "{bin}");
+        assert_eq!(answer(bin).map(|_| ()), Ok(()), "{bin}");
     }
     for bin in [0, 999, 1_000_000_001] {
-        let told = asked(bin).unwrap_err().to_string();
-        assert!(told.contains("--bins takes 1us to 1s"), "{told}");
+        let message = answer(bin).unwrap_err().to_string();
+        assert!(message.contains("--bins takes 1us to 1s"), "{message}");
     }
 }

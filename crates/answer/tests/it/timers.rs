@@ -19,8 +19,7 @@ impl Chance {
         (self.0 >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// What waking a thread takes on a virtual machine that is stopped now and
-    /// then, ns.
+    /// Returns the time to wake a thread on a virtual machine that is stopped now and then, ns.
     fn waking(&mut self) -> f64 {
         let stall = match self.next() {
             ..0.1 => 12e6 * self.next(),
@@ -38,8 +37,8 @@ const START: f64 = 5e12;
 const PERIOD: f64 = 1.5e6;
 const SLACK: f64 = 50e3;
 
-/// A timer that is tried: `serve` says when a wait is over that was called at an
-/// instant and due at another, but for slack and for waking the thread.
+/// Simulates a timer. `serve` returns the end of a wait from its call time and its due time,
+/// without slack and without the time to wake the thread.
 fn run(api: TimerApi, slack: f64, seed: u64, serve: impl Fn(f64, f64) -> f64) -> TimerRun {
     let mut chance = Chance(seed);
     let mut now = START;
@@ -56,12 +55,12 @@ fn run(api: TimerApi, slack: f64, seed: u64, serve: impl Fn(f64, f64) -> f64) ->
     }
     let single = (0..170).map(|_| {
         let called = now + 0.2e6 + 8e6 * chance.next();
-        let asked = 1e6 + 2e6 * chance.next();
+        let requested = 1e6 + 2e6 * chance.next();
         let is_tight = chance.next() < 0.5;
         let allowed = if is_tight { 0.0 } else { slack };
-        now = serve(called, called + asked) + allowed + chance.waking();
+        now = serve(called, called + requested) + allowed + chance.waking();
         SingleWait {
-            asked: nanos(asked),
+            asked: nanos(requested),
             called: nanos(called),
             woke: nanos(now),
             is_tight,
@@ -205,16 +204,16 @@ fn a_timer_that_fires_twice_shows_its_tick() {
     let tick = 976_562.5;
     let mut now = START;
     broken.periodic.clear();
-    for at in 0..10_000_u32 {
-        now += match at % 1_000 {
+    for index in 0..10_000_u32 {
+        now += match index % 1_000 {
             // 488 pairs in a thousand, and 24 single ones of two ticks.
-            at if at < 976 && at % 2 == 1 => 0.0,
+            index if index < 976 && index % 2 == 1 => 0.0,
             _ => 2.0 * tick,
         };
         broken.periodic.push(PeriodicWait {
-            due: nanos(START + 1e6 * f64::from(at + 1)),
+            due: nanos(START + 1e6 * f64::from(index + 1)),
             woke: nanos(now),
-            follows: at > 0,
+            follows: index > 0,
         });
     }
 
@@ -317,9 +316,9 @@ fn a_timer_that_is_known_with_one_policy_only_is_partly_unknown() {
 #[test]
 fn an_interval_in_which_something_was_left_out_is_none() {
     let mut stopped = run(TimerApi::Timerfd, 0.0, 1, exact);
-    for one in &mut stopped.periodic[300..] {
-        one.due += Nanos::from_secs(5);
-        one.woke += Nanos::from_secs(5);
+    for wait in &mut stopped.periodic[300..] {
+        wait.due += Nanos::from_secs(5);
+        wait.woke += Nanos::from_secs(5);
     }
     stopped.periodic[300].follows = false;
 
@@ -345,10 +344,10 @@ fn a_report_is_within_a_limit_that_no_latency_exceeds() {
 /// A timer of 1.5 ms that was not waited for, for five and a half periods, ten times;
 /// `at_once` callbacks come then.
 fn held_off(api: TimerApi, told: Option<u64>, at_once: u32) -> TimerRun {
-    let round = |at: u32| {
-        let from = START + 100e6 * f64::from(at);
+    let round = |index: u32| {
+        let from = START + 100e6 * f64::from(index);
         let back = from + 5.5 * PERIOD;
-        let woke = (0..at_once).map(|of| nanos(back + 3e3 * f64::from(of + 1)));
+        let woke = (0..at_once).map(|index| nanos(back + 3e3 * f64::from(index + 1)));
         HeldOff {
             from: nanos(from),
             back: nanos(back),
@@ -363,7 +362,7 @@ fn held_off(api: TimerApi, told: Option<u64>, at_once: u32) -> TimerRun {
 }
 
 #[test]
-fn what_comes_once_for_each_expiry_that_passed_is_told_from_what_comes_once_for_all() {
+fn bursts_are_distinguished_from_single_expiries() {
     let report = report(vec![
         held_off(TimerApi::Timerfd, Some(6), 1),
         held_off(TimerApi::Setitimer, None, 1),
@@ -408,7 +407,7 @@ fn called(api: TimerApi, period: f64, gaps: &[f64]) -> TimerRun {
 /// As under Wine: on a calm machine each is late by a part of the period, which one at
 /// once makes up for; on a busy one several at once make up for a stall.
 #[test]
-fn callbacks_that_come_at_once_to_make_up_for_late_ones_are_told() {
+fn callbacks_that_catch_up_are_reported() {
     let owes = [1.098e6; 10].into_iter().chain([0.02e6]);
     let owes: Vec<f64> = owes.collect();
     let stalled = [1e6, 1e6, 1e6, 5.2e6, 1e4, 1e4, 1e4, 1e4, 0.76e6];
@@ -441,8 +440,8 @@ fn no_timer_replaces_one_that_counts_cpu_time() {
     assert!(report.groups[0].alternatives.is_empty());
 }
 
-/// A hypervisor that takes the CPU for `share` of every `turn`, in ns: who is due
-/// meanwhile runs when it is given back.
+/// Simulates a hypervisor that takes the CPU for `share` of every `turn`, in ns. A thread that is
+/// due during that time runs when the CPU is returned.
 fn given_back(at: f64, turn: f64, share: f64) -> f64 {
     let since = at % turn;
     if since < share * turn {
@@ -459,9 +458,9 @@ fn stolen(seed: u64, turn: f64, share: f64) -> TimerRun {
         given_back(due, turn, share)
     });
     let mut chance = Chance(seed + 1_000);
-    for one in &mut stolen.single {
-        let at = one.called.as_f64() - 300e3 * chance.next();
-        one.reference_late = nanos(given_back(at, turn, share) - at + chance.waking());
+    for wait in &mut stolen.single {
+        let time = wait.called.as_f64() - 300e3 * chance.next();
+        wait.reference_late = nanos(given_back(time, turn, share) - time + chance.waking());
     }
     stolen
 }

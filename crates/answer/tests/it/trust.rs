@@ -1,4 +1,4 @@
-//! What cannot be trusted, and what is only worth a word.
+//! Problems that invalidate the figures, and problems that are only warnings.
 
 use laggard_answer::Trust;
 use laggard_made::{Made, line};
@@ -82,7 +82,7 @@ fn a_line_that_lost_nearly_all_of_its_plan_is_not_hidden_by_the_others() {
 }
 
 #[test]
-fn what_was_planned_and_is_nowhere_was_lost() {
+fn planned_but_missing_wakeups_count_as_lost() {
     let made = whole().planned(0, 6_000, 0).planned(1, 6_500, 0);
 
     assert!(
@@ -157,7 +157,7 @@ fn a_service_that_starves_is_no_fault_of_the_recording() {
 }
 
 #[test]
-fn what_measuring_takes_is_worth_a_word_and_too_much_spoils_it() {
+fn overhead_is_a_warning_and_too_much_invalidates_the_figures() {
     assert_eq!(words(&whole().cost(9), CaveatKind::OwnCost), None);
     let usual = whole().cost(20);
     assert_eq!(
@@ -223,18 +223,18 @@ fn quantiles_beyond_what_was_not_lost_are_limits() {
 
     let latency = &report.services.last().unwrap().latency;
 
-    let said: Vec<String> = latency
+    let texts: Vec<String> = latency
         .quantiles
         .iter()
         .map(|share| share.write(laggard_model::text::Unit::Auto))
         .collect();
-    assert_eq!(said[0], "16.0 us");
+    assert_eq!(texts[0], "16.0 us");
     assert_eq!(
-        said[1], "16.0 us to 900 us",
+        texts[1], "16.0 us to 900 us",
         "90 lost can have been of either kind"
     );
-    assert_eq!(said[2], "900 us");
-    assert_eq!(said[3], ">= 891 us", "p99.99 lies beyond 99.91 %");
+    assert_eq!(texts[2], "900 us");
+    assert_eq!(texts[3], ">= 891 us", "p99.99 lies beyond 99.91 %");
     assert_eq!(report.trust, Trust::Good, "0.09 % were lost");
 }
 
@@ -279,31 +279,33 @@ fn advice_is_against_the_reason_that_most_were_lost_for() {
     assert!(busy.contains("a longer --period"), "{busy}");
 }
 
-/// So many lines, of which each lost a tenth.
+/// Creates a recording with this number of lines, each of which lost a tenth.
 fn lossy(lines: u32) -> Made {
-    let all: Vec<Line> = (0..lines).map(|cpu| line(FIFO, cpu)).collect();
+    let made_lines: Vec<Line> = (0..lines).map(|cpu| line(FIFO, cpu)).collect();
     let each = 0..u16::try_from(lines).unwrap();
-    each.fold(Made::new(&all), |made, line| {
+    each.fold(Made::new(&made_lines), |made, line| {
         made.served(line, 900, &STEPS).planned(line, 1_000, 100)
     })
 }
 
 #[test]
 fn three_lines_are_named_and_of_more_only_how_many() {
-    let said = |lines| {
-        let all = reasons(&lossy(lines));
-        let of_lines = all.into_iter().find(|one| one.starts_with("series lost"));
+    let line_reason = |lines| {
+        let given = reasons(&lossy(lines));
+        let of_lines = given
+            .into_iter()
+            .find(|reason| reason.starts_with("series lost"));
         of_lines.unwrap().split_once("; ").unwrap().0.to_owned()
     };
 
-    let three = said(3);
+    let three = line_reason(3);
     assert!(three.ends_with("fifo:90 on CPU 2 100 of 1000"), "{three}");
-    let four = said(4);
+    let four = line_reason(4);
     assert!(
         four.ends_with("CPU 2 100 of 1000 and 1 more series"),
         "{four}"
     );
-    let five = said(5);
+    let five = line_reason(5);
     assert!(
         five.ends_with("CPU 2 100 of 1000 and 2 more series"),
         "{five}"
@@ -311,7 +313,7 @@ fn three_lines_are_named_and_of_more_only_how_many() {
 }
 
 #[test]
-fn a_single_one_is_told_as_one() {
+fn single_item_is_singular() {
     let made = |losses| reasons(&Made::new(&LINES[..1]).served(0, 499, &STEPS).losses(losses));
 
     let lost = made(Losses {
@@ -323,10 +325,10 @@ fn a_single_one_is_told_as_one() {
         ..Losses::default()
     });
 
-    let of = "1 wakeup was lost, more than one in 1000 of 500; ";
-    assert!(lost[0].starts_with(of), "{lost:?}");
+    let expected = "1 wakeup was lost, more than one in 1000 of 500; ";
+    assert!(lost[0].starts_with(expected), "{lost:?}");
     let once = "the clock ran backwards once; check the clocksource";
-    assert!(back.iter().any(|one| one == once), "{back:?}");
+    assert!(back.iter().any(|text| text == once), "{back:?}");
 }
 
 #[test]
@@ -336,9 +338,10 @@ fn a_clock_that_runs_backwards_spoils_from_more_than_one_in_a_thousand_on() {
             clock_back,
             ..Losses::default()
         };
-        let all = reasons(&whole().losses(losses));
-        all.iter()
-            .any(|one| one.contains("the clock ran backwards"))
+        let given = reasons(&whole().losses(losses));
+        given
+            .iter()
+            .any(|text| text.contains("the clock ran backwards"))
     };
 
     assert!(!is_spoilt(0));

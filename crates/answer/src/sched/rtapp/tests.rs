@@ -35,9 +35,9 @@ fn tasks(text: &str) -> Vec<(String, String, u64, u64, u64)> {
 
 /// The only task, as `service work period deadline`.
 fn task(text: &str) -> String {
-    let found = tasks(&format!("{{ \"tasks\" : {{ \"a\" : {{ {text} }} }} }}"));
-    assert_eq!(found.len(), 1, "{found:?}");
-    let (_, service, work, period, deadline) = &found[0];
+    let parsed = tasks(&format!("{{ \"tasks\" : {{ \"a\" : {{ {text} }} }} }}"));
+    assert_eq!(parsed.len(), 1, "{parsed:?}");
+    let (_, service, work, period, deadline) = &parsed[0];
     format!("{service} {work} {period} {deadline}")
 }
 
@@ -102,10 +102,10 @@ fn policies_and_priorities_have_the_defaults_of_rt_app() {
             "rt-app takes it with SCHED_OTHER",
         ),
     ] {
-        let found = error(&format!("{keys} {timer}"));
+        let message = error(&format!("{keys} {timer}"));
         assert!(
-            found.starts_with("line 2: task `a`: ") && found.contains(expected),
-            "{found}"
+            message.starts_with("line 2: task `a`: ") && message.contains(expected),
+            "{message}"
         );
     }
 }
@@ -168,8 +168,8 @@ fn deadline_tasks_have_their_deadline_and_keep_their_budget() {
             "no `timer` with a period",
         ),
     ] {
-        let found = error(&format!("{policy} {keys}"));
-        assert!(found.contains(expected), "{found}");
+        let message = error(&format!("{policy} {keys}"));
+        assert!(message.contains(expected), "{message}");
     }
 }
 
@@ -203,8 +203,8 @@ fn errors_of_deadline_tasks_name_the_keys_of_the_file() {
             "a timer of 800 us is shorter than `period` (5000 us)",
         ),
     ] {
-        let found = error(&format!("\"policy\" : \"SCHED_DEADLINE\", {keys}"));
-        assert!(found.contains(expected), "{found}, not {expected}");
+        let message = error(&format!("\"policy\" : \"SCHED_DEADLINE\", {keys}"));
+        assert!(message.contains(expected), "{message}, not {expected}");
     }
 }
 
@@ -356,9 +356,9 @@ fn tasks_that_no_timer_wakes_are_refused_with_the_event() {
             "`cpus` is not a list of CPU numbers",
         ),
     ] {
-        let found = error(text);
-        assert!(found.starts_with("line 2: task `a`: "), "{found}");
-        assert!(found.contains(expected), "{found}, not {expected}");
+        let message = error(text);
+        assert!(message.starts_with("line 2: task `a`: "), "{message}");
+        assert!(message.contains(expected), "{message}, not {expected}");
     }
 }
 
@@ -385,15 +385,15 @@ fn instances_are_tasks_and_threads_of_one_timer_are_remarked() {
             )
         })
         .collect();
-    let one = Some(Cpu(1));
+    let cpu_1 = Some(Cpu(1));
     assert_eq!(
         tasks,
         [
             ("rt", None, Some(10), false),
             ("nice", None, Some(0), true),
-            ("a-0", one, Some(0), true),
-            ("a-1", one, Some(0), true),
-            ("a-2", one, Some(0), true),
+            ("a-0", cpu_1, Some(0), true),
+            ("a-1", cpu_1, Some(0), true),
+            ("a-2", cpu_1, Some(0), true),
         ]
     );
     let [
@@ -471,8 +471,8 @@ fn files_whose_tasks_cannot_be_analysed_together_are_refused() {
             "line 4: task `d`: no CPU is in its `cpus` and in those of all tasks before it",
         ),
     ] {
-        let found = error_of_file(&text);
-        assert!(found.starts_with(expected), "{found}, not {expected}");
+        let message = error_of_file(&text);
+        assert!(message.starts_with(expected), "{message}, not {expected}");
     }
     assert_eq!(
         tasks(&two("\"lock\" : \"m\",", "\"lock\" : \"n\",")).len(),

@@ -45,18 +45,18 @@ pub struct Moment {
 
 /// Returns the episodes in which the cause took most, each of a different event.
 pub(super) fn examples(its: &Its<'_, '_>, late: &Explained<'_>) -> Vec<Example> {
-    let mut all: Vec<&(&ExplainedEpisode<'_>, Nanos)> = its.episodes.iter().collect();
-    all.sort_by_key(|(one, time)| (Reverse(*time), one.episode.number));
+    let mut episodes: Vec<&(&ExplainedEpisode<'_>, Nanos)> = its.episodes.iter().collect();
+    episodes.sort_by_key(|(one, time)| (Reverse(*time), one.episode.number));
     let mut chosen: Vec<&(&ExplainedEpisode<'_>, Nanos)> = Vec::new();
-    for one in all {
+    for entry in episodes {
         let is_new =
-            |other: &&(&ExplainedEpisode<'_>, Nanos)| !overlap(one.0.episode, other.0.episode);
+            |other: &&(&ExplainedEpisode<'_>, Nanos)| !overlap(entry.0.episode, other.0.episode);
         if chosen.len() < MAX_EXAMPLES && chosen.iter().all(is_new) {
-            chosen.push(one);
+            chosen.push(entry);
         }
     }
     let symbols = late.symbols();
-    let of = |(one, time): &(&ExplainedEpisode<'_>, Nanos)| {
+    let event = |(one, time): &(&ExplainedEpisode<'_>, Nanos)| {
         let is_it = |part: &Part| is_part_of(its.row, part, symbols);
         Example {
             episode: EpisodeRow::new(one, &late.late.manifest, symbols),
@@ -69,7 +69,7 @@ pub(super) fn examples(its: &Its<'_, '_>, late: &Explained<'_>) -> Vec<Example> 
             },
         }
     };
-    chosen.into_iter().map(of).collect()
+    chosen.into_iter().map(event).collect()
 }
 
 /// Returns the longest parts separately, and merges the parts between them.
@@ -82,8 +82,8 @@ fn timeline(
     let mut by_length: Vec<usize> = (0..parts.len()).collect();
     by_length.sort_by_key(|&at| (Reverse(parts[at].time()), at));
     let mut is_told = vec![false; parts.len()];
-    for at in by_length.into_iter().take(MAX_MOMENTS) {
-        is_told[at] = true;
+    for index in by_length.into_iter().take(MAX_MOMENTS) {
+        is_told[index] = true;
     }
     let mut moments: Vec<Moment> = Vec::new();
     for (part, is_told) in parts.iter().zip(is_told) {
@@ -118,16 +118,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_timeline_is_told_in_few_parts_that_are_all_of_its_time() {
-        let mut at = Nanos::ZERO;
+    fn long_timeline_has_few_parts_with_its_total_time() {
+        let mut position = Nanos::ZERO;
         let parts: Vec<Part> = (0..1_000)
             .map(|n| {
-                let from = at;
-                at += Nanos::from_ns(1 + n * 7_919 % 1_000);
+                let from = position;
+                position += Nanos::from_ns(1 + n * 7_919 % 1_000);
                 Part {
                     slice: Slice {
                         from,
-                        to: at,
+                        to: position,
                         context: Context::default(),
                     },
                     class: CauseClass::Softirq,
@@ -136,17 +136,17 @@ mod tests {
             })
             .collect();
 
-        let told = timeline(&parts, Nanos::ZERO, |_| true, &Symbols::default());
+        let shown = timeline(&parts, Nanos::ZERO, |_| true, &Symbols::default());
 
-        let sum = told.iter().fold(Nanos::ZERO, |sum, one| sum + one.ns);
-        assert_eq!(sum, at);
-        assert!(told.len() <= 2 * MAX_MOMENTS + 1, "{}", told.len());
-        assert_eq!(told.iter().map(|one| one.parts).sum::<usize>(), 1_000);
-        assert_eq!(told.iter().filter(|one| one.is_it).count(), MAX_MOMENTS);
+        let sum = shown.iter().fold(Nanos::ZERO, |sum, one| sum + one.ns);
+        assert_eq!(sum, position);
+        assert!(shown.len() <= 2 * MAX_MOMENTS + 1, "{}", shown.len());
+        assert_eq!(shown.iter().map(|one| one.parts).sum::<usize>(), 1_000);
+        assert_eq!(shown.iter().filter(|one| one.is_it).count(), MAX_MOMENTS);
         let mut next = Nanos::ZERO;
-        for one in &told {
-            assert_eq!(one.after_ns, next);
-            next += one.ns;
+        for moment in &shown {
+            assert_eq!(moment.after_ns, next);
+            next += moment.ns;
         }
     }
 }

@@ -71,7 +71,7 @@ impl Machine {
             options: options.into_iter().map(str::to_owned).collect(),
             other_options: others.len(),
             caveats: caveats
-                .filter(|one| one.kind.severity() != Severity::Note)
+                .filter(|caveat| caveat.kind.severity() != Severity::Note)
                 .cloned()
                 .collect(),
         }
@@ -81,7 +81,7 @@ impl Machine {
 /// Returns whether this word of the command line affects latency.
 fn is_shown(word: &str) -> bool {
     let name = word.split_once('=').map_or(word, |(name, _)| name);
-    OPTIONS.split_whitespace().any(|one| one == name)
+    OPTIONS.split_whitespace().any(|option| option == name)
 }
 
 #[cfg(test)]
