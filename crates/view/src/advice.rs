@@ -26,22 +26,22 @@ pub struct Advice {
 /// of late wakeups (`why`, if its episodes are known) and missing parts, then measures for more
 /// accurate figures.
 pub fn advice(report: &RecordingReport, why: Option<&LateWakeups>) -> Vec<Advice> {
-    let mut all: Vec<Advice> = Vec::new();
+    let mut items: Vec<Advice> = Vec::new();
     if report.backend == Backend::Fake {
-        all.push(Advice {
+        items.push(Advice {
             severity: Severity::Spoils,
             why: "A script was played: the figures are of no machine.".into(),
             what: "Record without `--backend fake:`.".into(),
         });
     }
     if let Trust::None(reasons) = &report.trust {
-        all.extend(reasons.iter().map(|reason| Advice {
+        items.extend(reasons.iter().map(|reason| Advice {
             severity: Severity::Spoils,
             why: sentence(&reason.what()),
             what: sentence(&reason.advice()),
         }));
     }
-    all.extend(overview::waiting(&report.waiting).map(|waiting| Advice {
+    items.extend(overview::waiting(&report.waiting).map(|waiting| Advice {
         severity: Severity::Matters,
         why: sentence(&waiting),
         what: format!(
@@ -53,31 +53,36 @@ pub fn advice(report: &RecordingReport, why: Option<&LateWakeups>) -> Vec<Advice
             }
         ),
     }));
-    all.extend(why.map(|why| of_causes(why, report)).unwrap_or_default());
-    all.extend(report.shortfalls.iter().map(|one| of_caveat(one, why)));
-    all.extend(report.caveats.iter().map(|one| of_caveat(one, why)));
-    all.sort_by_key(|one| one.severity);
-    all.extend(record_longer(report));
-    all
+    items.extend(why.map(|why| of_causes(why, report)).unwrap_or_default());
+    items.extend(
+        report
+            .shortfalls
+            .iter()
+            .map(|shortfall| of_caveat(shortfall, why)),
+    );
+    items.extend(report.caveats.iter().map(|caveat| of_caveat(caveat, why)));
+    items.sort_by_key(|item| item.severity);
+    items.extend(record_longer(report));
+    items
 }
 
 /// Returns the main causes with their remedies. A remedy for two causes is listed once.
 fn of_causes(late: &LateWakeups, report: &RecordingReport) -> Vec<Advice> {
-    let mut all: Vec<Advice> = Vec::new();
+    let mut items: Vec<Advice> = Vec::new();
     for row in leading(&late.causes) {
         let Some(fix) = fix(row, report) else {
             continue;
         };
         let what = cause::fix(&fix);
-        if all.iter().all(|known| known.what != what) {
-            all.push(Advice {
+        if items.iter().all(|item| item.what != what) {
+            items.push(Advice {
                 severity: Severity::Matters,
                 why: capital(&cause::sentence(row, late)),
                 what,
             });
         }
     }
-    all
+    items
 }
 
 /// A setting that can delay wakeups, but did not delay any of the explained ones, is only

@@ -99,10 +99,10 @@ fn remarks(report: &CheckReport) -> Vec<String> {
         let needed = row.needed_ns.map(Cell::MeanTime);
         let needed = needed.map_or_else(String::new, |needed| format!(" (record {needed})"));
         let check = format!("{number}{needed}");
-        let known = remarks
+        let same = remarks
             .iter_mut()
             .find(|(verdict, text, _)| (*verdict, &**text) == (row.verdict, &*remark));
-        match known {
+        match same {
             Some((.., checks)) => checks.push(check),
             None => remarks.push((row.verdict, remark, vec![check])),
         }

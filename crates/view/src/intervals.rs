@@ -157,8 +157,8 @@ fn bins(recording: &RecordingIntervals) -> Option<Table> {
     fullest.sort_unstable();
     for (from, _) in fullest {
         row(between(from, recording.bin_ns), &|line| {
-            let found = line.bins.binary_search_by_key(&from, |bin| bin.from_ns);
-            found.map_or(0, |at| line.bins[at].count)
+            let position = line.bins.binary_search_by_key(&from, |bin| bin.from_ns);
+            position.map_or(0, |index| line.bins[index].count)
         });
     }
     if lines.iter().any(|line| line.longer > 0) {

@@ -14,13 +14,16 @@ pub(crate) fn shared<'a>(
     notes: impl IntoIterator<Item = &'a Note>,
     recordings: usize,
 ) -> Vec<String> {
-    let mut all: Vec<SharedNote<'a>> = Vec::new();
+    let mut shared_notes: Vec<SharedNote<'a>> = Vec::new();
     for note in notes {
         let words = note.doubt.to_string();
         let form = without_figures(&words);
-        match all.iter_mut().find(|one| one.form == form) {
+        match shared_notes
+            .iter_mut()
+            .find(|note_of_form| note_of_form.form == form)
+        {
             Some(one) => one.add(note, &words),
-            None => all.push(SharedNote {
+            None => shared_notes.push(SharedNote {
                 first: note,
                 form,
                 is_same: true,
@@ -29,8 +32,10 @@ pub(crate) fn shared<'a>(
             }),
         }
     }
-    let told = all.iter().map(|one| one.told(recordings));
-    told.map(|note| printable(&note).to_string()).collect()
+    let texts = shared_notes
+        .iter()
+        .map(|note_of_form| note_of_form.told(recordings));
+    texts.map(|note| printable(&note).to_string()).collect()
 }
 
 /// Note of one or several recordings.
@@ -110,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_several_recordings_share_is_told_once_with_how_many_they_are() {
+    fn shared_note_is_printed_once_with_the_number_of_recordings() {
         let script = |name: &str| Note {
             recording: Some(name.into()),
             doubt: Doubt::Scripted,
@@ -123,10 +128,10 @@ mod tests {
             script("r3"),
         ];
 
-        let told = shared(&notes, 3);
+        let texts = shared(&notes, 3);
 
         assert_eq!(
-            told,
+            texts,
             [
                 "in 2 of 3, as in r1: measuring took 13 % of a CPU; record less",
                 "in all 3: from a script: NOT a measurement",
@@ -135,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_in_words_or_is_of_one_recording_is_told_as_it_is() {
+    fn different_or_single_notes_are_printed_unchanged() {
         let notes = [
             cost("r1", "13"),
             cost("r2", "a lot"),
@@ -145,11 +150,14 @@ mod tests {
             },
         ];
 
-        let told = shared(&notes, 2);
+        let texts = shared(&notes, 2);
 
-        assert_eq!(told[0], "r1: measuring took 13 % of a CPU; record less");
-        assert_eq!(told[1], "r2: measuring took a lot % of a CPU; record less");
-        assert_eq!(told[2], "7 samples were lost; they may have been late ones");
+        assert_eq!(texts[0], "r1: measuring took 13 % of a CPU; record less");
+        assert_eq!(texts[1], "r2: measuring took a lot % of a CPU; record less");
+        assert_eq!(
+            texts[2],
+            "7 samples were lost; they may have been late ones"
+        );
     }
 
     #[test]

@@ -29,9 +29,13 @@ pub fn document(report: &SwitchReport) -> Document {
     for detail in confidence.into_iter().chain(machine) {
         document.push(Block::Detail(detail));
     }
-    for way in report.ways() {
-        let rows: Vec<&SwitchRow> = report.rows.iter().filter(|row| row.way == way).collect();
-        let caption = phrase::caption(report, way);
+    for mechanism in report.ways() {
+        let rows: Vec<&SwitchRow> = report
+            .rows
+            .iter()
+            .filter(|row| row.way == mechanism)
+            .collect();
+        let caption = phrase::caption(report, mechanism);
         let notes = phrase::notes(&rows);
         match figures(&rows) {
             Some(mut table) => {

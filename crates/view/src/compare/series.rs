@@ -85,8 +85,8 @@ fn verdicts(report: &SeriesReport) -> Vec<Verdict> {
 }
 
 fn change_text(report: &SeriesReport, service: &ServiceSeries, change: &SeriesChange) -> String {
-    let name = |at: usize| {
-        let recording = report.recordings.get(at);
+    let name = |index: usize| {
+        let recording = report.recordings.get(index);
         recording.map_or_else(String::new, |recording| code(&recording.path))
     };
     let interval = if change.earliest == change.latest {

@@ -19,7 +19,7 @@ fn block(block: &Block) -> Option<String> {
         Block::Verdicts(verdicts) => {
             let items = verdicts
                 .iter()
-                .map(|it| format!("**{}**: {}", escaped(&it.word), text(&it.text)));
+                .map(|verdict| format!("**{}**: {}", escaped(&verdict.word), text(&verdict.text)));
             list(items)
         }
         Block::Paragraph(paragraph) | Block::Detail(paragraph) => {
@@ -45,25 +45,28 @@ fn list(items: impl Iterator<Item = String>) -> String {
 
 fn table(table: &Table) -> String {
     let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-    let mut all = String::new();
+    let mut text_of_table = String::new();
     if let Some(caption) = &table.caption {
-        all += &format!("{}\n\n", text(caption));
+        text_of_table += &format!("{}\n\n", text(caption));
     }
     let columns = table.columns.iter();
-    all += &row(columns.clone().map(|it| escaped(&it.name)).collect());
+    text_of_table += &row(columns
+        .clone()
+        .map(|column| escaped(&column.name))
+        .collect());
     let rule = columns.map(|column| match column.kind {
         ColumnKind::Number => "--:".to_owned(),
         ColumnKind::Name | ColumnKind::Sentence => "---".to_owned(),
     });
-    all += &row(rule.collect());
+    text_of_table += &row(rule.collect());
     for cells in &table.rows {
         let cells = cells.iter().map(|cell| escaped(&cell.text(Unit::Auto)));
-        all += &row(cells.collect());
+        text_of_table += &row(cells.collect());
     }
     for note in &table.notes {
-        all += &format!("\n{}\n", text(note));
+        text_of_table += &format!("\n{}\n", text(note));
     }
-    all
+    text_of_table
 }
 
 /// Escapes text that starts a line, where a mark or a number would start a list.

@@ -197,8 +197,11 @@ struct Layout {
 
 impl Layout {
     fn new(table: &Table, look: Look) -> Self {
-        let natural = |at: usize, column: &Column| {
-            let cells = table.rows.iter().map(|row| width(&row[at].text(look.unit)));
+        let natural = |index: usize, column: &Column| {
+            let cells = table
+                .rows
+                .iter()
+                .map(|row| width(&row[index].text(look.unit)));
             cells.chain([width(&column.name)]).max().unwrap_or_default()
         };
         let mut widths: Vec<usize> = table
@@ -229,9 +232,9 @@ impl Layout {
     /// Returns the columns of each part. Each part has the columns that identify a row.
     fn parts(&self, table: &Table) -> Vec<Vec<usize>> {
         let keys: Vec<usize> = (0..table.keys).collect();
-        let of_keys: usize = keys.iter().map(|at| self.widths[*at] + GAP).sum();
+        let of_keys: usize = keys.iter().map(|index| self.widths[*index] + GAP).sum();
         let room = (self.columns + GAP).saturating_sub(of_keys);
-        let takes = |at: &usize| self.widths[*at] + GAP;
+        let takes = |index: &usize| self.widths[*index] + GAP;
         let rest: Vec<usize> = (table.keys..table.columns.len()).collect();
         let mut parts = vec![keys.clone()];
         let mut free = room;
@@ -265,10 +268,10 @@ fn total(widths: &[usize]) -> usize {
 /// Reduces the widths of columns of sentences so that a line holds all columns, and the
 /// longer sentences share what the others leave. `None` if sentences would be too narrow.
 fn with_shorter_sentences(widths: &[usize], table: &Table, columns: usize) -> Option<Vec<usize>> {
-    let is_sentence = |at: &usize| table.columns[*at].kind == ColumnKind::Sentence;
+    let is_sentence = |index: &usize| table.columns[*index].kind == ColumnKind::Sentence;
     let mut sentences: Vec<usize> = (0..widths.len()).filter(is_sentence).collect();
-    sentences.sort_by_key(|at| widths[*at]);
-    let others = total(widths) - sentences.iter().map(|at| widths[*at]).sum::<usize>();
+    sentences.sort_by_key(|index| widths[*index]);
+    let others = total(widths) - sentences.iter().map(|index| widths[*index]).sum::<usize>();
     let mut rest = columns.saturating_sub(others);
     let mut widths = widths.to_vec();
     for (done, at) in sentences.iter().enumerate() {
@@ -573,7 +576,10 @@ order  FAIL     a condition variable woke         1,000
             "many words ".repeat(20).into(),
         ]);
         let blocks = vec![Block::Table(table), Block::Table(latencies())];
-        let letters = |text: &str| text.matches(|one: char| one.is_alphanumeric()).count();
+        let letters = |text: &str| {
+            text.matches(|letter: char| letter.is_alphanumeric())
+                .count()
+        };
 
         for columns in 40..130 {
             let text = plain(blocks.clone(), columns);

@@ -124,17 +124,17 @@ pub(super) fn causes(late: &Explained<'_>) -> CausesView {
     let symbols = late.symbols();
     let mut totals: BTreeMap<CauseClass, Nanos> = BTreeMap::new();
     let mut flame = Flame::default();
-    for one in &late.episodes {
-        for cause in one.causes() {
+    for episode in &late.episodes {
+        for cause in episode.causes() {
             *totals.entry(cause.class).or_default() += cause.time_ns;
         }
-        flame.add(&one.explanation.parts, one.episode, symbols);
+        flame.add(&episode.explanation.parts, episode.episode, symbols);
     }
     let mut texts = Texts::default();
     let start = late.late.manifest.clock.start_ns;
     let episodes: Vec<EpisodeView> = worst(&late.episodes)
         .into_iter()
-        .map(|one| timeline(one, start, symbols, &mut texts))
+        .map(|explained| timeline(explained, start, symbols, &mut texts))
         .collect();
     let mut classes: Vec<ClassView> = totals
         .into_iter()
@@ -160,16 +160,16 @@ pub(super) fn causes(late: &Explained<'_>) -> CausesView {
 
 /// Returns the latest wakeups of each service, largest latency first.
 fn worst<'a, 'e>(known: &'a [ExplainedEpisode<'e>]) -> Vec<&'a ExplainedEpisode<'e>> {
-    let mut all: Vec<_> = known.iter().collect();
-    all.sort_by_key(|one| std::cmp::Reverse(one.episode.latency()));
+    let mut episodes: Vec<_> = known.iter().collect();
+    episodes.sort_by_key(|explained| std::cmp::Reverse(explained.episode.latency()));
     let mut of_service: HashMap<(Service, Route), usize> = HashMap::new();
-    all.retain(|one| {
-        let line = (one.line.service, one.line.route);
+    episodes.retain(|explained| {
+        let line = (explained.line.service, explained.line.route);
         let drawn = of_service.entry(line).or_default();
         *drawn += 1;
         *drawn <= DRAWN
     });
-    all
+    episodes
 }
 
 /// Numbered texts, each stored once.
@@ -200,14 +200,14 @@ fn timeline(
         .evidence
         .samples
         .iter()
-        .filter(|one| one.at_ns >= episode.here_from() && one.at_ns < episode.end())
+        .filter(|sample| sample.at_ns >= episode.here_from() && sample.at_ns < episode.end())
         .collect();
     let samples: Vec<SampleView> = within
         .iter()
         .take(MOST_SAMPLES)
-        .map(|one| SampleView {
-            after_ns: one.at_ns.saturating_sub(episode.expiry_ns),
-            frames: frames(one, symbols)
+        .map(|sample| SampleView {
+            after_ns: sample.at_ns.saturating_sub(episode.expiry_ns),
+            frames: frames(sample, symbols)
                 .into_iter()
                 .take(MOST_FRAMES)
                 .map(|frame| texts.number(frame))
@@ -285,10 +285,10 @@ fn runs(parts: &[Part]) -> Vec<Stretch<'_>> {
 
 /// Joins runs shorter than `shortest` with the run that they interrupt, or with each other.
 fn collapsed(runs: Vec<Stretch<'_>>, shortest: Nanos) -> Vec<Stretch<'_>> {
-    let mut all: Vec<Stretch<'_>> = Vec::new();
+    let mut stretches: Vec<Stretch<'_>> = Vec::new();
     for run in runs {
         let is_short = run.time < shortest;
-        match all.as_mut_slice() {
+        match stretches.as_mut_slice() {
             [.., last] if last.part.is_none() && (is_short || run.part.is_none()) => {
                 last.time += run.time;
                 last.others += run.time;
@@ -301,17 +301,17 @@ fn collapsed(runs: Vec<Stretch<'_>>, shortest: Nanos) -> Vec<Stretch<'_>> {
             {
                 before.time += short.time + run.time;
                 before.others += short.time + run.others;
-                all.pop();
+                stretches.pop();
             }
-            _ if is_short => all.push(Stretch {
+            _ if is_short => stretches.push(Stretch {
                 part: None,
                 time: run.time,
                 others: run.time,
             }),
-            _ => all.push(run),
+            _ => stretches.push(run),
         }
     }
-    all
+    stretches
 }
 
 impl Stretch<'_> {
@@ -335,15 +335,15 @@ mod tests {
 
     /// Returns consecutive parts with these classes and lengths.
     fn parts(all: impl IntoIterator<Item = (CauseClass, u64)>) -> Vec<Part> {
-        let mut at = Nanos::ZERO;
+        let mut time = Nanos::ZERO;
         all.into_iter()
             .map(|(class, us)| {
-                let from = at;
-                at += Nanos::from_us(us);
+                let from = time;
+                time += Nanos::from_us(us);
                 Part {
                     slice: Slice {
                         from,
-                        to: at,
+                        to: time,
                         context: Context::default(),
                     },
                     class,
@@ -369,12 +369,12 @@ mod tests {
         };
         let runs = collapsed(parts.iter().map(alone).collect(), Nanos::from_us(10));
 
-        let said: Vec<_> = runs
+        let shown: Vec<_> = runs
             .iter()
             .map(|run| (run.part.map(|part| part.class), run.time, run.others))
             .collect();
         assert_eq!(
-            said,
+            shown,
             [
                 (
                     Some(CauseClass::Equal),
@@ -409,7 +409,8 @@ mod tests {
 
         let runs = runs(&many);
 
-        let time = |all: &[Stretch<'_>]| all.iter().map(|run| run.time.ns()).sum::<u64>();
+        let time =
+            |stretches: &[Stretch<'_>]| stretches.iter().map(|run| run.time.ns()).sum::<u64>();
         assert!(runs.len() <= MOST_SLICES, "{}", runs.len());
         assert_eq!(
             time(&runs),

@@ -120,12 +120,12 @@ pub fn charts(
 /// Returns each line of a report once.
 fn lines(report: &RecordingReport) -> Vec<LineView> {
     let ran = report.services.iter().map(|row| (row.service, row.route));
-    let waiting = report.waiting.iter().map(|one| (one.service, one.route));
-    let all: BTreeSet<(Service, Route)> = ran.chain(waiting).collect();
+    let waiting = report.waiting.iter().map(|wait| (wait.service, wait.route));
+    let series: BTreeSet<(Service, Route)> = ran.chain(waiting).collect();
     let view = |(service, route)| LineView {
         service,
         route,
         name: line_name(service, route),
     };
-    all.into_iter().map(view).collect()
+    series.into_iter().map(view).collect()
 }

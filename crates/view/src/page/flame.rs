@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_narrow_is_drawn_together_and_not_dropped() {
+    fn narrow_boxes_are_combined_and_not_dropped() {
         let mut flame = Flame::default();
         flame.grow(Nanos::from_ms(1), path(&["stolen"]));
         for index in 0..50 {

@@ -57,7 +57,7 @@ impl Chains {
             )
         });
         let user = sample.user.iter().map(|&at| {
-            let symbol = user.and_then(|all| all.get(&at));
+            let symbol = user.and_then(|symbols_of_process| symbols_of_process.get(&at));
             let name = printable(&symbols.user_name(sample.process, at)).to_string();
             (at, symbol, name, "not known")
         });
@@ -98,22 +98,25 @@ impl Chains {
         iid
     }
 
-    fn frame(&mut self, at: Address, symbol: Option<&Symbol>, module: &str) -> u64 {
+    fn frame(&mut self, address: Address, symbol: Option<&Symbol>, module: &str) -> u64 {
         let name = symbol.and_then(|symbol| symbol.name.clone());
-        let name = name.unwrap_or_else(|| at.to_string());
+        let name = name.unwrap_or_else(|| address.to_string());
         let name = self.name(&name);
         let module = symbol
             .and_then(|symbol| symbol.module.as_deref())
             .unwrap_or(module);
         let mapping = self.mapping(module);
         let next = self.frames.len() as u64 + 1;
-        let iid = *self.frames.entry((at.0, name, mapping)).or_insert(next);
+        let iid = *self
+            .frames
+            .entry((address.0, name, mapping))
+            .or_insert(next);
         if iid == next {
             self.interned.frames.push(Frame {
                 iid: Some(iid),
                 function_name_id: Some(name),
                 mapping_id: Some(mapping),
-                rel_pc: Some(at.0),
+                rel_pc: Some(address.0),
             });
         }
         iid

@@ -31,10 +31,10 @@ pub fn perfetto(late: &Explained<'_>) -> Vec<u8> {
     let rate = late
         .episodes
         .iter()
-        .find_map(|one| one.episode.evidence.sampler);
+        .find_map(|explained| explained.episode.evidence.sampler);
     let mut lines: BTreeMap<LineId, Vec<&ExplainedEpisode<'_>>> = BTreeMap::new();
-    for one in &late.episodes {
-        lines.entry(one.episode.line).or_default().push(one);
+    for episode in &late.episodes {
+        lines.entry(episode.episode.line).or_default().push(episode);
     }
     for of_line in lines.into_values() {
         draw_line(&mut tracks, of_line, symbols);
@@ -88,17 +88,17 @@ fn clocks(manifest: &Manifest) -> wire::TracePacket {
 
 /// Draws the late wakeups of one line, with their stages and causes.
 fn draw_line(tracks: &mut Tracks, mut late: Vec<&ExplainedEpisode<'_>>, symbols: &Symbols) {
-    let Some(line) = late.first().map(|one| one.line) else {
+    let Some(line) = late.first().map(|explained| explained.line) else {
         return;
     };
     let service = line_name(line.service, line.route);
     let group = tracks.group(&format!("Late: {service} on CPU {}", line.cpu));
     let stages = tracks.track(group, "stages");
     let causes = tracks.track(group, "causes");
-    late.sort_by_key(|one| one.episode.expiry_ns);
+    late.sort_by_key(|explained| explained.episode.expiry_ns);
     let mut busy_until = Nanos::ZERO;
-    for one in late {
-        let episode = one.episode;
+    for explained in late {
+        let episode = explained.episode;
         // Slices of a track must nest or follow each other. A line serves one expiry at a time, but
         // a damaged recording may violate this.
         if episode.expiry_ns < busy_until {
@@ -115,7 +115,7 @@ fn draw_line(tracks: &mut Tracks, mut late: Vec<&ExplainedEpisode<'_>>, symbols:
         tracks.end(stages, episode.end());
         // The order of recorded causes is unknown.
         if episode.causes.is_empty() {
-            draw_causes(tracks, causes, &one.explanation.parts, symbols);
+            draw_causes(tracks, causes, &explained.explanation.parts, symbols);
         }
     }
 }

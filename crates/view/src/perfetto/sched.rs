@@ -34,8 +34,11 @@ pub(super) fn bundles(
         by_cpu.entry(span.cpu).or_default().push(span);
     }
     let mut late_by_cpu: BTreeMap<Cpu, Vec<&ExplainedEpisode<'_>>> = BTreeMap::new();
-    for one in late {
-        late_by_cpu.entry(one.episode.cpu).or_default().push(one);
+    for explained in late {
+        late_by_cpu
+            .entry(explained.episode.cpu)
+            .or_default()
+            .push(explained);
     }
     by_cpu
         .into_iter()
@@ -43,7 +46,7 @@ pub(super) fn bundles(
             let mut event = switches(cpu, &spans);
             let runs = Runs::new(&spans);
             let late = late_by_cpu.get(&cpu).into_iter().flatten();
-            event.extend(late.filter_map(|one| waking(one, &runs)));
+            event.extend(late.filter_map(|explained| waking(explained, &runs)));
             // Events with the same timestamp stay in their order.
             event.sort_by_key(|event| event.timestamp);
             FtraceEventBundle {
@@ -125,11 +128,11 @@ impl<'a> Runs<'a> {
     }
 
     /// Returns the thread that ran at `time`.
-    fn thread_at(&self, at: Nanos) -> Option<&'a Thread> {
-        let next = self.slices.partition_point(|slice| slice.from <= at);
+    fn thread_at(&self, time: Nanos) -> Option<&'a Thread> {
+        let next = self.slices.partition_point(|slice| slice.from <= time);
         let slice = self.slices.get(next.checked_sub(1)?)?;
         let thread = slice.context.thread.as_ref();
-        thread.filter(|_| at < slice.to)
+        thread.filter(|_| time < slice.to)
     }
 }
 

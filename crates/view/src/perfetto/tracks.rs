@@ -88,18 +88,18 @@ impl Tracks {
     }
 
     /// Starts a slice, nested in the open slices of the track.
-    pub(super) fn begin(&mut self, track: u64, at: Nanos, name: &str, notes: Vec<Annotation>) {
-        self.add(SLICE_BEGIN, track, at, Some(name), notes);
+    pub(super) fn begin(&mut self, track: u64, time: Nanos, name: &str, notes: Vec<Annotation>) {
+        self.add(SLICE_BEGIN, track, time, Some(name), notes);
     }
 
-    /// The innermost open slice of the track ends.
-    pub(super) fn end(&mut self, track: u64, at: Nanos) {
-        self.add(SLICE_END, track, at, None, Vec::new());
+    /// Ends the innermost open slice of the track.
+    pub(super) fn end(&mut self, track: u64, time: Nanos) {
+        self.add(SLICE_END, track, time, None, Vec::new());
     }
 
-    /// Something without a length.
-    pub(super) fn instant(&mut self, track: u64, at: Nanos, name: &str, notes: Vec<Annotation>) {
-        self.add(INSTANT, track, at, Some(name), notes);
+    /// Adds an event without a length.
+    pub(super) fn instant(&mut self, track: u64, time: Nanos, name: &str, notes: Vec<Annotation>) {
+        self.add(INSTANT, track, time, Some(name), notes);
     }
 
     fn add(

@@ -198,10 +198,10 @@ fn priorities(figures: &PriorityFigures, reason: &RtosReason) -> String {
         waiting,
         ..
     } = figures;
-    let all = format!("{usable} priorities ({lowest} to {highest})");
+    let range = format!("{usable} priorities ({lowest} to {highest})");
     match reason {
         RtosReason::SystemHasTooFewPriorities { required } => {
-            format!("{all}; POSIX requires {required}")
+            format!("{range}; POSIX requires {required}")
         }
         RtosReason::UserHasTooFewPriorities { required } => format!(
             "this user may use {usable} of the priorities {lowest} to {highest}; the test needs {required}"
@@ -209,15 +209,15 @@ fn priorities(figures: &PriorityFigures, reason: &RtosReason) -> String {
         RtosReason::LowerNotPreempted => {
             let (low, high) = figures.not_preempting.unwrap_or_default();
             format!(
-                "{all}; SCHED_FIFO {high} does not preempt SCHED_FIFO {low} ({preempting} of {pairs} neighbours preempt)"
+                "{range}; SCHED_FIFO {high} does not preempt SCHED_FIFO {low} ({preempting} of {pairs} neighbours preempt)"
             )
         }
         RtosReason::EqualPreempted => format!(
-            "{all}; a woken thread preempts one of the same priority ({waiting} of {equals} tested priorities wait)"
+            "{range}; a woken thread preempts one of the same priority ({waiting} of {equals} tested priorities wait)"
         ),
-        RtosReason::PairsMissing => format!("{all}; only {pairs} neighbours were tested"),
+        RtosReason::PairsMissing => format!("{range}; only {pairs} neighbours were tested"),
         _ => format!(
-            "{all}; each preempts the next lower one ({pairs} pairs tested); threads of equal priority wait ({waiting} of {equals})"
+            "{range}; each preempts the next lower one ({pairs} pairs tested); threads of equal priority wait ({waiting} of {equals})"
         ),
     }
 }

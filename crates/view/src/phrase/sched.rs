@@ -46,7 +46,7 @@ pub(crate) const fn set_verdict(verdict: Verdict) -> &'static str {
 }
 
 /// States the tasks with a verdict on the set.
-pub(crate) fn tasks(verdict: Verdict, tasks: &[&TaskVerdict], all: usize) -> String {
+pub(crate) fn tasks(verdict: Verdict, tasks: &[&TaskVerdict], total: usize) -> String {
     let text = match (verdict, tasks.len()) {
         (Verdict::Meets, 1) => return format!("{} meets its deadline", name(tasks[0])),
         (Verdict::Meets, count) => return format!("all {count} tasks meet their deadlines"),
@@ -56,8 +56,8 @@ pub(crate) fn tasks(verdict: Verdict, tasks: &[&TaskVerdict], all: usize) -> Str
         (Verdict::Unknown, _) => "are not shown to meet their deadlines",
     };
     let names: Vec<String> = tasks.iter().map(|task| name(task)).collect();
-    let of_all = if all > tasks.len() {
-        format!(" ({} of {all} tasks)", tasks.len())
+    let of_all = if total > tasks.len() {
+        format!(" ({} of {total} tasks)", tasks.len())
     } else {
         String::new()
     };

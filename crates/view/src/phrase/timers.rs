@@ -199,7 +199,9 @@ fn behaviour(class: TimerClass, rows: &[&TimerRow], coarse: Option<Nanos>) -> St
             "rounded down to whole units of {}; waits for {} take {} in the mean",
             unit(),
             range(rows, |row| Some(whole(row.requested_ns.as_f64()))),
-            range(rows, |row| row.intervals.map(|it| whole(it.mean_ns)))
+            range(rows, |row| row
+                .intervals
+                .map(|intervals| whole(intervals.mean_ns)))
         ),
         TimerClass::RoundedUp => format!("rounded up to whole units of {}", unit()),
         TimerClass::Early => "expires before the requested time".into(),

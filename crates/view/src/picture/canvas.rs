@@ -275,9 +275,9 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
             } else {
                 self.line(&sign, *colour, 2.0)?;
             }
-            let at = (x + SIGN + 6.0, y);
+            let point = (x + SIGN + 6.0, y);
             let ink = self.theme.ink;
-            self.text(name, at, Anchor::Left, SMALL, ink)?;
+            self.text(name, point, Anchor::Left, SMALL, ink)?;
             x += width + GAP;
         }
         Ok(Area {

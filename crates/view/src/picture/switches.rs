@@ -190,8 +190,8 @@ pub(super) fn growth<B: DrawingBackend>(
             canvas.dot(at, 3.0, *colour, true)?;
         }
         canvas.dashes(&path(&|times| times.p999_ns), *colour, 1.8)?;
-        for at in path(&|times| Some(times.max_ns)) {
-            canvas.dot(at, 4.0, *colour, false)?;
+        for point in path(&|times| Some(times.max_ns)) {
+            canvas.dot(point, 4.0, *colour, false)?;
         }
     }
     Ok(())

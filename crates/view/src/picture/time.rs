@@ -66,12 +66,15 @@ pub(super) fn draw<B: DrawingBackend>(
         },
     )?;
     ordinary(canvas, &axes, course)?;
-    let mut at = Nanos::ZERO;
+    let mut end = Nanos::ZERO;
     for (index, after) in course.points.after_ns.iter().enumerate() {
-        at += *after;
-        let place = axes.at(at.as_secs_f64(), ns(course.points.latency_ns[index]));
+        end += *after;
+        let place = axes.at(end.as_secs_f64(), ns(course.points.latency_ns[index]));
         let cpu = course.points.cpu[index];
-        let number = cpus.iter().position(|one| *one == cpu.0).unwrap_or(0);
+        let number = cpus
+            .iter()
+            .position(|other_cpu| *other_cpu == cpu.0)
+            .unwrap_or(0);
         let is_missed = course.points.missed.binary_search(&index).is_ok();
         let colour = canvas.theme.series(number);
         canvas.dot(place, 2.2, colour, !is_missed)?;

@@ -94,7 +94,9 @@ fn conclusion(report: &HandlersReport) -> Vec<String> {
             others,
             is_certain,
         } => {
-            let rows = handlers.iter().filter_map(|at| report.handlers.get(*at));
+            let rows = handlers
+                .iter()
+                .filter_map(|index| report.handlers.get(*index));
             let mut named: Vec<String> = rows
                 .take(MAX_NAMED)
                 .map(|row| format!("{} (max {})", row.who, Cell::Time(row.longest_own_ns)))

@@ -1,4 +1,4 @@
-//! Deferred work beside busy processes, in recordings with known latencies.
+//! Deferred work while busy processes run, in recordings with known latencies.
 
 use laggard_answer::contexts::{ContextKind, ContextsReport};
 use laggard_answer::show::RecordingReport;
@@ -9,8 +9,8 @@ use laggard_view::doc::{Detail, terminal};
 use laggard_view::show::document;
 use laggard_view::text::Look;
 
-/// In each of these the mean is known: a softirq after 8 us, a boosted thread
-/// after 20 us, and a plain one whose latencies are given.
+/// Returns a report with known means: a softirq after 8 us, a boosted thread after 20 us, and a
+/// plain thread with the given latencies.
 fn report(turn: Option<&str>, plain: impl Iterator<Item = u64>) -> RecordingReport {
     let contexts = Contexts {
         cpu: Cpu(1),
@@ -35,8 +35,8 @@ fn report(turn: Option<&str>, plain: impl Iterator<Item = u64>) -> RecordingRepo
     made.report()
 }
 
-/// The five places in a queue of turns so long, each a hundred times, asked 4 ms
-/// before a turn ends, and a little later than that by what it takes to switch.
+/// Returns latencies of the five places in a queue of turns of this length, each a hundred times.
+/// The requests come 4 ms before the end of a turn, and the latencies include the time of a switch.
 fn queue(turn: u64) -> impl Iterator<Item = u64> {
     (0..500).map(move |number| match number % 5 {
         0 => 30_000 + number,

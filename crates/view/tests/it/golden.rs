@@ -1,5 +1,4 @@
-//! What a person sees, kept in `snapshots/`; `cargo insta review` after a
-//! change that is meant.
+//! Printed screens, kept in `snapshots/`. Run `cargo insta review` after an intended change.
 
 use laggard_analyze::distribution::{Fold, Lost, Split};
 use laggard_answer::show::{Measured, RecordingReport, recording};
@@ -28,8 +27,8 @@ const LINES: [Line; 2] = [
 ];
 const START: Nanos = Nanos::from_secs(100);
 
-/// 40,000 activations: one in a thousand is ten times as late, one was
-/// stalled for 20 ms, and 19 were missed behind it.
+/// Returns 40,000 wakeups: one of a thousand has ten times the latency, one was stalled for 20 ms,
+/// and 19 were missed behind it.
 fn activations() -> Batch {
     let mut batch = Batch::default();
     for seq in 0..40_000 {

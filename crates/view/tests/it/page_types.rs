@@ -1,6 +1,5 @@
-//! `web/src/types.ts` has the types of the page's data, generated from those
-//! that are written: a field that changes here makes the compiler of the page
-//! point at whoever reads it.
+//! `web/src/types.ts` contains the types of the page's data. They are generated from the schema of
+//! the written types, so that the compiler of the page finds each use of a changed field.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -72,7 +71,7 @@ fn a_type_is_written_as_its_schema_says() {
     }
 }
 
-/// A module with the types of `root` and all that it refers to.
+/// Returns a module with the types of `root` and all types that it refers to.
 fn module(name: &str, root: &Value) -> String {
     let mut text = String::from(
         "// The types of the page's data, generated from those in Rust by the test\n\
@@ -140,10 +139,10 @@ fn list(of: &Value) -> String {
     }
 }
 
-/// The type of what a schema accepts.
+/// Returns the type of the values that a schema accepts.
 ///
 /// # Panics
-/// Where it says nothing, or something that no type here has yet.
+/// Panics if the schema is empty, or uses a feature that no type here needs yet.
 fn typed(schema: &Value) -> String {
     if let Some(value) = schema.get("const") {
         return value.to_string();
@@ -163,7 +162,7 @@ fn typed(schema: &Value) -> String {
         other => panic!("a type that is {other}"),
     };
     let one_of = alternatives(schema).map(|all| union(all.iter().map(typed)));
-    // All that is said of a value holds of it.
+    // All parts of a schema apply to a value.
     let all: Vec<String> = [own, reference, one_of].into_iter().flatten().collect();
     match &all[..] {
         [] => panic!("a schema that says nothing: {schema}"),
@@ -181,14 +180,14 @@ fn typed(schema: &Value) -> String {
     }
 }
 
-/// What every value of a map is: its keys are any, or all of one pattern.
+/// Returns the schema of the values of a map. Its keys are arbitrary, or all match one pattern.
 fn values(schema: &Value) -> Option<&Value> {
     let any = Some(&schema["additionalProperties"]).filter(|of| of.is_object());
     let of_pattern = || schema["patternProperties"].as_object()?.values().next();
     any.or_else(of_pattern)
 }
 
-/// A type by its name; `None` for an object of which nothing is said here.
+/// Returns a type by its name; `None` for an object without a description.
 fn named(name: &str, schema: &Value) -> Option<String> {
     Some(match name {
         "string" | "boolean" | "null" => name.into(),

@@ -1,5 +1,5 @@
-//! Whatever was recorded, the answers neither panic nor print what is no number,
-//! the terminal says the verdict of the JSON, and a screen fits.
+//! For all recordings, answers do not panic and print only valid numbers, the terminal shows the
+//! verdict of the JSON, and screens fit.
 
 use laggard_analyze::distribution::{Fold, Split};
 use laggard_analyze::exceedance::Collector;
@@ -32,8 +32,7 @@ const SERVICES: [(Service, Route); 4] = [
     (Service::Other, Route::Direct),
 ];
 
-/// What became of one expiry of a line: how late it was, ns, and whether it was
-/// missed.
+/// Outcome of an expiry of a line: its latency, ns, and true if it was missed.
 type Row = (u64, bool);
 
 /// Ordinary latencies and late ones of every size.
@@ -120,9 +119,8 @@ fn load() -> impl Strategy<Value = Load> {
         .prop_map(|lines| seen(&lines))
 }
 
-/// No text has what is no number, no time below nothing where times are not
-/// differences, no share of nothing, no name that is missing and no time in a unit
-/// that is too small for it.
+/// Texts contain no invalid number, no negative time except in differences, no share of zero, no
+/// missing name, and no time in a unit that is too small.
 fn assert_clean(text: &str, has_differences: bool) {
     assert!(!text.trim().is_empty());
     assert!(
