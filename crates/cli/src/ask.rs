@@ -19,8 +19,8 @@ pub(crate) fn of(dirs: &[PathBuf]) -> Ask {
 
 /// Returns the number of threads that read a recording.
 pub(crate) fn threads() -> NonZeroUsize {
-    let asked = std::env::var(THREADS).ok();
-    asked
+    let variable = std::env::var(THREADS).ok();
+    variable
         .and_then(|threads| threads.parse().ok())
         .unwrap_or_else(every_cpu)
 }

@@ -80,19 +80,24 @@ pub(crate) fn recordings() -> ArgValueCompleter {
 /// Proposes the applications of the catalogue, and files.
 pub(crate) fn applications() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
-        let known = catalogue().unwrap_or_default();
-        let mut found = named(current, known.iter().map(|one| (&*one.name, &*one.about)));
-        found.extend(files(current, is_toml));
-        found
+        let catalogue_entries = catalogue().unwrap_or_default();
+        let mut candidates = named(
+            current,
+            catalogue_entries
+                .iter()
+                .map(|entry| (&*entry.name, &*entry.about)),
+        );
+        candidates.extend(files(current, is_toml));
+        candidates
     })
 }
 
 /// Proposes the loads, and files.
 pub(crate) fn loads() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
-        let mut found = named(current, LOADS_OF_OURS.into_iter());
-        found.extend(files(current, is_toml));
-        found
+        let mut candidates = named(current, LOADS_OF_OURS.into_iter());
+        candidates.extend(files(current, is_toml));
+        candidates
     })
 }
 
@@ -108,26 +113,26 @@ pub(crate) fn tasks() -> ArgValueCompleter {
 /// Timers by name.
 pub(crate) fn timers() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
-        let all = TimerApi::HERE.iter().map(|api| (api.name(), api.about()));
-        named(current, all.chain([("all", "all of them")]))
+        let timers = TimerApi::HERE.iter().map(|api| (api.name(), api.about()));
+        named(current, timers.chain([("all", "all of them")]))
     })
 }
 
 /// Mechanisms of context switches.
 pub(crate) fn mechanisms() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
-        let all = HandOver::ALL.iter();
-        named(current, all.map(|via| (via.name(), via.about())))
+        let mechanisms = HandOver::ALL.iter();
+        named(current, mechanisms.map(|via| (via.name(), via.about())))
     })
 }
 
 /// Criteria of a real-time operating system.
 pub(crate) fn criteria() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
-        let all = RtosCriterion::ALL.iter();
+        let criteria = RtosCriterion::ALL.iter();
         named(
             current,
-            all.map(|criterion| (criterion.name(), criterion.requirement())),
+            criteria.map(|criterion| (criterion.name(), criterion.requirement())),
         )
     })
 }

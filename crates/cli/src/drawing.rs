@@ -18,7 +18,7 @@ impl Format {
     fn of(file: &Path) -> anyhow::Result<Self> {
         let extension = file
             .extension()
-            .map(|one| one.to_string_lossy().to_lowercase());
+            .map(|extension| extension.to_string_lossy().to_lowercase());
         match extension.as_deref() {
             Some("svg") => Ok(Self::Svg),
             Some("png") => Ok(Self::Png),

@@ -80,20 +80,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_known_is_not_said_to_be_off() {
+    fn unknown_setting_is_not_reported_as_off() {
         let unknown = told(&DriverStatus::Absent, &Signing::default());
-        let known = Signing {
+        let signing = Signing {
             are_checked: Some(true),
             is_test: Some(false),
             has_memory_integrity: Some(false),
             has_secure_boot: Some(true),
         };
-        let known = told(&DriverStatus::Absent, &known);
+        let signing = told(&DriverStatus::Absent, &signing);
 
         assert_eq!(unknown.matches("does not tell").count(), 3, "{unknown}");
         assert!(!unknown.contains("off\n"), "{unknown}");
-        assert!(known.contains("only Microsoft's are loaded"), "{known}");
-        assert!(known.contains("Secure Boot:       on\n"), "{known}");
-        assert!(known.contains("memory integrity:  off\n"), "{known}");
+        assert!(signing.contains("only Microsoft's are loaded"), "{signing}");
+        assert!(signing.contains("Secure Boot:       on\n"), "{signing}");
+        assert!(signing.contains("memory integrity:  off\n"), "{signing}");
     }
 }

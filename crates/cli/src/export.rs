@@ -89,8 +89,8 @@ fn samples(mut table: Box<dyn Table + '_>, from: &Recording) -> anyhow::Result<(
     if manifest.state == State::Running {
         pipe::say("the recording has no end: it still runs, or was killed");
     }
-    for one in missing {
-        pipe::say(&format!("missing: {one}; {}", one.advice()));
+    for shortfall in missing {
+        pipe::say(&format!("missing: {shortfall}; {}", shortfall.advice()));
     }
     Ok(())
 }

@@ -20,8 +20,8 @@ pub(crate) fn forecast(args: &ForecastArgs) -> anyhow::Result<Exit> {
             HorizonArg::Week => Horizon::Week,
         })
         .collect();
-    let seen = loads(&ask::of(&args.recordings))?;
-    let report = forecasts(&seen, args.usage, &horizons)?;
+    let loaded = loads(&ask::of(&args.recordings))?;
+    let report = forecasts(&loaded, args.usage, &horizons)?;
     let detail = if args.all || args.markdown {
         Detail::Full
     } else {
@@ -35,5 +35,5 @@ pub(crate) fn forecast(args: &ForecastArgs) -> anyhow::Result<Exit> {
         let document = document(&report, detail);
         pipe::print_screen(&doc::terminal(&document, terminal::look(Unit::Auto)))?;
     }
-    Ok(Exit::of(&seen).unless_unmet(!report.has_level()))
+    Ok(Exit::of(&loaded).unless_unmet(!report.has_level()))
 }

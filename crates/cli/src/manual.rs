@@ -28,8 +28,11 @@ pub(crate) fn man(dir: &Path) -> anyhow::Result<Exit> {
 }
 
 fn write_all(command: &Command, dir: &Path) -> anyhow::Result<()> {
-    for one in command.get_subcommands().filter(|one| !one.is_hide_set()) {
-        write_all(one, dir)?;
+    for subcommand in command
+        .get_subcommands()
+        .filter(|subcommand| !subcommand.is_hide_set())
+    {
+        write_all(subcommand, dir)?;
     }
     let name = Man::new(command.clone()).get_filename();
     let page = page(command)?;
@@ -43,7 +46,10 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     man.render_name_section(&mut text)?;
     synopsis(command).to_writer(&mut text)?;
     man.render_description_section(&mut text)?;
-    if command.get_arguments().any(|one| !one.is_hide_set()) {
+    if command
+        .get_arguments()
+        .any(|get_argument| !get_argument.is_hide_set())
+    {
         man.render_options_section(&mut text)?;
     }
     if command.has_subcommands() {
@@ -61,8 +67,10 @@ fn synopsis(command: &Command) -> Roff {
     roff.control("SH", ["SYNOPSIS"]);
     let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
     let mut line = vec![bold(name)];
-    let shown = |one: &&Arg| !one.is_hide_set();
-    let options = command.get_arguments().filter(|one| !one.is_positional());
+    let shown = |arg: &&Arg| !arg.is_hide_set();
+    let options = command
+        .get_arguments()
+        .filter(|get_argument| !get_argument.is_positional());
     for option in options.filter(shown) {
         let name = match (option.get_short(), option.get_long()) {
             (Some(short), Some(long)) => vec![
@@ -149,31 +157,31 @@ mod tests {
     use super::*;
 
     fn of(command: &str) -> String {
-        let mut all = Args::command().disable_help_subcommand(true);
-        all.build();
-        let command = all.find_subcommand(command).unwrap();
+        let mut root = Args::command().disable_help_subcommand(true);
+        root.build();
+        let command = root.find_subcommand(command).unwrap();
         String::from_utf8(page(command).unwrap()).unwrap()
     }
 
     /// A terminal of standard width. The text after the options must not be wrapped either.
     #[test]
     fn help_is_no_wider_than_80_columns() {
-        fn widest(command: &mut Command, found: &mut Vec<String>) {
+        fn widest(command: &mut Command, lines: &mut Vec<String>) {
             let after = command.get_after_help().map(ToString::to_string);
             let help = command.render_long_help().to_string();
             for line in help.lines().chain(after.unwrap_or_default().lines()) {
                 if line.chars().count() > 80 {
-                    found.push(format!("{}: {line}", command.get_name()));
+                    lines.push(format!("{}: {line}", command.get_name()));
                 }
             }
-            for one in command.get_subcommands_mut() {
-                widest(one, found);
+            for subcommand in command.get_subcommands_mut() {
+                widest(subcommand, lines);
             }
         }
-        let mut found = Vec::new();
-        widest(&mut Args::command(), &mut found);
+        let mut lines = Vec::new();
+        widest(&mut Args::command(), &mut lines);
 
-        assert_eq!(found, Vec::<String>::new());
+        assert_eq!(lines, Vec::<String>::new());
     }
 
     #[test]

@@ -70,14 +70,14 @@ pub(crate) fn prove(
     host: &Host,
     options: &[OsString],
 ) -> anyhow::Result<Exit> {
-    let names = || REMEDIES.map(|one| one.name).join(", ");
-    let Some(remedy) = REMEDIES.iter().find(|one| one.name == name) else {
+    let names = || REMEDIES.map(|remedy| remedy.name).join(", ");
+    let Some(remedy) = REMEDIES.iter().find(|candidate| candidate.name == name) else {
         anyhow::bail!(
             "`{name}` is no remedy that can be tried and undone; use one of {}",
             names()
         );
     };
-    let Some(caveat) = found.iter().find(|one| one.kind == remedy.kind) else {
+    let Some(caveat) = found.iter().find(|candidate| candidate.kind == remedy.kind) else {
         anyhow::bail!("`{name}`: nothing of it spoils latency here, so there is nothing to prove");
     };
     if remedy.kind == CaveatKind::RtThrottling
@@ -89,8 +89,8 @@ pub(crate) fn prove(
     let now = now.with_context(|| format!("read the setting `{}`", remedy.setting))?;
     let factor = format!("--factor=sysctl:{}={now},{}", remedy.setting, remedy.value);
     let words = ["laggard", "compare", &factor].map(OsString::from);
-    let asked = Args::try_parse_from(words.into_iter().chain(options.iter().cloned()));
-    let Some(Command::Compare(args)) = asked.context("read what follows `--`")?.command else {
+    let parsed = Args::try_parse_from(words.into_iter().chain(options.iter().cloned()));
+    let Some(Command::Compare(args)) = parsed.context("read what follows `--`")?.command else {
         unreachable!("the words begin with the command");
     };
     anyhow::ensure!(

@@ -92,15 +92,15 @@ impl RowFolder {
             return Ok(());
         };
         let mut names = self.recordings.iter().map(|recording| &recording.name);
-        let at = names.position(|name| *name == plan.name);
-        let at = if let Some(at) = at {
-            at
+        let position = names.position(|name| *name == plan.name);
+        let position = if let Some(position) = position {
+            position
         } else {
             let recording = RowRecording::start(&self.folder, plan, start)?;
             self.recordings.push(recording);
             self.recordings.len() - 1
         };
-        let recording = &mut self.recordings[at];
+        let recording = &mut self.recordings[position];
         let written = recording.add(samples, lost);
         written.with_context(|| format!("cannot write `{}`", recording.place.path().display()))
     }

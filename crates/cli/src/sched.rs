@@ -11,12 +11,12 @@ use crate::exit::Exit;
 use crate::{ask, pipe, terminal};
 
 pub(crate) fn sched(args: &SchedArgs) -> anyhow::Result<Exit> {
-    let asked = read_tasks(&args.tasks)?;
-    let seen = loads_for_demand(&ask::of(std::slice::from_ref(&args.recording)))?;
-    let Some(load) = seen.first() else {
+    let set = read_tasks(&args.tasks)?;
+    let loaded = loads_for_demand(&ask::of(std::slice::from_ref(&args.recording)))?;
+    let Some(load) = loaded.first() else {
         anyhow::bail!("`{}` contains no wakeup", args.recording.display());
     };
-    let report = analysed(load, &asked)?;
+    let report = analysed(load, &set)?;
     let detail = if args.all || args.markdown {
         Detail::Full
     } else {
@@ -34,5 +34,5 @@ pub(crate) fn sched(args: &SchedArgs) -> anyhow::Result<Exit> {
         .tasks
         .iter()
         .all(|task| task.verdict == Verdict::Meets);
-    Ok(Exit::of(&seen).unless_unmet(!all_meet))
+    Ok(Exit::of(&loaded).unless_unmet(!all_meet))
 }

@@ -29,11 +29,11 @@ fn columns() -> usize {
             .then(|| terminal_size::terminal_size_of(&out));
         size.flatten().map(|(width, _)| usize::from(width.0))
     };
-    let asked = || env::var("COLUMNS").ok()?.parse().ok();
+    let width = || env::var("COLUMNS").ok()?.parse().ok();
     let is_some = |columns: &usize| *columns > 0;
     terminal()
         .filter(is_some)
-        .or_else(|| asked().filter(is_some))
+        .or_else(|| width().filter(is_some))
         .unwrap_or(COLUMNS)
         .clamp(LEAST, MOST)
 }

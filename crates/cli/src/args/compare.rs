@@ -184,8 +184,8 @@ mod tests {
             "sysctl:x=1,",
             "sysctl:x=1,2,3",
         ] {
-            let said = wrong.parse::<FactorArg>().unwrap_err();
-            assert!(said.contains("sysctl:NAME=A,B"), "{wrong}: {said}");
+            let message = wrong.parse::<FactorArg>().unwrap_err();
+            assert!(message.contains("sysctl:NAME=A,B"), "{wrong}: {message}");
         }
     }
 }

@@ -27,7 +27,7 @@ fn documents() -> Vec<PathBuf> {
 
 /// Returns the words of each laggard command that a document shows, in a shell or a workflow.
 fn commands(text: &str) -> Vec<Vec<String>> {
-    let mut found = Vec::new();
+    let mut command_lines = Vec::new();
     let mut is_printed = false;
     for line in text.lines() {
         let line = line.trim_start();
@@ -42,11 +42,11 @@ fn commands(text: &str) -> Vec<Vec<String>> {
         {
             let begin = usize::from(words.first().is_some_and(|word| word == "sudo"));
             if words.get(begin).is_some_and(|word| word == "laggard") {
-                found.push(words[begin..].to_vec());
+                command_lines.push(words[begin..].to_vec());
             }
         }
     }
-    found
+    command_lines
 }
 
 /// Splits a line like a shell, as far as documents need it: quoted words, several commands,
@@ -74,7 +74,7 @@ fn split(line: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn what_documents_type_is_taken() {
+fn documented_commands_parse() {
     let mut taken = 0;
     for path in documents() {
         let text = fs::read_to_string(&path).unwrap();
@@ -83,9 +83,9 @@ fn what_documents_type_is_taken() {
             if words.iter().any(|word| word == "...") {
                 continue;
             }
-            let found = Args::try_parse_from(&words);
-            let said = found.map_err(|err| err.to_string());
-            assert!(said.is_ok(), "{}: {words:?}\n{said:?}", path.display());
+            let parsed = Args::try_parse_from(&words);
+            let result = parsed.map_err(|err| err.to_string());
+            assert!(result.is_ok(), "{}: {words:?}\n{result:?}", path.display());
             taken += 1;
         }
     }
@@ -96,12 +96,12 @@ fn what_documents_type_is_taken() {
 fn a_line_is_taken_apart_as_by_a_shell() {
     let text = "```console\n# laggard a --run 'b c' > d.txt &\n$ sudo laggard e && laggard f  # g\n```\n# laggard h\n";
 
-    let found = commands(text);
+    let command_lines = commands(text);
 
     let words = [
         &["laggard", "a", "--run", "b c"][..],
         &["laggard", "e"],
         &["laggard", "f"],
     ];
-    assert_eq!(found, words);
+    assert_eq!(command_lines, words);
 }

@@ -56,11 +56,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_help_tells_of_programs_that_there_are_not_here() {
-        let mut all = Args::command();
-        all.build();
+    fn help_names_only_existing_programs() {
+        let mut root = Args::command();
+        root.build();
 
-        for command in all.get_subcommands_mut() {
+        for command in root.get_subcommands_mut() {
             let help = command.render_long_help().to_string();
             for linux in ["taskset", "sudo", "systemd"] {
                 assert!(!help.contains(linux), "{linux}: {help}");
@@ -70,14 +70,18 @@ mod tests {
 
     #[test]
     fn a_command_that_needs_linux_says_so_and_another_is_unknown() {
-        let said = |name| {
+        let message_of = |name| {
             let err = Args::try_parse_from(["laggard", name]).unwrap_err();
             explained(err).to_string()
         };
 
         for name in MEASURING {
-            assert!(said(name).contains("it needs Linux"), "{}", said(name));
+            assert!(
+                message_of(name).contains("it needs Linux"),
+                "{}",
+                message_of(name)
+            );
         }
-        assert!(!said("recrod").contains("it needs Linux"));
+        assert!(!message_of("recrod").contains("it needs Linux"));
     }
 }

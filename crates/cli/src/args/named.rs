@@ -7,10 +7,10 @@ use laggard_view::Named;
 pub(super) fn named<T: Named>() -> impl TypedValueParser<Value = T> {
     let values = T::ALL
         .iter()
-        .map(|one| PossibleValue::new(one.name()).help(one.what()));
+        .map(|value| PossibleValue::new(value.name()).help(value.what()));
     PossibleValuesParser::new(values).map(|name| {
-        let mut all = T::ALL.iter();
-        let found = all.find(|one| one.name() == name);
-        *found.expect("the parser takes no other name")
+        let mut values = T::ALL.iter();
+        let value = values.find(|candidate| candidate.name() == name);
+        *value.expect("the parser takes no other name")
     })
 }

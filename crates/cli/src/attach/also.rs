@@ -76,9 +76,9 @@ impl AlsoMeasured {
             thread.spawn(move || {
                 let session = Session::ready(&plan, &end)?;
                 let live = Live::new(session.manifest(), Nanos::from_secs(1));
-                let mut seen = AlsoWatch { live, begun };
-                session.run(&mut [&mut seen])?;
-                Ok(seen.live)
+                let mut watch = AlsoWatch { live, begun };
+                session.run(&mut [&mut watch])?;
+                Ok(watch.live)
             })
         };
         let also = Self {
@@ -109,8 +109,8 @@ impl AlsoMeasured {
         let period = live.manifest.plan.period_ns;
         // The timer interrupt is measured with each service, also if it was not requested.
         let rows = live.rows(None).into_iter();
-        let asked = rows.filter(|row| self.services.contains(&row.way.0));
-        let rows = asked.map(|row| {
+        let measured = rows.filter(|row| self.services.contains(&row.way.0));
+        let rows = measured.map(|row| {
             let (service, route) = row.way;
             AttachBeside::new(
                 service,

@@ -34,8 +34,8 @@ pub(super) fn end(command: &mut Child) -> anyhow::Result<ExitStatus> {
     let number = i32::try_from(command.id()).context("the command's number")?;
     // It may have ended already; the loop waits for it.
     let _ = kill(Pid::from_raw(number), Signal::SIGTERM);
-    let asked = Instant::now();
-    while asked.elapsed() < GRACE {
+    let start = Instant::now();
+    while start.elapsed() < GRACE {
         if let Some(status) = command.try_wait().context("wait for the command")? {
             return Ok(status);
         }

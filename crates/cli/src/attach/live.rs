@@ -42,7 +42,11 @@ impl AttachLive {
     }
 
     /// Prints the lines if it is time. Returns whether somebody still reads them.
-    pub(super) fn show(&mut self, seen: &mut AttachCollector, now: Nanos) -> anyhow::Result<bool> {
+    pub(super) fn show(
+        &mut self,
+        collector: &mut AttachCollector,
+        now: Nanos,
+    ) -> anyhow::Result<bool> {
         if now >= self.next {
             while self.next <= now {
                 self.next += self.every;
@@ -51,7 +55,7 @@ impl AttachLive {
             if self.left_out > 0 {
                 self.text += &live::more_late(std::mem::take(&mut self.left_out), after);
             }
-            for step in seen.step() {
+            for step in collector.step() {
                 self.text += &live::step(&step, after);
             }
         }
@@ -62,7 +66,7 @@ impl AttachLive {
     }
 
     /// Time from the start of the measurement.
-    const fn after(&self, at: Nanos) -> Nanos {
-        at.saturating_sub(self.from)
+    const fn after(&self, time: Nanos) -> Nanos {
+        time.saturating_sub(self.from)
     }
 }

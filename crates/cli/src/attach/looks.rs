@@ -91,13 +91,13 @@ impl AttachLooks {
             let processes = self.seen.processes();
             self.marks.read(&processes, linux::now(), &mut marks);
         }
-        let mut told = Vec::new();
-        self.probe.drain(&mut told);
+        let mut records = Vec::new();
+        self.probe.drain(&mut records);
         if let Some(recording) = &mut self.recording {
-            recording.count(&told);
+            recording.count(&records);
         }
         self.seen.marked(&marks);
-        self.seen.told(&mut told, until);
+        self.seen.told(&mut records, until);
         if until == Nanos::MAX {
             self.seen.settle();
         }

@@ -144,9 +144,9 @@ impl AttachRecording {
     }
 
     /// Counts records and missing records.
-    pub(super) fn count(&mut self, told: &[ThreadTold]) {
+    pub(super) fn count(&mut self, records: &[ThreadTold]) {
         if let Some(writing) = &mut self.writing {
-            told.iter().for_each(|record| writing.count(record));
+            records.iter().for_each(|record| writing.count(record));
         }
     }
 
@@ -239,13 +239,13 @@ impl AttachRecording {
 }
 
 impl Writing {
-    fn count(&mut self, told: &ThreadTold) {
-        let thread = told.thread;
-        let known = self.threads.entry(thread.number).or_default();
-        known.came += 1;
-        known.highest = known.highest.max(u64::from(told.sequence) + 1);
-        known.unseen = known.unseen.max(thread.unseen.into());
-        if matches!(told.what, ThreadHappening::Began) {
+    fn count(&mut self, record: &ThreadTold) {
+        let thread = record.thread;
+        let state = self.threads.entry(thread.number).or_default();
+        state.came += 1;
+        state.highest = state.highest.max(u64::from(record.sequence) + 1);
+        state.unseen = state.unseen.max(thread.unseen.into());
+        if matches!(record.what, ThreadHappening::Began) {
             self.place_in_name(&thread);
         }
     }
@@ -270,9 +270,9 @@ impl Writing {
         unfinished: &[(WatchedThread, Nanos, UnfinishedActivation)],
     ) -> anyhow::Result<()> {
         let mut batch = Batch::default();
-        for (thread, at, cycle) in unfinished {
-            let place = (cycle.cpu, cycle.woken.way(), *at);
-            self.row(thread, place, not_done(cycle, *at), &mut batch);
+        for (thread, time, cycle) in unfinished {
+            let place = (cycle.cpu, cycle.woken.way(), *time);
+            self.row(thread, place, not_done(cycle, *time), &mut batch);
         }
         Ok(self.recorder.append(&batch)?)
     }
@@ -412,8 +412,8 @@ impl Writing {
 
     fn leave_out(&mut self, cycle: &AttachChosen) {
         let activation = *cycle.activation();
-        let way = activation.woken.way();
-        let line = self.line(activation.first_cpu, cycle.thread(), way);
+        let woken = activation.woken.way();
+        let line = self.line(activation.first_cpu, cycle.thread(), woken);
         if let Some(line) = line.filter(|_| cycle.missed()) {
             let late = &mut self.kept_lines[usize::from(line.0)].late;
             late.surplus += 1;
@@ -507,24 +507,24 @@ fn done(cycle: &ThreadActivation) -> Activation {
         (Stage::Running, cycle.running, cycle.run_seen),
         (Stage::Done, cycle.done, true),
     ];
-    for (stage, at, is_seen) in stages {
+    for (stage, time, is_seen) in stages {
         if is_seen {
-            steps[stage.index()] = Some(at.saturating_sub(before));
-            before = at;
+            steps[stage.index()] = Some(time.saturating_sub(before));
+            before = time;
         }
     }
     row(cycle.origin, steps, false)
 }
 
 /// Returns the row of a cycle that had not ended at the end of the measurement.
-fn not_done(cycle: &UnfinishedActivation, at: Nanos) -> Activation {
+fn not_done(cycle: &UnfinishedActivation, end: Nanos) -> Activation {
     let mut steps = [None; STAGES.len()];
     let mut before = cycle.origin;
     if let Some(running) = cycle.running {
         steps[Stage::Running.index()] = Some(running.saturating_sub(before));
         before = running;
     }
-    steps[Stage::Done.index()] = Some(at.saturating_sub(before));
+    steps[Stage::Done.index()] = Some(end.saturating_sub(before));
     row(cycle.origin, steps, true)
 }
 

@@ -20,8 +20,12 @@ use crate::exit::Exit;
 use crate::{pipe, terminal};
 
 /// Prints the findings and their effects in the recording.
-fn tell(args: &DoctorArgs, found: Examined, recording: Option<&Recording>) -> anyhow::Result<Exit> {
-    let report = doctor::doctor(found, recording)?;
+fn tell(
+    args: &DoctorArgs,
+    examined: Examined,
+    recording: Option<&Recording>,
+) -> anyhow::Result<Exit> {
+    let report = doctor::doctor(examined, recording)?;
     if args.json {
         pipe::print(&pipe::json(&report)?)?;
     } else {

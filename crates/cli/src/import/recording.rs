@@ -204,8 +204,8 @@ impl Writing {
         Ok(self.recorder.append(&std::mem::take(&mut self.batch))?)
     }
 
-    fn service(&mut self, of: ToldOf, names: &TraceTally) -> TracedService {
-        match of {
+    fn service(&mut self, source: ToldOf, names: &TraceTally) -> TracedService {
+        match source {
             ToldOf::Handler {
                 sort,
                 routine,
@@ -295,12 +295,12 @@ fn manifest(
         let after = i64::try_from(after.ns() / 1_000).ok()?;
         header.began_unix_us?.checked_add(after)
     });
-    let started = started.and_then(|at| Timestamp::from_microsecond(at).ok());
+    let started = started.and_then(|time| Timestamp::from_microsecond(time).ok());
     let clock = Clock {
         name: clock_name(header.clock).into(),
         start_ns: start,
         end_ns: Some(end),
-        start_wall: started.map_or_else(|| UNKNOWN.into(), |at| at.to_string()),
+        start_wall: started.map_or_else(|| UNKNOWN.into(), |time| time.to_string()),
     };
     let plan = ProbePlan {
         period_ns: Nanos::ZERO,

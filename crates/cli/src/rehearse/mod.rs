@@ -48,13 +48,13 @@ pub(crate) fn rehearse(args: &RehearseArgs) -> anyhow::Result<Exit> {
         Some(made) => vec![made.path().to_owned()],
         None => args.from.clone(),
     };
-    let seen = under_the_load(args, &before)?;
+    let loaded = under_the_load(args, &before)?;
     for task in &wanted.set.tasks {
-        tasks::check_recorded(task, &seen)?;
+        tasks::check_recorded(task, &loaded)?;
     }
     let counts = recording::meanwhile(args, &wanted, &place, &interrupted)?;
     let now = loads_for_demand(&ask::of(&[place.path().to_owned()]))?.pop();
-    let is_trusted = seen.is_trusted() && now.as_ref().is_none_or(Load::is_trusted);
+    let is_trusted = loaded.is_trusted() && now.as_ref().is_none_or(Load::is_trusted);
     let rehearsed = Rehearsed {
         file: args.tasks.display().to_string(),
         asked: wanted.asked,
@@ -62,7 +62,7 @@ pub(crate) fn rehearse(args: &RehearseArgs) -> anyhow::Result<Exit> {
         recorded_in: place.path().display().to_string(),
         meanwhile: now,
     };
-    let report = compare(&seen, &rehearsed)?;
+    let report = compare(&loaded, &rehearsed)?;
     let kept = keep(&report, &place);
     let mut given = made.iter().chain([&place]);
     let given = given.try_for_each(|place| measuring::hand_over(place.folder()));
@@ -104,15 +104,15 @@ fn under_the_load(args: &RehearseArgs, dirs: &[PathBuf]) -> anyhow::Result<Load>
         Some(name) => LoadLabel::named(NamedLoad::named(name)?.name()),
         None => LoadLabel::none(),
     };
-    let mut seen = loads_for_demand(&ask::of(dirs))?;
-    if let Some(other) = seen.iter().find(|one| one.label != label) {
+    let mut loaded = loads_for_demand(&ask::of(dirs))?;
+    if let Some(other) = loaded.iter().find(|load| load.label != label) {
         anyhow::bail!(
             "`{}` was recorded under `{}`, not under `{label}`; a prediction holds for its own load only",
             other.runs[0].path,
             other.label
         );
     }
-    seen.pop().context("read a recording to predict from")
+    loaded.pop().context("read a recording to predict from")
 }
 
 fn keep(report: &RehearsalReport, place: &Destination) -> anyhow::Result<()> {

@@ -99,8 +99,8 @@ fn counts_of(mut tasks: LoadProcess) -> anyhow::Result<Vec<TaskCount>> {
             None => break tasks.stop()?,
         }
     };
-    let said = ended.last_words.clone().unwrap_or_default();
-    serde_json::from_str(&said).with_context(|| format!("run the tasks: {ended}"))
+    let words = ended.last_words.clone().unwrap_or_default();
+    serde_json::from_str(&words).with_context(|| format!("run the tasks: {ended}"))
 }
 
 /// Plans a recording at `place` under the load of the user.

@@ -60,11 +60,13 @@ impl RehearsedTasks {
 }
 
 /// Fails if no recorded service in `seen` predicts `task`.
-pub(super) fn check_recorded(task: &ModelledTask, seen: &Load) -> anyhow::Result<()> {
-    let streams = || seen.runs.iter().flat_map(|one| &one.streams);
+pub(super) fn check_recorded(task: &ModelledTask, load: &Load) -> anyhow::Result<()> {
+    let streams = || load.runs.iter().flat_map(|run| &run.streams);
     let kind = std::mem::discriminant(&task.service);
-    let alike = |one: &&Stream| std::mem::discriminant(&one.service) == kind && one.cpu == task.cpu;
-    if streams().any(|one| alike(&one)) {
+    let alike = |stream: &&Stream| {
+        std::mem::discriminant(&stream.service) == kind && stream.cpu == task.cpu
+    };
+    if streams().any(|stream| alike(&stream)) {
         Ok(())
     } else {
         anyhow::bail!(

@@ -47,8 +47,8 @@ impl Keys {
             ready => ready.context("cannot wait for the terminal")?,
         };
         let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
-        let seen = terminal[0].revents();
-        if seen.is_none_or(|seen| seen.intersects(gone)) {
+        let events = terminal[0].revents();
+        if events.is_none_or(|events| events.intersects(gone)) {
             bail!("the terminal is gone");
         }
         match event::poll(Duration::ZERO) {

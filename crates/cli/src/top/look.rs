@@ -19,8 +19,11 @@ impl Panel {
     const ALL: [Self; 4] = [Self::Late, Self::Histogram, Self::Heat, Self::Info];
 
     fn next(self, step: usize) -> Self {
-        let at = Self::ALL.iter().position(|one| *one == self).unwrap_or(0);
-        Self::ALL[(at + step) % Self::ALL.len()]
+        let position = Self::ALL
+            .iter()
+            .position(|panel| *panel == self)
+            .unwrap_or(0);
+        Self::ALL[(position + step) % Self::ALL.len()]
     }
 }
 
@@ -151,10 +154,13 @@ fn next_window(window: Window) -> Window {
 
 /// Returns the choice `step` places after `cpu`: all CPUs, then each.
 fn step_cpu(cpu: Option<Cpu>, cpus: &[Cpu], step: usize) -> Option<Cpu> {
-    let all = std::iter::once(None).chain(cpus.iter().copied().map(Some));
-    let choices: Vec<Option<Cpu>> = all.collect();
-    let at = choices.iter().position(|one| *one == cpu).unwrap_or(0);
-    choices[(at + step) % choices.len()]
+    let choices_of_cpu = std::iter::once(None).chain(cpus.iter().copied().map(Some));
+    let choices: Vec<Option<Cpu>> = choices_of_cpu.collect();
+    let position = choices
+        .iter()
+        .position(|choice| *choice == cpu)
+        .unwrap_or(0);
+    choices[(position + step) % choices.len()]
 }
 
 #[cfg(test)]
@@ -168,12 +174,12 @@ mod tests {
     #[test]
     fn left_and_right_walk_round_all_cpus_and_each() {
         let mut look = LiveLook::new(None);
-        let mut seen = Vec::new();
+        let mut visited = Vec::new();
         for _ in 0..4 {
             press(&mut look, KeyCode::Right);
-            seen.push(look.cpu);
+            visited.push(look.cpu);
         }
-        assert_eq!(seen, [Some(Cpu(0)), Some(Cpu(4)), None, Some(Cpu(0))]);
+        assert_eq!(visited, [Some(Cpu(0)), Some(Cpu(4)), None, Some(Cpu(0))]);
 
         press(&mut look, KeyCode::Left);
         press(&mut look, KeyCode::Left);
@@ -196,12 +202,12 @@ mod tests {
     #[test]
     fn tab_goes_round_every_panel_and_back() {
         let mut look = LiveLook::new(None);
-        let mut seen = vec![look.panel];
+        let mut visited = vec![look.panel];
         for _ in 1..Panel::ALL.len() {
             press(&mut look, KeyCode::Tab);
-            seen.push(look.panel);
+            visited.push(look.panel);
         }
-        assert_eq!(seen, Panel::ALL);
+        assert_eq!(visited, Panel::ALL);
         press(&mut look, KeyCode::Tab);
         press(&mut look, KeyCode::BackTab);
         assert_eq!(look.panel, Panel::Info);

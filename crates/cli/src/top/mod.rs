@@ -58,7 +58,7 @@ pub(crate) fn top(args: TopArgs) -> anyhow::Result<Exit> {
         .explains()
         .then(|| -> Box<dyn Names> { Box::new(LiveNames::read()) });
     let finder = LateFinder::new(&manifest.lines, names, plan.threshold);
-    let (state, told, done) = if is_batch {
+    let (state, messages, done) = if is_batch {
         let mut lines = batch::Lines::new(Live::new(manifest, args.every), finder);
         let done = on_late::run(session, &plan, late.as_mut(), &mut lines)?;
         (lines.into_live(), Vec::new(), done)
@@ -71,14 +71,14 @@ pub(crate) fn top(args: TopArgs) -> anyhow::Result<Exit> {
         let mut screen = screen::LiveScreen::open(state, finder, from_start)?;
         let session = session.at_pace(ScriptPace::RealTime);
         let done = on_late::run(session, &plan, late.as_mut(), &mut screen);
-        let (state, told) = screen.into_live();
-        (state, told, done?)
+        let (state, messages) = screen.into_live();
+        (state, messages, done?)
     };
     let kept = done.recording.as_ref();
     measuring::hand_over(kept.and_then(Destination::folder))?;
     let outcome = finish(
         &state,
-        &told,
+        &messages,
         kept.map(Destination::path),
         args.record.quiet,
     )?;
@@ -89,10 +89,15 @@ pub(crate) fn top(args: TopArgs) -> anyhow::Result<Exit> {
 }
 
 /// Prints the summary, and the path of the recording.
-fn finish(state: &Live, told: &[String], kept: Option<&Path>, quiet: bool) -> anyhow::Result<Exit> {
+fn finish(
+    state: &Live,
+    messages: &[String],
+    kept: Option<&Path>,
+    quiet: bool,
+) -> anyhow::Result<Exit> {
     let trust = state.judge().trust;
     let mut text = String::new();
-    for message in told {
+    for message in messages {
         text += &format!("{message}\n");
     }
     if !quiet {

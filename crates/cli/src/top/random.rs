@@ -66,13 +66,15 @@ fn live(looks: &[Vec<Expiry>], cost: OwnCost) -> Live {
 
 fn assert_clean(text: &str) {
     assert!(
-        text.chars().all(|one| one == '\n' || !one.is_control()),
+        text.chars().all(|char| char == '\n' || !char.is_control()),
         "{text:?}"
     );
     for part in ["NaN", "0 of 0", "``", "()"] {
         assert!(!text.contains(part), "`{part}` in\n{text}");
     }
-    for word in text.split(|one: char| !(one.is_ascii_alphanumeric() || "-.".contains(one))) {
+    for word in
+        text.split(|letter: char| !(letter.is_ascii_alphanumeric() || "-.".contains(letter)))
+    {
         let below = word.strip_prefix('-').unwrap_or_default();
         let is_below = below.starts_with(|first: char| first.is_ascii_digit());
         // The axis of the map is the age.

@@ -111,8 +111,8 @@ impl LiveScreen {
     pub(super) fn into_live(mut self) -> (Live, Vec<String>) {
         // An error of the screen was reported when it ended the run.
         let _ = self.close();
-        let told = std::mem::take(&mut self.told);
-        (self.shared.picture().state.clone(), told)
+        let messages = std::mem::take(&mut self.told);
+        (self.shared.picture().state.clone(), messages)
     }
 
     /// Ends drawing and restores the terminal. Returns an earlier error of drawing.
@@ -266,10 +266,10 @@ impl Picture {
 
 impl Rows {
     fn refresh(&mut self, state: &Live, cpu: Option<Cpu>) {
-        let of = Some((state.version, cpu));
-        if self.of != of {
+        let drawn = Some((state.version, cpu));
+        if self.of != drawn {
             self.rows = state.rows(cpu);
-            self.of = of;
+            self.of = drawn;
         }
     }
 }

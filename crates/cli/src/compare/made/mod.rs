@@ -85,7 +85,11 @@ fn keep(report: &CompareReport, folder: &Folder, load_may_differ: bool) -> anyho
     pipe::say(&format!(
         "to compare the recordings again: laggard compare {dir}/a* --with {dir}/b*{factor}"
     ));
-    if report.looks.as_ref().is_some_and(|one| one.after.len() > 1) {
+    if report
+        .looks
+        .as_ref()
+        .is_some_and(|looks| looks.after.len() > 1)
+    {
         pipe::say("that command evaluates once, with 95 % confidence");
     }
     Ok(())

@@ -89,10 +89,10 @@ impl Setting {
         let wanted = words(value);
         fs::write(&self.file, format!("{wanted}\n"))
             .with_context(|| format!("cannot set `{}` to `{wanted}`", self.name))?;
-        let found = self.now()?;
-        if found != wanted {
+        let current = self.now()?;
+        if current != wanted {
             anyhow::bail!(
-                "`{}` was set to `{wanted}` and is `{found}`; use a value that the kernel keeps unchanged",
+                "`{}` was set to `{wanted}` and is `{current}`; use a value that the kernel keeps unchanged",
                 self.name
             );
         }
@@ -201,12 +201,15 @@ mod tests {
         assert_eq!(fs::read_to_string(&file).unwrap(), "7 4 1\n");
         setting.is_still("7\t4 1").unwrap();
         fs::write(&file, "9 4 1").unwrap();
-        let said = setting.is_still("7 4 1").unwrap_err().to_string();
-        assert!(said.contains("another program set it to `9 4 1`"), "{said}");
+        let message = setting.is_still("7 4 1").unwrap_err().to_string();
+        assert!(
+            message.contains("another program set it to `9 4 1`"),
+            "{message}"
+        );
         // Also after another program has changed it.
-        let told = setting.restore();
+        let messages = setting.restore();
         assert_eq!(fs::read_to_string(&file).unwrap(), "4\t4\t1\n");
-        assert_eq!(told, "restored `kernel.some_setting` to `4 4 1`");
+        assert_eq!(messages, "restored `kernel.some_setting` to `4 4 1`");
     }
 
     /// As in `kernel.core_pattern`.
@@ -217,12 +220,12 @@ mod tests {
         setting.check_restore().unwrap();
         setting.set("core").unwrap();
 
-        let told = setting.restore();
+        let messages = setting.restore();
 
         assert_eq!(fs::read_to_string(&file).unwrap(), "|/bin/keep  %p \n");
         assert!(
-            told.starts_with("restored `kernel.some_setting` to "),
-            "{told}"
+            messages.starts_with("restored `kernel.some_setting` to "),
+            "{messages}"
         );
     }
 
@@ -232,9 +235,12 @@ mod tests {
     fn setting_that_rejects_its_value_is_refused() {
         let setting = Setting::hold_in(Path::new("/proc/self"), "uid_map").unwrap();
 
-        let said = setting.check_restore().unwrap_err().to_string();
+        let message = setting.check_restore().unwrap_err().to_string();
 
-        assert!(said.contains("could not be restored; choose"), "{said}");
+        assert!(
+            message.contains("could not be restored; choose"),
+            "{message}"
+        );
     }
 
     /// The second would take the value of the first for the original one, and keep it.
@@ -246,8 +252,8 @@ mod tests {
 
         let second = Setting::hold_in(dir.path(), "kernel.some_setting");
 
-        let said = second.unwrap_err().to_string();
-        assert!(said.contains("another `laggard compare`"), "{said}");
+        let message = second.unwrap_err().to_string();
+        assert!(message.contains("another `laggard compare`"), "{message}");
         drop(first);
         assert_eq!(fs::read_to_string(&file).unwrap(), "1\n");
         assert!(Setting::hold_in(dir.path(), "kernel.some_setting").is_ok());

@@ -62,7 +62,9 @@ impl Sides {
         };
         let meanwhile = match args.run.as_slice() {
             [] if setting.is_some() || !args.before.is_empty() => [None, None],
-            [a, b] => [a, b].map(|one| Some(one.clone()).filter(|one| !one.trim().is_empty())),
+            [a, b] => {
+                [a, b].map(|value| Some(value.clone()).filter(|value| !value.trim().is_empty()))
+            }
             _ => anyhow::bail!("give --run twice: a command for A and a command for B ('': none)"),
         };
         let before = before(&args.before)?;
@@ -93,17 +95,17 @@ impl Sides {
     pub(super) fn changed(&self) -> Difference {
         let word = |command: &Option<String>| command.clone().unwrap_or_else(|| "nothing".into());
         let setting = self.setting.iter();
-        let mut all: Vec<(String, [String; 2])> = setting
+        let mut differences: Vec<(String, [String; 2])> = setting
             .map(|(setting, values)| (setting.name().to_owned(), values.clone()))
             .collect();
         if self.before != [None, None] {
-            all.push(("run before".into(), self.before.each_ref().map(word)));
+            differences.push(("run before".into(), self.before.each_ref().map(word)));
         }
-        if self.meanwhile != [None, None] || all.is_empty() {
-            all.push(("run during".into(), self.meanwhile.each_ref().map(word)));
+        if self.meanwhile != [None, None] || differences.is_empty() {
+            differences.push(("run during".into(), self.meanwhile.each_ref().map(word)));
         }
         let joined = |word: fn(&(String, [String; 2])) -> &str| {
-            let words: Vec<&str> = all.iter().map(word).collect();
+            let words: Vec<&str> = differences.iter().map(word).collect();
             words.join(" and ")
         };
         Difference {

@@ -122,13 +122,14 @@ fn ready(args: &CompareArgs, schedule: &Schedule<'_>, dir: &Path) -> anyhow::Res
 /// Returns the plan of each recording, without its name.
 fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
     let words = ["laggard", "record"].map(Into::into).into_iter();
-    let asked = Args::try_parse_from(words.chain(args.options.iter().cloned()));
-    let Some(Command::Measure(MeasureCommand::Record(asked))) =
-        asked.context("cannot read the options after `--`")?.command
+    let parsed = Args::try_parse_from(words.chain(args.options.iter().cloned()));
+    let Some(Command::Measure(MeasureCommand::Record(parsed))) = parsed
+        .context("cannot read the options after `--`")?
+        .command
     else {
         unreachable!("the words begin with the command");
     };
-    let options = &asked.record;
+    let options = &parsed.record;
     let RecordArgs {
         output,
         duration,
@@ -142,7 +143,7 @@ fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
         (load.is_some(), "--load", "--load before `--`"),
         (!command.is_empty(), "a command", "--run"),
         (
-            asked.until.require.is_some(),
+            parsed.until.require.is_some(),
             "--require",
             "`laggard check`",
         ),

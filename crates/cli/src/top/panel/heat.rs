@@ -54,9 +54,9 @@ fn row(shown: &Shown<'_>, way: ServiceRoute, cpu: Cpu, columns: usize) -> Line<'
         format!("{mark}CPU {cpu}")
     ))];
     let largest = shown.state.largest(way, cpu);
-    let seen = largest.len().min(columns);
-    spans.push(Span::from(" ".repeat(columns - seen)));
-    for latency in largest[..seen].iter().rev() {
+    let columns_seen = largest.len().min(columns);
+    spans.push(Span::from(" ".repeat(columns - columns_seen)));
+    for latency in largest[..columns_seen].iter().rev() {
         let (sign, style) = match latency {
             Some(latency) => shown.palette.cell(*latency),
             None => (' ', shown.palette.faint()),

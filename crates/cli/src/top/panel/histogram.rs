@@ -82,10 +82,10 @@ fn level(count: u64, most: u64, full: usize) -> usize {
 /// Returns the label of a row: the count of a bar up to its top.
 fn label(row: usize, rows: usize, most: u64) -> String {
     let decades = (most as f64).log10() + 1.0;
-    let of = |row: usize| decades * row as f64 / rows as f64 - 1.0;
+    let decade = |row: usize| decades * row as f64 / rows as f64 - 1.0;
     // The row contains a power of ten.
-    let power = of(row + 1).floor();
-    if power > of(row) && power >= 0.0 {
+    let power = decade(row + 1).floor();
+    if power > decade(row) && power >= 0.0 {
         let count = whole(10_f64.powf(power).round());
         format!("{:>4} ┤", brief_count(count))
     } else {
