@@ -116,7 +116,7 @@ mod tests {
         assert!(Architecture::Arm64.kernel_options(704).contains("mem=640M"));
         assert_eq!(
             Architecture::Amd64.initramfs_limit(512),
-            (512 - 256 - 64) / 2 << 20
+            ((512 - 256 - 64) / 2) << 20
         );
     }
 }
