@@ -189,12 +189,13 @@ pub(crate) fn figures(report: &RecordingReport) -> Vec<String> {
             .map(|series| series.still_waiting)
             .sum();
         notes.push(format!(
-            ">=: lower bound. {} still waiting when measuring ended, and count{} with the time until then.",
+            ">=: lower bound. {} still waiting when measuring ended, and count{} with the time that {} had waited.",
             match waiting {
                 1 => "1 wakeup was".to_owned(),
                 waiting => format!("{} wakeups were", count(waiting)),
             },
-            if waiting == 1 { "s" } else { "" }
+            if waiting == 1 { "s" } else { "" },
+            if waiting == 1 { "it" } else { "they" }
         ));
     }
     let early = report.plan.rows.early();
