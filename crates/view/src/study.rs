@@ -189,6 +189,10 @@ fn unit(study: StudyName, table: &str) -> Option<TableUnit> {
 }
 
 /// Writes a number with this many significant digits and without an exponent.
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "the power of ten of a finite number is a small one"
+)]
 fn digits(value: f64, digits: i32) -> String {
     if value <= 0.0 || !value.is_finite() {
         return "0".into();

@@ -76,17 +76,17 @@ impl Part {
             let mut lines = lines.iter();
             lines.any(|line| (line.service, line.route) == (service, route))
         };
-        let (service, route) = match self.service {
-            Service::Irq if has(Service::Softirq, Route::Direct) => {
+        let is_irq = self.service == Service::Irq;
+        let (service, route) =
+            if self.service == Service::Softirq || is_irq && has(Service::Softirq, Route::Direct) {
                 (Service::Softirq, Route::Direct)
-            }
-            Service::Irq => (HIGH, Route::Direct),
-            Service::Softirq => (Service::Softirq, Route::Direct),
-            service if has(service, Route::Deferred) || self.is_increment => {
-                (service, Route::Deferred)
-            }
-            service => (service, Route::Direct),
-        };
+            } else if is_irq {
+                (HIGH, Route::Direct)
+            } else if self.is_increment || has(self.service, Route::Deferred) {
+                (self.service, Route::Deferred)
+            } else {
+                (self.service, Route::Direct)
+            };
         (line.service, line.route) == (service, route)
     }
 
@@ -94,20 +94,22 @@ impl Part {
     fn from(self) -> Option<&'static [Stage]> {
         const IRQ: &[Stage] = &[Stage::Irq, Stage::IrqElsewhere];
         const SOFTIRQ: &[Stage] = &[Stage::Softirq];
-        match self.service {
-            _ if !self.is_increment => None,
-            Service::Softirq => Some(IRQ),
-            _ => Some(SOFTIRQ),
-        }
+        self.is_increment
+            .then_some(if self.service == Service::Softirq {
+                IRQ
+            } else {
+                SOFTIRQ
+            })
     }
 
     /// Returns the length of the part in one wakeup. If a stage was not seen, the latency of
     /// the whole wakeup limits it.
     fn max(self, wakeup: &Activation) -> Max {
         let until = |stages: &[Stage]| stages.iter().find_map(|&stage| wakeup.until(stage));
-        let end = match self.service {
-            Service::Irq => until(&[Stage::Irq, Stage::IrqElsewhere]),
-            _ => Some(wakeup.latency()),
+        let end = if self.service == Service::Irq {
+            until(&[Stage::Irq, Stage::IrqElsewhere])
+        } else {
+            Some(wakeup.latency())
         };
         let start = match self.from() {
             None => Some(Nanos::ZERO),
@@ -122,9 +124,10 @@ impl Part {
             None => {
                 // The first seen stage comes after the interrupt.
                 let first = wakeup.steps.iter().flatten().next().copied();
-                let limit = match self.service {
-                    Service::Irq => first.unwrap_or_default(),
-                    _ => wakeup.latency(),
+                let limit = if self.service == Service::Irq {
+                    first.unwrap_or_default()
+                } else {
+                    wakeup.latency()
                 };
                 Max {
                     seen: 0,

@@ -102,14 +102,14 @@ pub(super) fn mechanisms(study: StudyName, tables: &[SystemTable]) -> Vec<Mechan
         .filter_map(|(row, cells)| {
             let mut worst = None;
             for cell in cells {
-                match cell {
-                    StudyCell::Time { ns } | StudyCell::AtLeast { ns } => {
-                        worst = Some(worst.map_or(*ns, |worst: f64| worst.max(*ns)));
-                    }
-                    StudyCell::Missing {
-                        reason: MissingReason::NoService,
-                    } => return None,
-                    _ => {}
+                if let StudyCell::Time { ns } | StudyCell::AtLeast { ns } = cell {
+                    worst = Some(worst.map_or(*ns, |worst: f64| worst.max(*ns)));
+                }
+                let no_service = StudyCell::Missing {
+                    reason: MissingReason::NoService,
+                };
+                if *cell == no_service {
+                    return None;
                 }
             }
             Some(Mechanism {

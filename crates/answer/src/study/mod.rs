@@ -7,6 +7,7 @@
 
 mod chain;
 mod dir;
+mod error;
 mod heubaum;
 mod osdi99;
 mod paper;
@@ -17,14 +18,12 @@ use std::num::NonZeroUsize;
 use std::str::FromStr;
 
 use laggard_model::{Absence, Host, Nanos};
-use laggard_record::OpenError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::load::LoadError;
 use crate::trust::Trust;
-use crate::why::EpisodesError;
 pub use dir::{Piece, StudyDir};
+pub use error::{StudyError, UnknownStudy};
 
 /// Version of the JSON layout of `study --json`.
 pub const STUDY_SCHEMA: u32 = 1;
@@ -57,11 +56,6 @@ impl fmt::Display for StudyName {
         f.pad(self.name())
     }
 }
-
-/// No study has this name.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("unknown study `{0}`")]
-pub struct UnknownStudy(pub String);
 
 impl FromStr for StudyName {
     type Err = UnknownStudy;
@@ -231,24 +225,6 @@ pub enum MissingReason {
     NotReported,
     /// The column has no such value.
     NotApplicable,
-}
-
-/// Reason why recordings of a study cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StudyError {
-    /// A recording cannot be opened.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// A recording cannot be read.
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    /// The trace data of a recording cannot be read.
-    #[error(transparent)]
-    Episodes(#[from] EpisodesError),
-    /// The catalogue of applications is damaged. A test excludes this.
-    #[error(transparent)]
-    Catalogue(#[from] crate::qos::ApplicationError),
 }
 
 /// A table of one system: each row has one cell per column.

@@ -175,6 +175,11 @@ mod tests {
 
     use super::*;
 
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "seconds of a week"
+    )]
     #[test]
     fn spans_of_osdi99_are_hours_of_use_over_the_compression() {
         for step in &OSDI99 {
