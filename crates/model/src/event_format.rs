@@ -154,7 +154,7 @@ mod tests {
 
         assert_eq!((format.name.as_str(), format.id), ("sched_switch", 372));
         assert_eq!(EventFormat::id_of(&record), Some(372));
-        assert_eq!(value("common_pid"), Some(-2_i64 as u64));
+        assert_eq!(value("common_pid"), Some((-2_i64).cast_unsigned()));
         assert_eq!(value("timer"), Some(u64::MAX));
         assert_eq!(value("function"), Some(0));
         // Moved fields are followed.

@@ -554,7 +554,7 @@ fn only_the_wanted_service_is_explained_if_it_was_late() {
         .served(0, 10, &[(Stage::User, 16_000)])
         .served(1, 10, &[(Stage::User, 16_000)])
         .record_with(&dir.path().join("r"), &episodes, &notes());
-    let recording = Recording::open(&dir.path().join("r")).unwrap();
+    let recording = Recording::open(dir.path().join("r")).unwrap();
     let explained = |service| {
         let causes = EpisodeCauses::read_if_any(&recording, service, &mut Vec::new());
         let causes = causes.unwrap().unwrap();

@@ -260,7 +260,7 @@ fn trend_of_both_sides_is_stated() {
     };
 
     assert!(!text(None).contains("equal times"), "{}", text(None));
-    let grown = text(Some(3.14));
+    let grown = text(Some(3.12));
     assert!(
         grown.contains("the rate of A and B grew 3.1-fold"),
         "{grown}"

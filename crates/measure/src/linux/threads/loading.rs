@@ -29,7 +29,7 @@ pub enum BackendChoice {
 /// Method that stamps the stages of threads.
 #[derive(Debug)]
 pub(super) enum Stamping {
-    Bpf(Programs),
+    Bpf(Box<Programs>),
     Perf(Tracepoints),
     /// Context switches of laggard's threads, which show the stage `running` without rights.
     Switches,
@@ -73,7 +73,7 @@ pub(super) fn load(
                         .into(),
                     said: Some(io::Error::other(reason)),
                 })?;
-            return Ok(Stamping::Bpf(programs));
+            return Ok(Stamping::Bpf(Box::new(programs)));
         }
         Err(refused) if wanted == BackendChoice::Bpf => {
             return Err(system("load the BPF programs", refused.reason));

@@ -114,7 +114,7 @@ impl ThreadSource {
         )?;
         let has_switches = matches!(stamping, Stamping::Switches);
         let (mut programs, tracepoints) = match stamping {
-            Stamping::Bpf(programs) => (Some(programs), None),
+            Stamping::Bpf(programs) => (Some(*programs), None),
             Stamping::Perf(tracepoints) => (None, Some(tracepoints)),
             Stamping::Switches | Stamping::None => (None, None),
         };
@@ -209,7 +209,7 @@ impl ThreadSource {
             let reader = tracepoints.start(&stamped(), request.period, may_leave);
             let reader =
                 reader.map_err(|err| system("record perf tracepoints", reason_of(&err)))?;
-            stage_reader = Some(StageReader::Tracepoints(reader));
+            stage_reader = Some(StageReader::Tracepoints(Box::new(reader)));
         } else if has_switches {
             match SwitchReader::start(&stamped()) {
                 Ok(reader) => {

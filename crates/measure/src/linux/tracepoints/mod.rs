@@ -307,7 +307,7 @@ fn any_of(field: &str, tids: &[u32]) -> String {
 /// Reader of the events that stamp the stages of threads.
 #[derive(Debug)]
 pub(crate) enum StageReader {
-    Tracepoints(TracepointReader),
+    Tracepoints(Box<TracepointReader>),
     Switches(SwitchReader),
 }
 
