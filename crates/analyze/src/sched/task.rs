@@ -61,15 +61,13 @@ pub(super) fn check_all(tasks: &[Task]) -> Result<(), InputError> {
 pub(super) fn joined(tasks: &[Task]) -> Vec<Task> {
     let mut joined: Vec<Task> = Vec::new();
     for task in tasks {
-        match joined.last_mut().filter(|last| arrives_alike(last, task)) {
+        let arrives_alike = |last: &&mut Task| {
+            (last.period, last.deadline, last.jitter) == (task.period, task.deadline, task.jitter)
+        };
+        match joined.last_mut().filter(arrives_alike) {
             Some(last) => last.cost += task.cost,
             None => joined.push(*task),
         }
     }
     joined
-}
-
-/// Returns whether two tasks differ in nothing but their cost and blocking.
-pub(super) fn arrives_alike(task: &Task, other: &Task) -> bool {
-    (task.period, task.deadline, task.jitter) == (other.period, other.deadline, other.jitter)
 }
