@@ -167,7 +167,7 @@ fn impossible_action_is_refused_before_anything_is_measured() {
         ("signal=1:NONE", "unknown signal `NONE`"),
         ("trace=", "needs a file"),
         ("trace=/no/such/directory/x", "/no/such/directory/x"),
-        ("trace=/", "folder"),
+        ("trace=/", "directory"),
     ] {
         let dir = TempDir::new().unwrap();
 

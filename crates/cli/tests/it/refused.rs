@@ -69,10 +69,18 @@ fn without_type_information_only_threads_are_measured() {
         "unshare --mount sh -c 'mount -t tmpfs none /sys/kernel/btf && exec ./laggard record -q -o r.laggard --duration 1s'",
     );
 
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    // 3: some kernels skip tracepoints for a while, and laggard then reports missing stages.
+    assert!(
+        [Some(0), Some(3)].contains(&output.status.code()),
+        "{output:?}"
+    );
     let manifest = manifest(dir.path());
-    assert_eq!(manifest["backend"], "user");
-    assert!(has_caveat(&manifest, "no_bpf"), "{:#}", manifest["caveats"]);
+    assert_eq!(manifest["backend"], "perf");
+    assert!(
+        has_caveat(&manifest, "ability_absent"),
+        "{:#}",
+        manifest["caveats"]
+    );
     assert!(has_caveat(&manifest, "service_absent"));
 }
 

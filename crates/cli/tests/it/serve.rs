@@ -211,7 +211,7 @@ fn unwritable_store_is_reported_and_measuring_continues() {
     assert_eq!(value(&text, "laggard_store_failures_total "), Some(1.0));
     let (code, health) = serve.end();
     assert_eq!(code, Some(0), "{health}");
-    assert!(health.contains("measuring goes on"), "{health}");
+    assert!(health.contains("measuring continues"), "{health}");
 }
 
 /// The store stayed lost for the rest of the run, with status 200.
