@@ -397,7 +397,7 @@ pub(crate) fn tables(page: &mut Page) {
     }
     page.section_of(
         "`forecast`: back-test of bounds of nine of ten horizons, tail assumed",
-        "The assumption is a limit, so most processes stay below it more often. It does not cover stalls of a kind that did not occur in the recording: those every 20 min, and the job every hour.",
+        "The assumption is a limit, so most processes stay below it more often. It does not cover stalls of a\nkind that did not occur in the recording: those every 20 min, and the job every hour.",
         "horizon",
     );
     for process in &SCRIPTED {

@@ -92,7 +92,7 @@ pub(crate) fn tables(page: &mut Page) {
 
     page.section_of(
         "`compare --over`: position of a change",
-        "95 % interval of the recording with which the rate doubles, the 13th of 24. A series without a change that is found has no answer.",
+        "95 % interval of the recording with which the rate doubles, the 13th of 24. A series\nwithout a change that is found has no answer.",
         "events",
     );
     for events in [10.0, 30.0, 100.0] {

@@ -14,6 +14,10 @@ use laggard_view::attach::live;
 use crate::args::AttachArgs;
 use crate::{pipe, terminal};
 
+/// Maximum age of a late cycle that is acted on. A cycle is older if its deadline was not known
+/// when it ended.
+const MAX_AGE: Nanos = Nanos::from_secs(1);
+
 /// Actions on late cycles.
 pub(super) struct AttachOnLate {
     actions: LateActions,
@@ -62,6 +66,9 @@ impl AttachOnLate {
         let now = linux::now();
         if !is_late {
             return;
+        }
+        if now.saturating_sub(activation.done) > MAX_AGE {
+            return self.actions.skip_old();
         }
         let has_acted = self.actions.act(1, (activation.done, latency), now, || {
             let json = pipe::json_line(&LateCycle::new(cycle, taken));

@@ -132,7 +132,7 @@ fn of_python(script: &str, more: &[&str]) -> Option<Value> {
 /// Running `attach` that has printed that it watches.
 struct Begun {
     errors: BufReader<std::process::ChildStderr>,
-    said: String,
+    text: String,
 }
 
 impl Begun {
@@ -148,8 +148,8 @@ impl Begun {
     /// Waits for its end.
     fn end(mut self, watching: std::process::Child) -> Output {
         let mut output = watching.wait_with_output().unwrap();
-        self.errors.read_to_string(&mut self.said).unwrap();
-        output.stderr = self.said.into_bytes();
+        self.errors.read_to_string(&mut self.text).unwrap();
+        output.stderr = self.text.into_bytes();
         output
     }
 }
