@@ -362,6 +362,7 @@ fn full(document: &mut Document, load: &LoadForecast) {
     head(document, load);
     document.push(Block::Table(recording_times(load)));
     document.push(Block::Table(latencies(load, Detail::Full, usize::MAX)));
+    document.lines(phrase::courses(load));
     document.heading("Return levels");
     let mut remarks = Remarks::default();
     let table = levels(load, &mut remarks);

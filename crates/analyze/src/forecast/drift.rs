@@ -7,7 +7,8 @@
 //! **Drift.** The maxima of up to 40 blocks are tested for a monotone trend (Mann 1945;
 //! Kendall 1975; with the correction for ties). If there is one, the logarithms of the maxima
 //! are levelled with the median of the slopes of all pairs (Theil 1950; Sen 1968) to the end of
-//! the horizon; a falling trend only to the end of the recording.
+//! the horizon, at most one more length of the recording; a falling trend only to the end of
+//! the recording.
 //!
 //! **Change.** The detector of series of recordings ([`change_points`]) finds changes of the
 //! same maxima. The parts before the last change are levelled to the part after it, by the
@@ -35,6 +36,9 @@ const TREND_LEVEL: f64 = 0.01;
 const CHANGE_LEVEL: f64 = 0.005;
 /// Level of the test that precedes the test for a change.
 const SCREENING_LEVEL: f64 = 0.2;
+/// Maximum fraction of blocks without a peak. Their maxima are known only to be below the
+/// threshold, so with more of them a factor would be too small.
+const MAX_EMPTY_SHARE: f64 = 0.2;
 /// Minimum number of blocks between two changes.
 const MIN_PART: usize = 5;
 
@@ -73,6 +77,10 @@ impl Course {
             return Ok(Self::Steady);
         }
         let maxima = block_maxima(peaks, count as u64, length);
+        let empty = maxima.iter().filter(|max| **max <= peaks.threshold());
+        if empty.count() as f64 > MAX_EMPTY_SHARE * count as f64 {
+            return Ok(Self::Steady);
+        }
         let logs: Vec<f64> = maxima.iter().map(|max| max.ln()).collect();
         // Permutations take long, so a simpler test excludes most steady courses.
         let cuts: Vec<usize> = if pettitt(&logs) < SCREENING_LEVEL {
@@ -102,13 +110,20 @@ impl Course {
         })
     }
 
+    /// Returns whether the state at the end of a `horizon` after an `exposure` is unknown: a
+    /// growth is not continued for longer than it was recorded.
+    #[must_use]
+    pub fn is_unknown_after(&self, exposure: f64, horizon: f64) -> bool {
+        matches!(self, Self::Drift { slope } if *slope > 0.0) && horizon > exposure
+    }
+
     /// Returns the peaks with the sizes that they would have in the present state: at the end
-    /// of a `horizon` after them, or after the last change.
+    /// of a `horizon` after them, or after the last change. See [`Self::is_unknown_after`].
     ///
     /// # Errors
     /// If the horizon is not positive.
     pub fn present(&self, peaks: &Peaks, horizon: f64) -> Result<Peaks, InputError> {
-        let end = peaks.exposure() + positive("horizon", horizon)?;
+        let end = peaks.exposure() + positive("horizon", horizon)?.min(peaks.exposure());
         let factor = |time: f64| match self {
             Self::Steady => 1.0,
             // An improvement is not assumed to continue.
@@ -266,6 +281,33 @@ mod tests {
             slopes.iter().all(|slope| (0.003..0.007).contains(slope)),
             "{slopes:?}"
         );
+    }
+
+    #[test]
+    fn growth_is_not_continued_for_longer_than_it_was_recorded() {
+        let two = Peaks::new(1.0, 100.0, vec![10.0, 90.0], vec![2.0, 8.0]).unwrap();
+        let growth = Course::Drift { slope: 0.1 };
+
+        let present = growth.present(&two, 1e9).unwrap();
+
+        assert_eq!(present, growth.present(&two, 100.0).unwrap());
+        assert!(growth.is_unknown_after(100.0, 101.0));
+        assert!(!growth.is_unknown_after(100.0, 100.0));
+        assert!(!Course::Drift { slope: -0.1 }.is_unknown_after(100.0, 1e9));
+    }
+
+    #[test]
+    fn many_blocks_without_a_peak_have_no_course() {
+        let late = peaks(1, |time| if time < 150.0 { 1.0 } else { 4.0 });
+        let (times, sizes) = late
+            .times()
+            .iter()
+            .zip(late.sizes())
+            .filter(|(time, _)| **time > 150.0)
+            .unzip();
+        let late = Peaks::new(0.01, 400.0, times, sizes).unwrap();
+
+        assert_eq!(Course::of(&late, 1.0).unwrap(), Course::Steady);
     }
 
     #[test]

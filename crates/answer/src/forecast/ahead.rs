@@ -153,13 +153,19 @@ impl Past<'_> {
         // Blocks say nothing about shorter spans.
         let horizon_ns = horizon_ns.max(self.blocks.least_ns);
         let peaks = &self.course.present(&self.observed.peaks, horizon_ns)?;
+        let is_unknown = self.course.is_unknown_after(peaks.exposure(), horizon_ns);
         let stays_below = SHARES
             .iter()
             .map(|&share| {
                 let found = prediction_bound(peaks, horizon_ns, self.blocks.least_ns, share)?;
-                let found = found.filter(|one| one.bound > 0.0);
+                let found = found.filter(|one| one.bound > 0.0 && !is_unknown);
                 let bound = found.map(|one| one.bound);
-                let assumed = || capped_bound(peaks, horizon_ns, share, HEAVIEST_SHAPE);
+                let assumed = || {
+                    if is_unknown {
+                        return Ok(None);
+                    }
+                    capped_bound(peaks, horizon_ns, share, HEAVIEST_SHAPE)
+                };
                 Ok(StaysBelow {
                     share,
                     bound_ns: bound,

@@ -171,7 +171,8 @@ pub(crate) fn spans(load: &LoadForecast) -> String {
         .filter(|(_, parts)| observed / parts >= longest)
         .map(|(share, parts)| format!("{share} spans of {}", mean_time(observed / parts)))
         .collect();
-    if spans.is_empty() {
+    let is_steady = |service: &ServiceForecast| matches!(service.course, LatencyCourse::Steady);
+    if spans.is_empty() || !services.iter().all(is_steady) {
         return format!("{assumed}.");
     }
     format!(
@@ -180,33 +181,40 @@ pub(crate) fn spans(load: &LoadForecast) -> String {
     )
 }
 
-/// States the drift or the changes of each service, and the state that the bounds are for.
+/// States the drift or the changes of each service, and the state that its bounds are for.
 pub(crate) fn courses(load: &LoadForecast) -> Vec<String> {
     let course = |service: &ServiceForecast| {
-        let name = name(service);
-        match &service.course {
-            LatencyCourse::Steady => None,
-            LatencyCourse::Drift { times } if *times < 1.0 => Some(format!(
-                "{name}: latencies fell to 1/{:.1} during the recording; bounds are for its end.",
-                times.recip()
-            )),
-            LatencyCourse::Drift { times } => Some(format!(
-                "{name}: latencies grew {times:.1}-fold during the recording; bounds are for the end of the horizon."
-            )),
+        let (change, state) = match &service.course {
+            LatencyCourse::Steady => return None,
+            LatencyCourse::Drift { times } if *times < 1.0 => (
+                format!("fell to 1/{:.1} during the recording", times.recip()),
+                "its end",
+            ),
+            LatencyCourse::Drift { times } => (
+                format!("grew {times:.1}-fold during the recording"),
+                "the end of the horizon",
+            ),
             LatencyCourse::Changes { changes } => {
-                let times = changes.iter().map(|change| {
-                    let times = format!("{:.1}", change.times);
-                    format!(
-                        "{} after the start ({times} times)",
-                        mean_time(change.at_ns)
-                    )
+                let changes = changes.iter().map(|change| {
+                    let at = mean_time(change.at_ns);
+                    format!("{at} after the start (by a factor of {:.1})", change.times)
                 });
-                Some(format!(
-                    "{name}: latencies changed {}; bounds are for the time after that.",
-                    times.collect::<Vec<_>>().join(", ")
-                ))
+                (
+                    format!("changed {}", changes.collect::<Vec<_>>().join(", ")),
+                    "the time after that",
+                )
             }
-        }
+        };
+        let mut bounds = service
+            .cells
+            .iter()
+            .flat_map(|cell| &cell.ahead.stays_below);
+        let state = if bounds.any(|bound| bound.bound_ns.or(bound.assumed_ns).is_some()) {
+            format!("; bounds are for {state}")
+        } else {
+            String::new()
+        };
+        Some(format!("{}: latencies {change}{state}.", name(service)))
     };
     load.services.iter().filter_map(course).collect()
 }
