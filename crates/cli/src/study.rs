@@ -3,7 +3,9 @@
 //! Each recording is made by a process of this program, as a user would make it, so that an
 //! interrupted study has whole recordings.
 
+use std::fs::File;
 use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -13,18 +15,23 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use laggard_answer::qos::{Application, CurvePoint, QOS_SCHEMA, QosReport, assess};
 use laggard_answer::study::plan::{HIGH, MEDIUM, Step};
-use laggard_answer::study::{Against, StudyDir, StudyMissing, StudyName, study as evaluate};
+use laggard_answer::study::{
+    Against, StudyDir, StudyMissing, StudyName, TOLERANCE, study as evaluate,
+};
 use laggard_answer::{Load, loads_for_demand};
 use laggard_console::system::end_at_signals;
-use laggard_files::{AtSignal, OutputFile};
+use laggard_files::{AtSignal, OutputFile, sudo_caller};
 use laggard_model::text::{Unit, span};
 use laggard_model::{Absence, Contexts, Lacks, Nanos, Route, Service};
 use laggard_record::{Access, Folder};
 use laggard_view::doc::{self, Figure};
 use laggard_view::picture::{Picture, Style, svg};
 use laggard_view::study::{add_page, document, gap as gap_words};
+use laggard_workload::load::Guard;
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, geteuid};
 use serde::{Deserialize, Serialize};
 
 use crate::args::{AgainstArg, StudyArgs};
@@ -35,8 +42,6 @@ use crate::{ask, measuring, pipe, terminal};
 const PLAN: &str = "study.json";
 /// Page with the tables and figures.
 const PAGE: &str = "study.html";
-/// A recording may end this much earlier than planned.
-const TOLERANCE: Nanos = Nanos::from_ms(100);
 /// Lengths of a buffer in Figures 6 and 7, ms.
 const BUFFERS_MS: [u64; 5] = [4, 6, 8, 12, 16];
 /// Longest total buffering in these figures.
@@ -67,6 +72,7 @@ pub(crate) fn study(args: &StudyArgs) -> anyhow::Result<Exit> {
     let dir = StudyDir::open(&path, args.study, is_quick)?;
     let mut missing = missing(&dir, args)?;
     if !args.show {
+        let _lock = lock(&path)?;
         let stop = measuring::interruption()?;
         announce(args, &dir, &missing);
         record(args, &dir, &path, &mut missing, &stop)?;
@@ -88,10 +94,13 @@ fn settle(args: &StudyArgs, path: &Path) -> anyhow::Result<bool> {
         study: args.study,
         is_quick: args.quick,
     };
+    if path.is_dir() {
+        check_owner(path)?;
+    }
     if let Some(known) = kind_of(path)? {
         if known.study != kind.study {
             bail!(
-                "`{shown}` has recordings of the study {}; give another directory with --output",
+                "`{shown}` is the directory of the study {}; give another one with --output",
                 known.study
             );
         }
@@ -123,8 +132,46 @@ fn settle(args: &StudyArgs, path: &Path) -> anyhow::Result<bool> {
         }
         Err(err) => return Err(err).with_context(|| format!("cannot read `{shown}`")),
     }
-    keep(&path.join(PLAN), pipe::json(&kind)?.as_bytes())?;
+    if !args.show {
+        keep(&path.join(PLAN), pipe::json(&kind)?.as_bytes())?;
+    }
     Ok(args.quick)
+}
+
+/// Refuses, as root, the directory of a user who did not start the program: that user could
+/// replace its files by links.
+fn check_owner(path: &Path) -> anyhow::Result<()> {
+    if !geteuid().is_root() {
+        return Ok(());
+    }
+    let owner = path
+        .metadata()
+        .with_context(|| format!("cannot read `{}`", path.display()))?
+        .uid();
+    let is_expected = owner == 0 || sudo_caller().is_some_and(|(user, _)| user == owner);
+    if !is_expected {
+        bail!(
+            "`{}` belongs to user {owner}, who could redirect what root writes there; give another directory with --output, or run as that user",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
+/// Locks the directory, because two studies that record at the same time disturb each other.
+fn lock(path: &Path) -> anyhow::Result<Flock<File>> {
+    let file = path.join(PLAN);
+    let opened = File::open(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
+    Flock::lock(opened, FlockArg::LockExclusiveNonblock).map_err(|(_, err)| {
+        let shown = path.display();
+        if err == Errno::EWOULDBLOCK {
+            anyhow::anyhow!(
+                "another study records in `{shown}`; wait for its end, or give another --output"
+            )
+        } else {
+            anyhow::anyhow!("cannot lock `{shown}`: {}", err.desc())
+        }
+    })
 }
 
 /// Writes a file of the study. A signal then still ends the study in order.
@@ -234,7 +281,7 @@ fn announce(args: &StudyArgs, dir: &StudyDir, missing: &[StudyMissing]) {
             absence.reason, absence.remedy
         ));
     }
-    if !nix::unistd::geteuid().is_root() {
+    if !geteuid().is_root() {
         pipe::say("missing: interrupt, softirq and kworker, which need root (sudo)");
     }
     for gap in args.study.gaps() {
@@ -316,21 +363,31 @@ fn record_options(
 /// Runs this program, and returns its exit code. Passes on the end that the user asks for.
 fn run(options: &[String], stop: &AtomicBool) -> anyhow::Result<i32> {
     let program = std::env::current_exe().context("cannot find this program")?;
-    let mut child = Command::new(program)
+    // Ends the recording if this process is killed. Ctrl-C reaches the recording once, from
+    // here, because it is in another process group.
+    let mut guard = Guard::new(None).context("cannot start a recording")?;
+    let child = Command::new(program)
         .args(options)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        // Ctrl-C reaches it once, from here.
-        .process_group(0)
-        .spawn()
-        .context("cannot start a recording")?;
-    let mut was_told = false;
+        .process_group(guard.group())
+        .spawn();
+    let ended = child
+        .context("cannot start a recording")
+        .and_then(|child| wait(child, stop));
+    guard.end().context("cannot end a recording")?;
+    ended
+}
+
+/// Waits for the end of a recording, and interrupts it once if `stop` is set.
+fn wait(mut child: Child, stop: &AtomicBool) -> anyhow::Result<i32> {
+    let mut is_interrupted = false;
     loop {
         if let Some(status) = child.try_wait().context("cannot wait for the recording")? {
             return Ok(status.code().unwrap_or(-1));
         }
-        if stop.load(Ordering::Relaxed) && !was_told {
-            was_told = true;
+        if stop.load(Ordering::Relaxed) && !is_interrupted {
+            is_interrupted = true;
             interrupt(&child)?;
         }
         std::thread::sleep(POLL);
@@ -363,15 +420,18 @@ fn print(
     };
     let page = path.join(PAGE);
     let title = format!("laggard study {}", args.study);
-    laggard_files::write(
-        &page,
-        "page",
-        doc::html(&document, &title, &draw).as_bytes(),
-    )?;
+    let html = doc::html(&document, &title, &draw);
+    let written = laggard_files::check_regular(&page, "page")
+        .and_then(|()| laggard_files::write(&page, "page", html.as_bytes()));
+    if let Err(err) = &written {
+        pipe::say(&format!("the page is missing: {err:#}"));
+    }
     if args.json {
         pipe::print(&pipe::json(&report)?)?;
     } else {
-        add_page(&mut document, &page.display().to_string());
+        if written.is_ok() {
+            add_page(&mut document, &page.display().to_string());
+        }
         pipe::print_screen(&doc::terminal(&document, terminal::look(Unit::Auto)))?;
     }
     let own = &report.systems[0];

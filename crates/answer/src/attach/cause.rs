@@ -16,6 +16,18 @@ pub struct AttachTaken {
     pub time_ns: Nanos,
 }
 
+impl AttachTaken {
+    /// Returns whether the trace data of a CPU do not show the cause.
+    #[must_use]
+    pub fn is_untraced(&self) -> bool {
+        let kind = &self.cause.kind;
+        matches!(
+            kind,
+            AttachCauseKind::PageFault | AttachCauseKind::Kernel { .. } | AttachCauseKind::Reclaim
+        ) || self.cause.class == CauseClass::DeadlineThrottled
+    }
+}
+
 /// Cause of a part of a cycle's time.
 #[derive(Clone, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct AttachCause {

@@ -1,7 +1,6 @@
 //! Directory of a study.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +17,9 @@ use crate::show::{By, HistogramView, RecordingReport, measured, recording};
 /// Extension of recordings.
 const EXTENSION: &str = "laggard";
 /// Maximum number of recordings of a step: one per interruption.
-const MAX_PIECES: usize = 10_000;
+const MAX_PIECES: usize = 1_000;
+/// A recording may end this much earlier than planned.
+pub const TOLERANCE: Nanos = Nanos::from_ms(100);
 
 /// Directory of a study with its recordings.
 #[derive(Debug)]
@@ -100,6 +101,11 @@ impl StudyDir {
     pub fn recorded(&self, step: &Step) -> Nanos {
         let found = self.steps().find(|(known, _)| known.name == step.name);
         found.map_or(Nanos::ZERO, |(_, pieces)| recorded(pieces))
+    }
+
+    /// Returns whether a step was recorded for its whole length.
+    pub(super) fn is_whole(&self, step: &Step) -> bool {
+        self.recorded(step) + TOLERANCE >= step.length(self.is_quick)
     }
 
     /// Returns the recordings of a step.
@@ -206,9 +212,8 @@ fn pieces(dir: &Path, step: &Step) -> Result<Vec<Piece>, StudyError> {
         let path = piece_path(dir, step, number);
         match path.symlink_metadata() {
             Ok(found) if found.is_dir() => {}
-            Ok(_) => continue,
-            Err(err) if err.kind() == io::ErrorKind::NotFound => break,
-            Err(_) => continue,
+            // A number may be missing, because a user removed that recording.
+            Ok(_) | Err(_) => continue,
         }
         // `record` was killed before it wrote the manifest.
         if path.join("manifest.json").symlink_metadata().is_err() {

@@ -44,25 +44,25 @@ pub(super) fn tables(
 ) -> Result<Vec<SystemTable>, StudyError> {
     let mut steps = Vec::new();
     for (step, pieces) in dir.steps() {
-        let report = pieces
-            .first()
-            .map(|piece| read(piece, threads))
-            .transpose()?;
-        steps.push((step, report));
+        let reports = pieces.iter().map(|piece| read(piece, threads));
+        let is_whole = dir.is_whole(step);
+        steps.push((step, reports.collect::<Result<Vec<_>, _>>()?, is_whole));
     }
     let columns = || dir.steps().map(|(step, _)| step.name);
     let loads = || columns().filter(|name| *name != BUSY);
     let mut average = SystemTable::new("table1", loads());
     let mut max = SystemTable::new("table2", loads());
     let irq: Context = ("irq", &[(Service::Irq, Route::Direct)]);
-    let of_irq = |of: fn(&Figures) -> Option<(f64, bool)>| {
-        let steps = steps.iter().filter(|(step, _)| step.name != BUSY);
+    let of_irq = |figure| {
+        let steps = steps.iter().filter(|(step, ..)| step.name != BUSY);
         steps
-            .map(|(step, report)| cell(report.as_ref(), dir.unrecorded(step), irq, of))
+            .map(|(step, reports, is_whole)| {
+                cell(reports, *is_whole, dir.unrecorded(step), irq, figure)
+            })
             .collect::<Vec<StudyCell>>()
     };
-    average.row("irq", of_irq(mean));
-    max.row("irq", of_irq(largest));
+    average.row("irq", of_irq(Figure::Mean));
+    max.row("irq", of_irq(Figure::Max));
     let mut tables = vec![average, max];
     for (name, contexts) in [
         ("table3", &ANY[..]),
@@ -71,14 +71,20 @@ pub(super) fn tables(
     ] {
         let mut table = SystemTable::new(name, columns());
         for &context in contexts {
-            let cells = steps.iter().map(|(step, report)| {
+            let cells = steps.iter().map(|(step, reports, is_whole)| {
                 // Under a load the thread sleeps; beside busy threads it computes, too.
                 if context.0 == "plain_busy" && step.name != BUSY {
                     return StudyCell::Missing {
                         reason: MissingReason::NotApplicable,
                     };
                 }
-                cell(report.as_ref(), dir.unrecorded(step), context, mean)
+                cell(
+                    reports,
+                    *is_whole,
+                    dir.unrecorded(step),
+                    context,
+                    Figure::Mean,
+                )
             });
             let cells = cells.collect();
             table.row(context.0, cells);
@@ -129,32 +135,89 @@ fn read(piece: &Piece, threads: NonZeroUsize) -> Result<RecordingReport, StudyEr
     ))
 }
 
-fn mean(figures: &Figures) -> Option<(f64, bool)> {
-    Some((figures.mean_ns?, figures.mean_is_at_least))
+/// Figure of a cell.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Figure {
+    Mean,
+    Max,
 }
 
-fn largest(figures: &Figures) -> Option<(f64, bool)> {
-    Some((figures.largest_ns?.as_f64(), figures.largest_is_at_least))
-}
-
+/// Returns the figure of all recordings of a step. The maximum of a step that is not whole is a
+/// lower limit.
 fn cell(
-    report: Option<&RecordingReport>,
+    reports: &[RecordingReport],
+    is_whole: bool,
     unrecorded: StudyCell,
     (_, services): Context,
-    of: fn(&Figures) -> Option<(f64, bool)>,
+    figure: Figure,
 ) -> StudyCell {
-    let Some(report) = report else {
+    if reports.is_empty() {
         return unrecorded;
-    };
-    let row = services.iter().find_map(|wanted| {
-        let mut rows = report.services.iter();
-        rows.find(|row| (row.service, row.route) == *wanted)
+    }
+    let found = services.iter().find_map(|wanted| {
+        let rows = reports.iter().flat_map(|report| &report.services);
+        let rows = rows.filter(|row| (row.service, row.route) == *wanted);
+        let figures: Vec<&Figures> = rows.map(|row| &row.latency).collect();
+        match figure {
+            Figure::Mean => mean(&figures),
+            Figure::Max => largest(&figures).map(|(ns, open)| (ns, open || !is_whole)),
+        }
     });
-    match row.and_then(|row| of(&row.latency)) {
+    match found {
         Some((ns, true)) => StudyCell::AtLeast { ns },
         Some((ns, false)) => StudyCell::Time { ns },
         None => StudyCell::Missing {
             reason: MissingReason::NoService,
         },
+    }
+}
+
+/// Returns the mean, and whether it is a lower limit.
+fn mean(figures: &[&Figures]) -> Option<(f64, bool)> {
+    let (mut sum, mut samples) = (0.0, 0.0);
+    for figures in figures {
+        if let Some(mean) = figures.mean_ns {
+            sum += mean * figures.samples as f64;
+            samples += figures.samples as f64;
+        }
+    }
+    let is_at_least = figures.iter().any(|figures| figures.mean_is_at_least);
+    (samples > 0.0).then(|| (sum / samples, is_at_least))
+}
+
+/// Returns the maximum, and whether it is a lower limit.
+fn largest(figures: &[&Figures]) -> Option<(f64, bool)> {
+    let max = figures
+        .iter()
+        .filter_map(|figures| figures.largest_ns)
+        .max()?;
+    let is_at_least = figures.iter().any(|figures| figures.largest_is_at_least);
+    Some((max.as_f64(), is_at_least))
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_model::Nanos;
+
+    use super::*;
+
+    #[test]
+    fn figures_of_all_recordings_of_a_step_count() {
+        let figures = |samples, mean, max| Figures {
+            samples,
+            min_ns: None,
+            mean_ns: Some(mean),
+            mean_is_at_least: false,
+            deviation_ns: None,
+            quantiles: Vec::new(),
+            largest_ns: Some(Nanos::from_us(max)),
+            largest_is_at_least: false,
+            largest_at_ns: None,
+        };
+        let (first, second) = (figures(100, 10.0, 5), figures(300, 50.0, 9));
+
+        assert_eq!(mean(&[&first, &second]), Some((40.0, false)));
+        assert_eq!(largest(&[&first, &second]), Some((9_000.0, false)));
+        assert_eq!((mean(&[]), largest(&[])), (None, None));
     }
 }

@@ -22,7 +22,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::trust::Trust;
-pub use dir::{Piece, StudyDir};
+pub use dir::{Piece, StudyDir, TOLERANCE};
 pub use error::{StudyError, UnknownStudy};
 
 /// Version of the JSON layout of `study --json`.

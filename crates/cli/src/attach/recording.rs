@@ -386,9 +386,12 @@ impl Writing {
         evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence,
     ) -> Option<Episode> {
         let &(line, seq) = self.places.get(&key(cycle))?;
-        let episode = cycle
-            .episode(evidence)
-            .or_else(|| cycle.episode_of_causes(taken, culprit))?;
+        let of_causes = || cycle.episode_of_causes(taken, culprit);
+        let episode = if has_untraced(taken) {
+            of_causes()
+        } else {
+            cycle.episode(evidence).or_else(of_causes)
+        }?;
         Some(Episode {
             line,
             seq,
@@ -489,6 +492,15 @@ impl Writing {
         self.recorder.finish(state)?;
         Ok(())
     }
+}
+
+/// Returns whether a tenth of the time has causes that trace data do not show.
+fn has_untraced(taken: &[AttachTaken]) -> bool {
+    let sum = |parts: &mut dyn Iterator<Item = &AttachTaken>| -> u64 {
+        parts.map(|part| part.time_ns.ns()).sum()
+    };
+    let untraced = sum(&mut taken.iter().filter(|part| part.is_untraced()));
+    10 * untraced > sum(&mut taken.iter())
 }
 
 /// Returns the end, the thread and the due time of a cycle, which identify it.

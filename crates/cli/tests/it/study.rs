@@ -198,7 +198,10 @@ fn directory_of_something_else_is_refused() {
     fs::write(dir.path().join("other/letter.txt"), "dear").unwrap();
     fs::write(dir.path().join("file"), "").unwrap();
     for (words, part) in [
-        ("osdi99 --quick -o h", "has recordings of the study heubaum"),
+        (
+            "osdi99 --quick -o h",
+            "is the directory of the study heubaum",
+        ),
         ("heubaum -o h", "is a --quick study; add --quick"),
         ("heubaum -o other", "is not the directory of a study"),
         ("heubaum -o file", "is not a directory"),

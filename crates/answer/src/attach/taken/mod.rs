@@ -364,9 +364,13 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
             return;
         }
         let runs = self.runs(&[one.first_cpu, one.cpu], (from, one.done));
-        if runs.is_empty() {
-            // It is not known when it was on which CPU.
-            let all = one.done.saturating_sub(from);
+        let all = one.done.saturating_sub(from);
+        let expected = all.saturating_sub(one.preempted);
+        let seen = runs.iter().map(|run| run.to.saturating_sub(run.from));
+        let seen = seen.fold(Nanos::ZERO, |sum, time| sum + time);
+        if runs.is_empty() || 10 * seen.ns() < 9 * expected.ns() {
+            // It is not known when it was on which CPU, or it also ran on a CPU that is
+            // neither the first nor the last.
             let preempted = one.preempted.min(all).saturating_sub(throttled);
             self.add_throttled(throttled);
             self.add(AttachCauseKind::OtherThreads, preempted);
