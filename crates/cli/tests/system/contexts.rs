@@ -198,7 +198,7 @@ fn unsupported_combination_is_refused_with_an_alternative() {
         (
             &["--contexts=64", "--turns=100ms", "--duration=2s"],
             2,
-            "each is asked once in 6700ms; use a longer --duration than 2s",
+            "each wakeup comes once in 6700ms; --duration must be longer than 2s",
         ),
         (
             &["--contexts=4", "--cpus=0-1"],
