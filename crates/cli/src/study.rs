@@ -285,7 +285,7 @@ fn announce(args: &StudyArgs, dir: &StudyDir, missing: &[StudyMissing]) {
         pipe::say("missing: interrupt, softirq and kworker, which need root (sudo)");
     }
     for gap in args.study.gaps() {
-        pipe::say(&format!("missing: {}", gap_words(*gap)));
+        pipe::say(&format!("not repeated: {}", gap_words(*gap)));
     }
 }
 

@@ -262,7 +262,12 @@ impl Maxima {
         let mut least = Max::default();
         spans.map(|secs| {
             if self.recorded == Nanos::ZERO {
-                return unrecorded.clone();
+                return match unrecorded {
+                    StudyCell::Record { .. } => StudyCell::Record {
+                        ns: Nanos::from_secs(secs).as_f64(),
+                    },
+                    _ => unrecorded.clone(),
+                };
             }
             if maxima.is_empty() {
                 return StudyCell::Missing {

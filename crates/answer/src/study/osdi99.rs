@@ -165,8 +165,8 @@ fn worst_cases(dir: &StudyDir, threads: NonZeroUsize) -> Result<SystemTable, Stu
     Ok(table)
 }
 
-/// Table 4: stack samples of the latest wakeup of each load, preferably of the real-time
-/// threads.
+/// Table 4: stack samples of the wakeup with the maximum latency of each load, preferably of
+/// the real-time threads.
 fn samples(dir: &StudyDir) -> Result<SystemTable, StudyError> {
     let mut table = SystemTable::new("table4", ["latency", "samples", "function"]);
     for (step, pieces) in dir.steps() {

@@ -53,7 +53,7 @@ pub(crate) fn table(study: StudyName, name: &str) -> String {
         (StudyName::Osdi99, "table1") => "latency tolerance of applications, (n - 1) t",
         (StudyName::Osdi99, "table2") => "the system",
         (StudyName::Osdi99, "table3") => "worst latencies of a span of use",
-        (StudyName::Osdi99, _) => "stack samples of the latest wakeup",
+        (StudyName::Osdi99, _) => "stack samples of the wakeup with the max latency",
         (StudyName::Heubaum, "table1") => "average timer IRQ latency",
         (StudyName::Heubaum, "table2") => "maximum timer IRQ latency",
         (StudyName::Heubaum, "table3") => "average latency of work in any context",
