@@ -61,10 +61,11 @@ impl OnLateRun {
     ///
     /// Returns an error if it cannot be printed.
     pub fn end(self, is_quiet: bool, look: Look) -> anyhow::Result<Option<u64>> {
-        let is_stopped = self.actions.is_stopped();
         let start = self.actions.measured_from();
+        let counters = self.actions.counters();
         print_counts(&self.actions.finish(), is_quiet, look);
-        let Some((explained, symbols)) = self.log.last().filter(|_| is_stopped) else {
+        let late = self.log.last().filter(|_| counters.is_stopped());
+        let Some((explained, symbols)) = late else {
             return Ok(None);
         };
         let document = why::episode(&explained, symbols, start, Detail::Short);

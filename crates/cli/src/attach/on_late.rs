@@ -94,10 +94,9 @@ impl AttachOnLate {
 
     /// Ends the actions, and prints their counts and the cycle that ended the measurement.
     pub(super) fn end(self) {
-        let is_stopped = self.actions.is_stopped();
-        let report = self.actions.finish();
-        print_counts(&report, false, terminal::look(Unit::Auto));
-        if is_stopped {
+        let counters = self.actions.counters();
+        print_counts(&self.actions.finish(), false, terminal::look(Unit::Auto));
+        if counters.is_stopped() {
             pipe::say_as_it_is(&self.last);
         }
     }

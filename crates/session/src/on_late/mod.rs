@@ -131,6 +131,12 @@ impl LateActionCounters {
     pub fn counts(&self) -> Vec<LateActionCounts> {
         self.0.with_counts(|counts| counts.clone())
     }
+
+    /// Returns whether `stop` was carried out, if only after the measurement had ended.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.0.is_stopped.load(Ordering::Relaxed)
+    }
 }
 
 impl LateActions {
