@@ -262,12 +262,11 @@ impl Maxima {
         let mut least = Max::default();
         spans.map(|secs| {
             if self.recorded == Nanos::ZERO {
-                return match unrecorded {
-                    StudyCell::Record { .. } => StudyCell::Record {
-                        ns: Nanos::from_secs(secs).as_f64(),
-                    },
-                    _ => unrecorded.clone(),
-                };
+                if !matches!(unrecorded, StudyCell::Record { .. }) {
+                    return unrecorded.clone();
+                }
+                let ns = Nanos::from_secs(secs).as_f64();
+                return StudyCell::Record { ns };
             }
             if maxima.is_empty() {
                 return StudyCell::Missing {

@@ -1,7 +1,7 @@
 //! `laggard study`: the tables of four papers, from recordings of today's machines.
 //!
 //! A study is data: [`plan`] lists its recordings, and a file per paper fills its tables.
-//! [`paper`] has the numbers that the papers print.
+//! `paper` has the numbers that the papers print.
 
 #![deny(clippy::disallowed_macros)]
 

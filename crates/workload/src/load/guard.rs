@@ -123,7 +123,7 @@ impl Guard {
         started.is_ok() && receiver.recv_timeout(STRAYS_LIMIT).unwrap_or(false)
     }
 
-    /// Returns the process group, for [`CommandExt::process_group`].
+    /// Returns the process group, for `CommandExt::process_group`.
     #[must_use]
     pub fn group(&self) -> i32 {
         self.shell.id().cast_signed()
