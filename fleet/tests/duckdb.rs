@@ -9,7 +9,7 @@ mod stores;
 
 use stores::{json, made, text};
 
-/// Runs a script, and writes the result of each query: rows as lists of numbers and texts. DuckDB's
+/// Runs a script, and writes the result of each query: rows as lists of numbers and texts. `DuckDB`'s
 /// decimal numbers become numbers here.
 const DUCKDB: &str = "\
 import duckdb, json, sys
@@ -52,7 +52,7 @@ fn python() -> Option<String> {
     Some(python)
 }
 
-/// Returns DuckDB's results of the queries behind `question`.
+/// Returns `DuckDB`'s results of the queries behind `question`.
 fn answers(python: &str, store: &Path, question: &[&str]) -> Vec<Value> {
     let script = text(store, &[question, &["--show-sql"]].concat());
     let file = store.join("script.sql");
