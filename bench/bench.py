@@ -524,7 +524,7 @@ TASKS = (50, 500, 5_000)
 
 
 def scaled(folder, seconds):
-    """A recording of the default services on two CPUs that lasts so long; made once."""
+    """A recording of the default services on two CPUs for `seconds`; made once."""
     path = os.path.join(folder, f"scaled-{seconds}.laggard")
     if not os.path.isdir(path):
         command = ["cargo", "run", "-q", "--release", "-p", "laggard-made", "--example", "scaled", "--"]

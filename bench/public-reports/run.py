@@ -277,7 +277,7 @@ def mark(is_right):
     return "yes" if is_right else "**no**"
 
 
-def page(results, why_not_rtla):
+def page(results, rtla_error):
     right = [result for result in results if all(result[4]["laggard"][key] for key in ("count", "worst", "cause"))]
     tools = ("cyclictest", "perf sched", "bpftrace")
     named = {tool: sum(result[4].get(tool, {}).get("cause", False) for result in results) for tool in tools}
@@ -295,7 +295,7 @@ def page(results, why_not_rtla):
         "",
         f"Linux {system.release}, {os.cpu_count()} CPUs, load average {os.getloadavg()[0]:.1f} from other programs"
         " (compilers).",
-        f"rtla: {why_not_rtla.rstrip('!') if why_not_rtla else 'ran, but measures its own thread only'}.",
+        f"rtla: {rtla_error.rstrip('!') if rtla_error else 'ran, but measures its own thread only'}.",
         "Programs at SCHED_OTHER (Python, Go, Java) also lost CPU time to these other programs.",
         "",
         "- Count: laggard reports 90 to 110 % of the program's misses. Worst: within 10 % (or 0.5 ms).",

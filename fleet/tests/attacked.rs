@@ -214,7 +214,7 @@ fn answer_states_its_start_and_counts_only_later_hours() {
         (&4.into(), &3.into())
     );
     assert!(
-        report.contains("of them, what was measured from 2026-11-20T03:00:00Z on"),
+        report.contains("only measurements from 2026-11-20T03:00:00Z or later"),
         "{report}"
     );
     assert!(report.contains("of 3 machines"), "{report}");

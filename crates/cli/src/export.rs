@@ -43,7 +43,7 @@ fn output(args: &ExportArgs, format: ExportFormat) -> anyhow::Result<Option<&Pat
         Some(path) => Ok(Some(path)),
         None => match format.binary() {
             Some(name) => anyhow::bail!(
-                "{name} is no text; name a file with `--output`, or `--output -` for a pipe"
+                "{name} is a binary format; name a file with `--output`, or `--output -` for a pipe"
             ),
             None => Ok(None),
         },

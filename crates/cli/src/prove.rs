@@ -73,7 +73,7 @@ pub(crate) fn prove(
     let names = || REMEDIES.map(|remedy| remedy.name).join(", ");
     let Some(remedy) = REMEDIES.iter().find(|candidate| candidate.name == name) else {
         anyhow::bail!(
-            "`{name}` is no remedy that can be tried and undone; use one of {}",
+            "`{name}` is not a remedy that laggard can test and undo; use one of {}",
             names()
         );
     };

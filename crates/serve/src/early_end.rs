@@ -1,4 +1,4 @@
-//! Reasons to end a piece of measuring early.
+//! Reasons to end a measurement early.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

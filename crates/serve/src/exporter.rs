@@ -1,4 +1,4 @@
-//! Watcher of a piece of measuring that counts all events.
+//! Watcher of a measurement that counts all events.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -65,7 +65,7 @@ pub(crate) struct Exporter {
 }
 
 impl Exporter {
-    /// Creates the watcher of a piece of measuring that `manifest` describes.
+    /// Creates the watcher of the measurement that `manifest` describes.
     pub(crate) fn new(
         shown: Arc<ServedState>,
         manifest: &Manifest,

@@ -233,7 +233,7 @@ impl Metrics {
         );
         series.register_with_unit(
             "largest_latency",
-            "Max latency since the start of this piece of measuring; an observation, not a bound",
+            "Max latency since the start of this measurement; an observation, not a bound",
             seconds(),
             new.largest.clone(),
         );
@@ -249,7 +249,7 @@ impl Metrics {
         );
         series.register(
             "lost_activations",
-            "Wakeups that are missing completely",
+            "Lost wakeups, of which nothing was recorded",
             new.lost.clone(),
         );
         series.register(
@@ -285,7 +285,7 @@ impl Metrics {
         );
         series.register(
             "trusted",
-            "1 if the figures of this piece of measuring are trustworthy, otherwise 0",
+            "1 if the figures of this measurement are trustworthy, otherwise 0",
             new.trusted.clone(),
         );
         series.register(
@@ -306,7 +306,7 @@ impl Metrics {
         );
         series.register(
             "measuring_failures",
-            "Number of times that measuring could not start again, or ended by itself",
+            "Measurements that could not start, or ended unexpectedly",
             new.failures.clone(),
         );
         series.register(
@@ -330,7 +330,7 @@ impl Metrics {
         self.registry.clone()
     }
 
-    /// Starts a piece of measuring that `manifest` describes.
+    /// Starts a measurement that `manifest` describes.
     pub(crate) fn begin(&mut self, manifest: &Manifest) {
         self.counted = (Losses::default(), OwnCost::default());
         self.note_cpu_time();

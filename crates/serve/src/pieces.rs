@@ -372,7 +372,7 @@ impl FirstPiece<'_> {
             "without causes"
         };
         format!(
-            "{} every {} on {} CPUs, {causes}, {} caveats",
+            "{} every {} on {} CPUs, {causes}, {} warnings",
             services.join(", "),
             manifest.plan.period_ns,
             cpus.len(),

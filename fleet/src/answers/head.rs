@@ -153,7 +153,7 @@ impl StoreView {
             text += &format!(", {} of a script, not of a machine", self.scripted);
         }
         if let Some(since) = &self.since {
-            text += &format!("; of them, what was measured from {since} on");
+            text += &format!("; only measurements from {since} or later");
         }
         text += "\n";
         let refused = self

@@ -46,7 +46,7 @@ pub use samples::samples_by_part;
 pub use spell::{Spell, Watched};
 pub use timeline::{CpuTimeline, timelines};
 
-/// Map with a fast hash. The seed of the hash is random, so nobody can choose keys that
+/// Map with a fast hash. The seed of the hash is random, so a recording cannot choose keys that
 /// collide.
 type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
 /// Set with a fast hash, as [`HashMap`].

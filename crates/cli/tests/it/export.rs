@@ -107,7 +107,7 @@ fn an_arrow_table_has_the_rows_and_columns_of_the_csv() {
     let no_file = export(&dir, &["--format=arrow"]);
     let stderr = String::from_utf8_lossy(&no_file.stderr).into_owned();
     assert_eq!(no_file.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("Arrow is no text"), "{stderr}");
+    assert!(stderr.contains("Arrow is a binary format"), "{stderr}");
 }
 
 /// 65,536 rows are written together: those before and after are of other batches.

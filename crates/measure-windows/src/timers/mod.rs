@@ -22,7 +22,7 @@ pub fn open(api: TimerApi, stop: Option<&OwnedHandle>) -> io::Result<Box<dyn Tim
     match waits::open(api, own()?) {
         Some(found) => found,
         None => calling::open(api, own()?)
-            .unwrap_or_else(|| Err(io::Error::other("it is no timer of Windows"))),
+            .unwrap_or_else(|| Err(io::Error::other("this timer does not exist on Windows"))),
     }
 }
 
@@ -36,6 +36,9 @@ mod tests {
             .err()
             .map(|err| err.to_string());
 
-        assert_eq!(refused.as_deref(), Some("it is no timer of Windows"));
+        assert_eq!(
+            refused.as_deref(),
+            Some("this timer does not exist on Windows")
+        );
     }
 }

@@ -9,7 +9,7 @@ use prometheus_client::metrics::histogram::Histogram;
 
 use super::{LineLabels, Value};
 
-/// Counts of a line, or of the interrupts of a CPU, in a piece of measuring.
+/// Counts of a line, or of the interrupts of a CPU, in a measurement.
 #[derive(Debug)]
 pub(super) struct ServedLine {
     pub(super) line: Line,

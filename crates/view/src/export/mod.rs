@@ -123,7 +123,7 @@ impl Named for ExportFormat {
 }
 
 impl ExportFormat {
-    /// What it is called, where it is no text, and so not for a terminal.
+    /// Returns the name of a binary format, which is not for a terminal.
     pub const fn binary(self) -> Option<&'static str> {
         match self {
             Self::Parquet => Some("Parquet"),

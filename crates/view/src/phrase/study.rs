@@ -164,7 +164,7 @@ pub(crate) fn advice(report: &StudyReport) -> Option<String> {
     ))
 }
 
-/// Explains the cells of a table that are no plain values.
+/// Explains the cells of a table that do not contain a plain value.
 pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     if (report.study, table.name.as_str()) == (StudyName::Osdi99, "table3") {
@@ -206,7 +206,7 @@ pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
         ),
         (
             MissingReason::NotApplicable,
-            "n/a: a thread that computes is measured beside busy threads alone.",
+            "n/a: a thread that computes is measured only in the column `busy`, next to 4 busy threads.",
         ),
         (
             MissingReason::NotInPaper,

@@ -50,7 +50,7 @@ pub(crate) fn fetch(name: &str) -> Option<Kernel> {
     match Kernel::fetch(name) {
         Ok(kernel) => Some(kernel),
         Err(error) if error.is_missing() && !is_required() => {
-            skip(&format!("kernel {name} cannot be had: {error}"));
+            skip(&format!("kernel {name} is not available: {error}"));
             None
         }
         Err(error) => panic!("kernel {name}: {error}"),

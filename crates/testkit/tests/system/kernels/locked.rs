@@ -39,7 +39,7 @@ fn locked_pages_stay_whichever_way_the_kernel_tells_old_pages_from_young_ones() 
         Ok(modules) => modules,
         Err(error) if error.is_missing() => {
             return skip(&format!(
-                "modules of {} cannot be had: {error}",
+                "modules of {} are not available: {error}",
                 kernel.release
             ));
         }
