@@ -152,7 +152,9 @@ impl Display for Help {
             Self::TypesOfKernel => {
                 "run as root on a kernel with CONFIG_DEBUG_INFO_BTF=y and CONFIG_BPF_SYSCALL=y"
             }
-            Self::KernelWithBtf => "run as root on a kernel with BTF",
+            Self::KernelWithBtf => {
+                "run as root on a kernel with BTF, without `--backend user` or `--backend perf`"
+            }
             Self::Doctor => "`laggard doctor` lists what this kernel allows",
             Self::LockLimit => "run as root, or `ulimit -l unlimited`",
             Self::ControlGroup => {

@@ -62,7 +62,7 @@ fn named_service_is_refused_if_it_is_not_available() {
     assert!(matches!(err, ProbeError::Service { .. }));
     assert_eq!(
         err.to_string(),
-        "cannot measure `softirq`: it needs BPF; run as root on a kernel with BTF"
+        "cannot measure `softirq`: it needs BPF; run as root on a kernel with BTF, without `--backend user` or `--backend perf`"
     );
 }
 
@@ -76,7 +76,7 @@ fn every_unavailable_service_is_named_with_one_remedy() {
 
     assert_eq!(
         err.to_string(),
-        "cannot measure `softirq`: it needs BPF, nor `worker`: it needs BPF; run as root on a kernel with BTF"
+        "cannot measure `softirq`: it needs BPF, nor `worker`: it needs BPF; run as root on a kernel with BTF, without `--backend user` or `--backend perf`"
     );
 }
 
