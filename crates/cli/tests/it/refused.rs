@@ -69,7 +69,8 @@ fn without_type_information_only_threads_are_measured() {
         "unshare --mount sh -c 'mount -t tmpfs none /sys/kernel/btf && exec ./laggard record -q -o r.laggard --duration 1s'",
     );
 
-    // Some kernels skip tracepoints for a while. laggard then refuses the stages, and nothing else.
+    // Some kernels record no performance event while the idle task of a CPU runs. laggard then
+    // refuses the stages, and nothing else.
     let stderr = String::from_utf8_lossy(&output.stderr);
     match output.status.code() {
         Some(0) => assert!(stderr.is_empty(), "{output:?}"),

@@ -40,7 +40,8 @@ fn tracepoints_show_the_stages_that_bpf_shows() {
                     stages.all(|stage| activation.steps[stage.index()].is_some())
                 })
                 .count();
-            // Some kernels skip tracepoints of a CPU for a while, so a fraction is not certain.
+            // Some kernels record no performance event while the idle task of a CPU runs, so a
+            // fraction is not certain.
             assert!(
                 complete > 0,
                 "{choice:?}, {line:?}: 0 of {} have all stages",
@@ -81,6 +82,6 @@ fn lost_events_are_counted_and_their_stages_absent() {
     let has_lost = caveats.any(|caveat| {
         caveat.kind == CaveatKind::StageUnseen && caveat.what.contains("tracepoint events")
     });
-    // Some kernels also skip tracepoints without a record of it.
+    // Some kernels also omit events without a record of it.
     assert!(!has_lost || unseen > 0);
 }
