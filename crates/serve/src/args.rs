@@ -13,13 +13,13 @@ use laggard_model::{CpuList, Nanos, Service};
 pub const SERVE_EXAMPLES: &str = "\
 Examples:
   laggard serve                                 metrics at http://127.0.0.1:9477
-  laggard serve --store /var/lib/laggard        and a recording of each hour
+  laggard serve --store /var/lib/laggard        also store hourly recordings
   laggard serve --services irq,fifo:90,other --period 100ms
   laggard serve --listen unix:/run/laggard/metrics.sock
   laggard serve --listen 10.0.0.7:9477 --web-config /etc/laggard/web.yml
-  laggard serve --otlp http://localhost:4318     and to a collector
-Prometheus scrapes it as job `laggard`. docs/how-to/always-on.md has alert
-rules, a dashboard and a systemd unit.";
+  laggard serve --otlp http://localhost:4318    also send to a collector
+Name the Prometheus job `laggard`. docs/how-to/always-on.md has alert rules, a
+dashboard and a systemd unit.";
 
 /// Scope of the measurement and address of the server.
 #[derive(ClapArgs, Debug)]
@@ -28,26 +28,28 @@ pub struct ServeArgs {
     /// Listen on this address and port, or on unix:PATH
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9477")]
     pub listen: ListenArg,
-    /// Answer other machines without --web-config: all users that reach --listen can read the
-    /// latencies of this machine and the names of its processes, devices and kernel functions
+    /// Answer other machines without --web-config. Everyone who can connect to --listen can
+    /// read the latencies of this machine and the names of its processes, devices and kernel
+    /// functions
     #[arg(long)]
     pub expose: bool,
-    /// File of certificate and key, names and passwords, in the format of Prometheus' exporters
-    /// (`tls_server_config`, `basic_auth_users`)
+    /// File with certificate, key, user names and passwords, in the format of the Prometheus
+    /// exporters (`tls_server_config`, `basic_auth_users`)
     #[arg(long, value_name = "FILE")]
     pub web_config: Option<PathBuf>,
-    /// Keep a recording of each --every in this directory: histograms, the largest latencies and
-    /// late wakeups, for `laggard show`, `why` and others
+    /// Store recordings in this directory, one for each interval of --every: histograms, the
+    /// largest latencies and late wakeups, for `laggard show`, `why` and others
     #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
     /// Maximum size of the store; the oldest recordings are removed first
     #[arg(long, value_name = "SIZE", default_value = "1GiB", requires = "store")]
     pub keep: SizeLimitArg,
-    /// Length of each recording of the store; they start at whole multiples of it
+    /// Length of the recordings in the store, which start at whole multiples of it
     #[arg(long, value_name = "TIME", default_value = "1h", requires = "store", value_parser = some_time)]
     pub every: Nanos,
-    /// Send series and late wakeups to this OpenTelemetry collector too, with OTLP over HTTP;
-    /// `OTEL_EXPORTER_OTLP_HEADERS` has passwords [default: `OTEL_EXPORTER_OTLP_ENDPOINT`, if set]
+    /// Also send metrics and late wakeups to this OpenTelemetry collector, with OTLP over HTTP.
+    /// Put passwords into `OTEL_EXPORTER_OTLP_HEADERS` [default: `OTEL_EXPORTER_OTLP_ENDPOINT`,
+    /// if set]
     #[arg(long, value_name = "URL")]
     pub otlp: Option<String>,
     /// CPUs to measure [default: all online CPUs that this process may use]
@@ -65,22 +67,22 @@ pub struct ServeArgs {
     /// Mean time between two wakeups of a service on a CPU
     #[arg(short, long, value_name = "TIME", default_value = "100ms", value_parser = some_time)]
     pub period: Nanos,
-    /// Latency threshold of late wakeups, whose causes are counted [default: 10 times the median of
-    /// each service's first 3 s, at most their p99.9, and from 50us to 1ms]
+    /// Latency threshold: laggard counts the causes of wakeups above it [default: 10 times the
+    /// median of each service's first 3 s, at most their p99.9, between 50us and 1ms]
     #[arg(short, long, value_name = "TIME")]
     pub threshold: Option<Nanos>,
-    /// Find the causes of late wakeups: if this kernel allows it (auto), or fail without (on), or
-    /// not at all (off)
+    /// Find the causes of late wakeups: if this kernel supports it (auto), always, or fail (on),
+    /// never (off)
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub episodes: EpisodesArg,
-    /// Stack samples per second on each CPU; 0 takes none
+    /// Stack samples per second on each CPU; 0 for none
     #[arg(long, value_name = "HZ", default_value_t = 0)]
     pub stack_rate: u32,
-    /// Stages of the wakeup path to stamp, as for `record` [default: all]
+    /// Stages of the wakeup path to record, as for `record` [default: all]
     #[arg(long, value_name = "LIST")]
     pub stages: Option<StagesArg>,
     /// Source of the stages: bpf, perf (tracepoints, for kernels without BTF), user
-    /// (neither, without root) or the best of them
+    /// (neither, without root), or the best available of them (best)
     #[arg(long, value_name = "WHAT", default_value = "best")]
     pub backend: BackendArg,
     /// Actions on late wakeups.

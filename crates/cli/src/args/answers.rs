@@ -8,10 +8,6 @@ use laggard_model::{Nanos, Service, UsagePattern};
 
 use crate::completion;
 
-/// An xrun is a buffer that is not filled in time. Name an application of the
-/// catalogue (--list) or a TOML file, or give its buffers. Without an
-/// application, laggard evaluates seven typical ones. Recordings under the same
-/// load count together. FIT: at most one burst of xruns per hour (95 % confidence).
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
@@ -36,7 +32,7 @@ pub(crate) struct QosArgs {
     /// List the applications of the catalogue, with their sources
     #[arg(long)]
     pub(crate) list: bool,
-    /// Application: a name of the catalogue, or a TOML file
+    /// Application: a name from the catalogue, or a TOML file
     #[arg(short, long, value_name = "NAME|FILE", conflicts_with_all = ["buffers", "buffer", "compute"], add = completion::applications())]
     pub(crate) app: Option<String>,
     /// Number of buffers, 2 or more
@@ -45,14 +41,14 @@ pub(crate) struct QosArgs {
     /// Length of one buffer
     #[arg(long, value_name = "TIME")]
     pub(crate) buffer: Option<Nanos>,
-    /// Work for one buffer
+    /// Computing time for one buffer
     #[arg(long, value_name = "TIME")]
     pub(crate) compute: Option<Nanos>,
-    /// Service that runs the application [default: that of the application, or the
+    /// Service that runs the application [default: the application's service, or the
     /// nearest recorded one]
     #[arg(short, long, value_name = "NAME", add = completion::services())]
     pub(crate) service: Option<Service>,
-    /// What happens to the buffers after an xrun
+    /// Treatment of the buffers after an xrun
     #[arg(
         long,
         value_name = "WHAT",
@@ -60,26 +56,22 @@ pub(crate) struct QosArgs {
         conflicts_with = "list"
     )]
     pub(crate) policy: PolicyArg,
-    /// Also judge this goal, such as "1 per 8h": at most one burst of xruns in 8 hours.
-    /// If the recording is too short, print the odds that longer ones decide
+    /// Also test this goal, such as "1 per 8h": at most one burst of xruns in 8 hours.
+    /// If the recording is too short, print the odds that a longer recording decides
     #[arg(long, value_name = "N per TIME", conflicts_with = "list")]
     pub(crate) goal: Option<XrunGoal>,
-    /// Show all services over the number of buffers, with all warnings
+    /// Show the effect of the number of buffers for all services, with all warnings
     #[arg(long)]
     pub(crate) curve: bool,
     /// Write Markdown, for an issue tracker
     #[arg(long, conflicts_with = "json")]
     pub(crate) markdown: bool,
-    /// Write JSON; `laggard schema qos` describes it, without an application
-    /// `laggard schema qos-profiles`, and with --list `laggard schema qos-list`
+    /// Write JSON, described by `laggard schema qos`; without an application by
+    /// `laggard schema qos-profiles`, with --list by `laggard schema qos-list`
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// The forecast has the chance of a latency above the recorded max, the latency
-/// that half and 9 of 10 horizons do not exceed (rank-based, without a model), and
-/// the return level: the latency that is exceeded once per horizon of use on
-/// average. laggard refuses a level that the recordings do not support.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
@@ -87,8 +79,8 @@ Examples:
   laggard forecast monday.laggard tuesday.laggard --usage office
   laggard forecast busy.laggard --usage 7,5,10 --horizon day,week
 
-Usage patterns (OSDI'99 3.1, 4.3): hours a day, days a week, and hours of a
-person's use per measured hour:
+Usage patterns (OSDI'99 3.1, 4.3): hours per day, days per week, and hours of
+human use per measured hour:
   always       24,7,1    office  7,5,10    workstation  7,5,5
   game         3.5,7,1   web     3.5,7,4")]
 pub(crate) struct ForecastArgs {
@@ -99,7 +91,7 @@ pub(crate) struct ForecastArgs {
     /// [default: the pattern of the load, or always]
     #[arg(short, long, value_name = "PATTERN")]
     pub(crate) usage: Option<UsagePattern>,
-    /// Lengths of the forecast, in time of use
+    /// Horizons of the forecast, in time of use
     #[arg(
         long,
         value_name = "LIST",
@@ -107,21 +99,21 @@ pub(crate) struct ForecastArgs {
         default_value = "hour,day,week"
     )]
     pub(crate) horizon: Vec<HorizonArg>,
-    /// Show every horizon, every level or the reasons against it, and the second
-    /// estimate
+    /// Show every horizon, every return level or the reason why it is missing, and the
+    /// second estimate
     #[arg(long)]
     pub(crate) all: bool,
     /// Write Markdown, for an issue tracker
     #[arg(long, conflicts_with = "json")]
     pub(crate) markdown: bool,
-    /// Write JSON; `laggard schema forecast` describes it
+    /// Write JSON, described by `laggard schema forecast`
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum PolicyArg {
-    /// A late buffer is still filled, and later buffers wait for it
+    /// A late buffer is still filled; later buffers wait for it
     Late,
     /// A buffer is dropped at its deadline, and a dummy is played
     Drop,
@@ -139,8 +131,6 @@ pub(crate) enum HorizonArg {
     Week,
 }
 
-/// laggard tests with the recorded latency of the services that run the tasks
-/// whether each task meets its deadline: SCHEDULABLE, NOT SCHEDULABLE or UNKNOWN.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
@@ -166,21 +156,17 @@ pub(crate) struct SchedArgs {
     /// Task set: TOML, or the JSON of rt-app
     #[arg(short, long, value_name = "FILE", add = completion::tasks())]
     pub(crate) tasks: PathBuf,
-    /// Show every response, the tests of the whole set, and all warnings
+    /// Show every response time, the tests of the whole set, and all warnings
     #[arg(long)]
     pub(crate) all: bool,
     /// Write Markdown, for an issue tracker
     #[arg(long, conflicts_with = "json")]
     pub(crate) markdown: bool,
-    /// Write JSON; `laggard schema sched` describes it
+    /// Write JSON, described by `laggard schema sched`
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// A requirement passes if the whole interval of the observed figure is within its limit,
-/// and fails if the whole interval is beyond it. Otherwise it is UNKNOWN, and the output
-/// states how long to record. Lost samples count as late in the upper limit. A stall that
-/// had not ended fails a requirement that it exceeds.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
@@ -201,7 +187,7 @@ Requirements:
   mttf = \"1h\"
   [[require]]
   service = \"fifo:90\"
-  level = \"2ms\"            # later wakeups come at most once
+  level = \"2ms\"            # at most one wakeup per week is later than this
   per = \"week\"
   [[require]]
   not_worse_than = 1.25     # ratio of late wakeups to --baseline
@@ -223,7 +209,7 @@ pub(crate) struct CheckArgs {
     /// Also write `JUnit` XML to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
-    /// First print annotations for GitHub
+    /// Print annotations for GitHub before the result
     #[arg(long, conflicts_with = "json")]
     pub(crate) github: bool,
     /// Print every check, and all warnings
@@ -232,7 +218,7 @@ pub(crate) struct CheckArgs {
     /// Write Markdown, for a build summary or an issue tracker
     #[arg(long, conflicts_with_all = ["json", "github"])]
     pub(crate) markdown: bool,
-    /// Write JSON; `laggard schema check` describes it
+    /// Write JSON, described by `laggard schema check`
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -12,9 +12,6 @@ use laggard_model::{Nanos, Service};
 use super::{EpisodesArg, some_time};
 use crate::completion;
 
-/// Measures the cycles of the threads of a running program, or of a command, and shows
-/// which cycles missed their deadline and why. The program is not changed. Threads and
-/// processes that it starts are included.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
@@ -27,17 +24,17 @@ Examples:
   sudo laggard attach -d 10s -- cyclictest -m -p 80 -t 2 -q
   sudo laggard attach 4242 -d 10s --json | jq '.rows[] | {name, deadline}'
 
-Needs root; without root, it names the capabilities that suffice.")]
+Needs root. Without root, laggard prints the capabilities that suffice.")]
 pub(crate) struct AttachArgs {
-    /// Process
+    /// Process to measure
     #[arg(value_name = "PID", value_parser = some_process, required_unless_present_any = ["comm", "cgroup", "unit", "command"], conflicts_with_all = ["comm", "cgroup", "unit", "command"])]
     pub(crate) process: Option<u32>,
-    /// Processes and threads of this name, as `ps -L` shows it: all threads of a
-    /// process whose main thread has the name, otherwise the threads that have it
+    /// Processes and threads with this name, as `ps -L` shows it: all threads of a
+    /// process whose main thread has the name, otherwise only the threads with the name
     #[arg(long, value_name = "NAME", conflicts_with = "command")]
     pub(crate) comm: Option<String>,
-    /// All processes of this control group, also later ones: a path as
-    /// `/proc/PID/cgroup` shows it
+    /// All current and later processes of this control group: a path as in
+    /// `/proc/PID/cgroup`
     #[arg(long, value_name = "PATH", conflicts_with_all = ["comm", "unit", "command"])]
     pub(crate) cgroup: Option<String>,
     /// All processes of this systemd unit, also after a restart
@@ -52,47 +49,46 @@ pub(crate) struct AttachArgs {
         conflicts_with_all = ["comm", "cgroup", "unit", "command"]
     )]
     pub(crate) tid: Vec<u32>,
-    /// Time from when a cycle is due until it must have ended [default: the period]
+    /// Maximum time from the expiry that starts a cycle to its end [default: the period]
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub(crate) deadline: Option<Nanos>,
-    /// Deadline of this application, the time of all its buffers but one: a name of
-    /// `laggard qos --list`, or a TOML file
+    /// Use the deadline of this application, the length of all its buffers but one: a name
+    /// from `laggard qos --list`, or a TOML file
     #[arg(long = "app", alias = "for", value_name = "NAME|FILE", conflicts_with = "deadline", add = completion::applications())]
     pub(crate) application: Option<String>,
-    /// Period of the cycles. It is the deadline unless one is given, and periods without
-    /// a wakeup are counted; auto: the estimated period of each thread, if it has one
+    /// Period of the cycles, and the deadline unless --deadline or --app sets it. Periods
+    /// without a wakeup are counted. auto: the estimated period of each thread, if any
     #[arg(long, value_name = "TIME", default_value = "auto", value_parser = some_period)]
     pub(crate) period: PeriodArg,
-    /// End of a cycle: the wait that carries the period of the thread (auto), each sleep
+    /// End of a cycle: the wait that has the period of the thread (auto), each sleep
     /// (wake), or sleeps in a system call, optionally on one descriptor: `epoll_wait:5`.
-    /// Cycles that a program marks are shown in any case
+    /// Cycles that the program marks are always shown
     #[arg(long, value_name = "SITE", default_value = "auto", value_parser = some_cycle)]
     pub(crate) cycle: CycleChoice,
     /// Length of the measurement [default: until Ctrl-C, or until all threads have ended]
     #[arg(short, long, value_name = "TIME", value_parser = some_time)]
     pub(crate) duration: Option<Nanos>,
-    /// Find the causes of missed and of the longest cycles: if this kernel allows it
-    /// (auto), or fail (on), or not at all (off)
+    /// Find the causes of late cycles and of the longest cycles: if this kernel supports
+    /// it (auto), always, or fail (on), never (off)
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(crate) episodes: EpisodesArg,
-    /// Stack samples per second on each CPU: they name system calls, page faults, and
-    /// code that disables interrupts or preemption; 0 takes none
+    /// Stack samples per second on each CPU, which identify system calls, page faults, and
+    /// code that disables interrupts or preemption; 0 for none
     #[arg(long, value_name = "HZ", default_value_t = 0)]
     pub(crate) stack_rate: u32,
-    /// Maximum number of rows: real-time threads first, then those with most wakeups
+    /// Maximum number of rows: real-time threads first, then by number of wakeups
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) rows: u32,
-    /// Print the figures of each interval of this length, and each late cycle with its
-    /// causes, during the measurement
+    /// During the measurement, print the figures of each interval of this length, and each
+    /// late cycle with its causes
     #[arg(long, value_name = "TIME", value_parser = some_time, conflicts_with = "json")]
     pub(crate) every: Option<Nanos>,
-    /// Measure these services of laggard at the same time, every 1 ms on each CPU, for
-    /// comparison: their threads have next to nothing to do. A real-time thread of
-    /// laggard preempts measured threads of lower priority
+    /// Also measure these services of laggard, every 1 ms on each CPU, for comparison:
+    /// their threads do almost no work. laggard's real-time threads preempt measured
+    /// threads of lower priority
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) also: Vec<Service>,
-    /// Write each cycle to this new file, as comma-separated values: times of
-    /// `CLOCK_MONOTONIC` in ns
+    /// Write each cycle to this new CSV file, with times of `CLOCK_MONOTONIC` in ns
     #[arg(long, value_name = "FILE")]
     pub(crate) activations: Option<PathBuf>,
     /// Record each cycle in this new directory: `laggard show`, `why`, `report`,
@@ -103,7 +99,7 @@ pub(crate) struct AttachArgs {
     /// warnings
     #[arg(long, conflicts_with = "json")]
     pub(crate) all: bool,
-    /// Write JSON; `laggard schema attach` describes it
+    /// Write JSON, described by `laggard schema attach`
     #[arg(long)]
     pub(crate) json: bool,
     /// Command to run and measure, with all processes that it starts

@@ -10,13 +10,6 @@ use laggard_model::{Nanos, Service};
 use super::some_time;
 use crate::completion;
 
-/// A are the recordings before a change, B those after it. A verdict needs at least four per
-/// side, made in turn (A B A B B A B A). All need the same services, period, dither, stages
-/// and load.
-///
-/// With --run, --before or --factor sysctl, laggard makes the recordings in random order. With
-/// six rounds or more it evaluates in between, and ends if every series is decided. It restores
-/// the machine, also after Ctrl-C or a kill.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
@@ -34,47 +27,47 @@ Examples:
       --service fifo:90
 
 The level of a series is a high quantile of both sides, unless --at or --app
-sets it. B is worse or better if the 95 % interval of the ratio excludes the
-same rate, pairs of recordings agree, and the difference is significant among
-all comparisons (Holm).
+sets it. B is worse or better if the 95 % interval of the ratio excludes equal
+rates, pairs of recordings agree, and the difference is significant after
+correction for the number of comparisons (Holm).
 
-Exit code 3 if a recording is not trustworthy.")]
+Exit code: 3 if a recording is not trustworthy.")]
 pub(crate) struct CompareArgs {
-    /// Recordings A, the reference
+    /// Recordings A (before the change)
     #[arg(required_unless_present_any = ["run", "factor", "before", "over"], requires = "with", value_name = "DIR", add = completion::recordings())]
     pub(crate) recordings: Vec<PathBuf>,
-    /// Recordings B
+    /// Recordings B (after the change)
     #[arg(long, num_args = 1.., requires = "recordings", value_name = "DIR", add = completion::recordings())]
     pub(crate) with: Vec<PathBuf>,
     /// Find changes in a series of recordings, such as nightly builds
     #[arg(long, num_args = 1.., value_name = "DIR", conflicts_with_all = ["recordings", "with", "run", "factor", "before", "load", "app", "output", "markdown", "options", "into", "all_rounds", "seed"], add = completion::recordings())]
     pub(crate) over: Vec<PathBuf>,
-    /// Use the order of --over and not the start times
+    /// Sort the recordings of --over as given, not by start time
     #[arg(long, requires = "over")]
     pub(crate) in_order: bool,
-    /// Use the slack of this application as level: a name from `laggard qos --list` or
+    /// Use the slack of this application as level: a name from `laggard qos --list`, or
     /// a TOML file
     #[arg(short, long, value_name = "NAME|FILE", conflicts_with = "at", add = completion::applications())]
     pub(crate) app: Option<String>,
-    /// Levels: a wakeup is late above this [default: chosen per series]
+    /// Levels: latencies above which a wakeup is late [default: chosen per series]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) at: Vec<Nanos>,
     /// Only this service [default: all]
     #[arg(short, long, value_name = "NAME", add = completion::services())]
     pub(crate) service: Option<Service>,
-    /// Ratios from 1 / RATIO to RATIO count as the same
+    /// Treat ratios from 1 / RATIO to RATIO as the same
     #[arg(long, value_name = "RATIO", default_value_t = 1.25, value_parser = above_one)]
     pub(crate) equal: f64,
-    /// The change under test: `load` allows different loads in existing recordings;
-    /// `sysctl:NAME=A,B` sets a kernel parameter and records
+    /// Change under test: `load` allows different loads in existing recordings;
+    /// `sysctl:NAME=A,B` records with these two values of a kernel parameter
     #[arg(long, value_name = "WHAT")]
     pub(crate) factor: Option<FactorArg>,
-    /// Command to run during A, and a second time for B; '' for none. A recording ends
-    /// with its command
+    /// Command to run during each recording: the first --run is for A, the second for B;
+    /// '' for none. A recording ends with its command
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["recordings", "factor"])]
     pub(crate) run: Vec<String>,
-    /// Command to run before each recording of a side: `A=COMMAND`, `B=COMMAND`, or both
-    /// with a comma between them. The command of A also runs at the end
+    /// Command to run before each recording of a side: `A=COMMAND`, `B=COMMAND`, or both,
+    /// separated by a comma. The command of A also runs at the end
     #[arg(long, value_name = "SIDE=COMMAND", conflicts_with = "recordings")]
     pub(crate) before: Vec<String>,
     /// Load in all recordings: a name from `laggard load list`, or a TOML file
@@ -85,7 +78,7 @@ pub(crate) struct CompareArgs {
     /// and ends if every series is worse, better or the same
     #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = rounds, conflicts_with = "recordings")]
     pub(crate) rounds: usize,
-    /// Make all rounds and evaluate once: finds slightly smaller differences
+    /// Record all rounds and evaluate once, which finds slightly smaller differences
     #[arg(long, conflicts_with = "recordings")]
     pub(crate) all_rounds: bool,
     /// Seed of the random order [default: random, and printed]
@@ -97,13 +90,13 @@ pub(crate) struct CompareArgs {
     /// New directory for the recordings and the answer [default: a name with the time]
     #[arg(long, value_name = "DIR", conflicts_with = "recordings")]
     pub(crate) into: Option<PathBuf>,
-    /// Write an HTML report to this file, which is replaced if it exists
+    /// Write an HTML report to this file; an existing file is replaced
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["json", "markdown", "all"])]
     pub(crate) output: Option<PathBuf>,
     /// Print quantiles, maxima, counts, tails, and every condition, cause and warning
     #[arg(long, conflicts_with = "json")]
     pub(crate) all: bool,
-    /// Write JSON; `laggard schema compare` describes it
+    /// Write JSON, described by `laggard schema compare`
     #[arg(long, conflicts_with = "markdown")]
     pub(crate) json: bool,
     /// Write Markdown
@@ -117,13 +110,10 @@ pub(crate) struct CompareArgs {
 /// Intended difference between two sets of recordings.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum FactorArg {
-    /// The load.
     Load,
-    /// A setting of the kernel.
+    /// Kernel parameter with its sysctl(8) name, and its values in A and B.
     Setting {
-        /// Its name, as sysctl(8) has it.
         name: String,
-        /// Its value in A and in B.
         values: [String; 2],
     },
 }
@@ -168,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_factor_is_the_load_or_a_setting_with_two_values() {
+    fn factor_is_load_or_setting_with_two_values() {
         let setting = FactorArg::Setting {
             name: "kernel.printk".into(),
             values: ["7 4 1 7".into(), "4 4 1 7".into()],

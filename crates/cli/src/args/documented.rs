@@ -1,4 +1,4 @@
-//! The commands that documents show are ones that this program takes.
+//! Tests that laggard accepts the commands in its documentation.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,17 +40,17 @@ fn commands(text: &str) -> Vec<Vec<String>> {
             .into_iter()
             .flatten()
         {
-            let begin = usize::from(words.first().is_some_and(|word| word == "sudo"));
-            if words.get(begin).is_some_and(|word| word == "laggard") {
-                command_lines.push(words[begin..].to_vec());
+            let start = usize::from(words.first().is_some_and(|word| word == "sudo"));
+            if words.get(start).is_some_and(|word| word == "laggard") {
+                command_lines.push(words[start..].to_vec());
             }
         }
     }
     command_lines
 }
 
-/// Splits a line like a shell, as far as documents need it: quoted words, several commands,
-/// redirections and comments.
+/// Splits a line like a shell. Supports quoted words, several commands, redirections and
+/// comments.
 fn split(line: &str) -> Vec<Vec<String>> {
     let mut commands = vec![Vec::new()];
     let mut rest = line.trim();
@@ -93,7 +93,7 @@ fn documented_commands_parse() {
 }
 
 #[test]
-fn a_line_is_taken_apart_as_by_a_shell() {
+fn shell_line_is_split_into_commands() {
     let text = "```console\n# laggard a --run 'b c' > d.txt &\n$ sudo laggard e && laggard f  # g\n```\n# laggard h\n";
 
     let command_lines = commands(text);

@@ -11,10 +11,10 @@ Examples:
   laggard driver install wdmlat.sys      as administrator
   laggard driver remove
 
-Windows loads drivers that are signed. One that you built yourself is loaded on
-a machine for tests alone: Secure Boot switched off in the firmware,
-`bcdedit /set testsigning on`, a restart, and a certificate of your own in Root
-and TrustedPublisher. Never do this to a machine that others rely on.")]
+Windows loads only signed drivers. To load a driver that you built, use a test
+machine: disable Secure Boot in the firmware, run `bcdedit /set testsigning on`,
+restart, and add your certificate to Root and TrustedPublisher. Never do this
+to a machine that others rely on.")]
 pub(crate) struct DriverArgs {
     #[command(subcommand)]
     pub(crate) command: DriverCommand,
@@ -22,14 +22,14 @@ pub(crate) struct DriverArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DriverCommand {
-    /// Copy the driver into the system's folder for drivers, and load it
+    /// Copy the driver to the system's driver directory, and load it
     Install {
-        /// wdmlat.sys, as `make driver` builds it
+        /// wdmlat.sys, built by `make driver`
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
-    /// Unload the driver and remove all of it
+    /// Unload the driver and remove it completely
     Remove,
-    /// Say whether it is installed, and which drivers this Windows loads
+    /// Show whether the driver is installed, and which drivers this Windows loads
     Status,
 }

@@ -1,4 +1,4 @@
-//! Command line on systems without measuring.
+//! Command line on systems other than Linux.
 
 use std::process::ExitCode;
 
@@ -30,12 +30,12 @@ const MEASURING: [&str; 8] = [
 /// Parses the command line.
 ///
 /// # Errors
-/// The exit code, if it is wrong or asks for help.
+/// Returns the exit code if the command line is wrong or asks for help.
 pub(crate) fn parsed() -> Result<Args, ExitCode> {
     laggard_console::args::parse(|words| Args::try_parse_from(words).map_err(explained))
 }
 
-/// The same error; of a command that there is on Linux, that it is there.
+/// Replaces the error of a command that exists only on Linux.
 fn explained(err: clap::Error) -> clap::Error {
     let name = match err.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(name)) if MEASURING.contains(&&**name) => name,
@@ -44,7 +44,7 @@ fn explained(err: clap::Error) -> clap::Error {
     clap::Error::raw(
         ErrorKind::InvalidSubcommand,
         format!(
-            "`laggard {name}` is not on this system yet: it needs Linux; here laggard records, tries timers and answers from recordings, see `laggard --help`\n"
+            "`laggard {name}` is not available on this system: it needs Linux; `laggard --help` lists the commands that are\n"
         ),
     )
 }
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_needs_linux_says_so_and_another_is_unknown() {
+    fn error_of_a_linux_command_names_linux() {
         let message_of = |name| {
             let err = Args::try_parse_from(["laggard", name]).unwrap_err();
             explained(err).to_string()

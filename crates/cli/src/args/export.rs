@@ -8,9 +8,6 @@ use laggard_view::export::ExportFormat;
 use super::named::named;
 use crate::completion;
 
-/// Samples are rows: the activation, its latency, its stages, whether it was
-/// missed, and whether it was still waiting at the end. docs/reference/recording-format.md has the
-/// columns.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
@@ -24,19 +21,19 @@ pub(crate) struct ExportArgs {
     /// Recording
     #[arg(value_name = "DIR", add = completion::recordings())]
     pub(crate) recording: PathBuf,
-    /// What to write
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_parser = named::<ExportFormat>(), required_unless_present = "redact")]
     pub(crate) format: Option<ExportFormat>,
-    /// Write a recording that can be given away to the folder of --output:
-    /// names of machines, programs, threads and loads, arguments and paths are
-    /// replaced, the same by the same
+    /// Write a recording for publication to the directory --output: names of machines,
+    /// programs, threads and loads, arguments and paths are replaced, each by the same
+    /// substitute everywhere
     #[arg(long, conflicts_with_all = ["format", "force"], requires = "output")]
     pub(crate) redact: bool,
-    /// File to write, which must not exist; `-` is standard output [default:
-    /// standard output, but for parquet and arrow]
+    /// File to write, which must not exist; `-` is standard output [default: standard
+    /// output, except for parquet and arrow]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Replace the file where it exists
+    /// Replace an existing file
     #[arg(long, requires = "output")]
     pub(crate) force: bool,
 }

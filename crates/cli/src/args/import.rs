@@ -4,9 +4,6 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 
-/// Reads a trace that WPR or xperf recorded on Windows, on any system. Prints how long ISRs
-/// and DPCs ran per driver, compared with the limits of Microsoft; how long ready threads
-/// waited for a CPU; and how long threads waited for pages.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
@@ -20,8 +17,8 @@ To record a trace on Windows, as administrator (laggard is not needed there):
   xperf -on PROC_THREAD+LOADER+DPC+INTERRUPT+CSWITCH+DISPATCHER+HARD_FAULTS
   xperf -d trace.etl
 
-Exit code: 1 if the trace has no latencies; 3 if it lost buffers, more than one
-event in 1,000, or a part of the file.")]
+Exit code: 1 if the trace has no latencies; 3 if buffers, more than one event in
+1,000, or a part of the file were lost.")]
 pub(crate) struct ImportArgs {
     /// Trace, an .etl file
     #[arg(value_name = "FILE")]
@@ -29,7 +26,7 @@ pub(crate) struct ImportArgs {
     /// Print all tables
     #[arg(long, conflicts_with = "json")]
     pub(crate) all: bool,
-    /// Print all tables with this number of rows [default: 10]
+    /// Print all tables with at most this number of rows [default: 10]
     #[arg(long, value_name = "COUNT", value_parser = super::positive_count)]
     pub(crate) top: Option<usize>,
     /// Write a recording to this directory, which must not exist; `laggard show`, `plot`,

@@ -6,6 +6,6 @@ use clap::ValueEnum;
 pub(crate) enum KeepArg {
     /// Every sample
     All,
-    /// Histograms by the hour, the largest by the minute, and the tail
+    /// Hourly histograms, the max of each minute, and the tail
     Tail,
 }

@@ -1,4 +1,4 @@
-//! The commands that measure, or change, the machine they run on.
+//! Commands that measure or disturb the machine on which they run.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::completion;
 
-/// What to type, for who typed `laggard` alone.
+/// Text that `laggard` without arguments prints.
 pub(crate) const BEGIN: &str = "\
 laggard measures how late this machine runs your code, and finds out why.
 
@@ -34,17 +34,17 @@ All commands: laggard --help
 /// Parses the command line.
 ///
 /// # Errors
-/// The exit code, if it is wrong or asks for help.
+/// Returns the exit code if the command line is wrong or asks for help.
 pub(crate) fn parsed() -> Result<Args, ExitCode> {
     laggard_console::args::parse(|words| Args::try_parse_from(words).map_err(explained))
 }
 
-/// The same error; of a command that there is on Windows, that it is there.
+/// Replaces the error of a command that exists only on Windows.
 fn explained(err: clap::Error) -> clap::Error {
     match err.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(name)) if name == "driver" => clap::Error::raw(
             ErrorKind::InvalidSubcommand,
-            "`laggard driver` is not on this system: it is about a driver for Windows; here the kernel needs none, see `laggard doctor`\n",
+            "`laggard driver` is only available on Windows; Linux needs no driver, see `laggard doctor`\n",
         ),
         _ => err,
     }
@@ -54,52 +54,75 @@ fn explained(err: clap::Error) -> clap::Error {
 #[derive(Debug, Subcommand)]
 pub(crate) enum MeasureCommand {
     /// Measure this machine and save a recording
+    ///
+    /// Measures until --duration has passed, the command after `--` ends, or Ctrl-C is
+    /// pressed. The recording is complete in each case.
     Record(Box<RecordCommand>),
     /// Show latencies live
     ///
-    /// Measures as `record` does and shows the latencies. It records only with
-    /// --output, or after the key s.
+    /// Measures like `record` and shows the latencies. Records only with --output, or
+    /// after the key s.
     #[command(mut_arg("output", |arg| arg.help("Record from the start to this directory, which must not exist")))]
     #[command(mut_arg("duration", |arg| arg.help("Duration [default: until q, Ctrl-C, or the end of the command after `--`]")))]
     #[command(mut_arg("quiet", |arg| arg.help("Print no summary at the end")))]
     Top(Box<TopArgs>),
     /// Measure continuously; export to Prometheus and OTLP
     ///
-    /// Measures as `record` does, at a rate that permits permanent use, until
-    /// Ctrl-C or SIGTERM. Serves /metrics (text, and native histograms),
-    /// /episodes (late wakeups, JSON), /healthz, and a page for a browser.
+    /// Measures like `record`, at a rate that permits permanent use, until Ctrl-C or
+    /// SIGTERM. Serves /metrics (text, and native histograms), /episodes (late wakeups,
+    /// JSON), /healthz, and an HTML page.
     Serve(Box<ServeArgs>),
 }
 
-/// Commands that test this machine or make it late.
+/// Commands that test or disturb this machine.
 #[derive(Debug, Subcommand)]
 pub(crate) enum MachineCommand {
     /// Simulate an application and compare its deadline misses with `qos`
+    ///
+    /// Runs the tasks of the file: each computes for a known time in every period, with
+    /// its service. Counts the deadline misses, and compares them with the prediction from
+    /// an earlier recording under the same load.
     Rehearse(RehearseArgs),
     /// Check what can be measured and which settings hurt latency
     Doctor(DoctorArgs),
     /// Measure the threads of a running program
+    ///
+    /// Measures the cycles of the threads of a running program, or of a command, and shows
+    /// which cycles missed their deadline and why. The program is not changed. Threads and
+    /// processes that it starts are included.
     Attach(AttachArgs),
     /// Test timers, context switches or real-time properties
     Bench(BenchArgs),
     /// Compare the timers of this machine
+    ///
+    /// Waits with each timer for the period, then for single times of 1 to 3 ms that start at
+    /// random, and shows which timers expire as requested. One thread uses one timer at a
+    /// time.
     #[command(hide = true)]
     Timers(TimersArgs),
     /// Measure context switches
+    ///
+    /// Measures how long a CPU takes to switch to the next of several threads of equal
+    /// priority. Each thread reads the clock just before it switches, and the next thread
+    /// reads it as its first action. Half of the CPU time stays free for other programs.
     #[command(hide = true)]
     Switch(SwitchArgs),
     /// Test the criteria of a real-time operating system
     #[command(hide = true)]
     Rtos(RtosArgs),
     /// Repeat the experiments of a paper
+    ///
+    /// Records under the loads of a paper, and prints the paper's tables for the services
+    /// of this system. The figures are on an HTML page in the directory of the recordings.
+    /// The same command continues an interrupted study.
     Study(StudyArgs),
     /// List, show or run background loads
     Load(LoadArgs),
     /// Inject a known fault
     ///
-    /// This makes the machine late on purpose. It ends after --duration or with
-    /// Ctrl-C, and then everything is as before; docs/reference/faults.md describes
-    /// each fault and its limits.
+    /// Makes this machine late on purpose. The fault ends after --duration or with Ctrl-C,
+    /// and laggard restores the previous state. docs/reference/faults.md describes each
+    /// fault and its limits.
     Provoke(ProvokeArgs),
 }
 
@@ -111,20 +134,20 @@ pub(crate) struct LoadArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LoadCommand {
-    /// List the loads that are part of the program
+    /// List the built-in loads
     List,
-    /// Print what a load of real applications does, as TOML to start from
+    /// Print the definition of an application load, as a TOML file to edit
     Show {
-        /// Its name, or a TOML file
+        /// Name of the load, or a TOML file
         #[arg(add = completion::loads())]
         name: String,
     },
     /// Run a load until Ctrl-C, then print its throughput as JSON
     Run {
-        /// Its name, or a TOML file
+        /// Name of the load, or a TOML file
         #[arg(add = completion::loads())]
         name: String,
-        /// Only set it up, then write `ready` and wait for a line of input
+        /// Only set the load up, then write `ready` and wait for a line of input
         #[arg(long, hide = true)]
         hold: bool,
     },
@@ -132,7 +155,7 @@ pub(crate) enum LoadCommand {
 
 const PROVOKE_EXAMPLES: &str = "\
 Examples:
-  laggard provoke softirq     7 ms every 5 s, as DEC's Ethernet driver of 1999
+  laggard provoke softirq     7 ms every 5 s, like DEC's Ethernet driver of 1999
   laggard provoke softirq --length 17ms --every 10s -d 5min
   laggard provoke irq --length 2ms --every 1s --cpu 1 --json hits.jsonl
   laggard provoke throttle --pid 4242 --length 80ms --every 100ms";
@@ -140,22 +163,22 @@ Examples:
 #[derive(ClapArgs, Debug)]
 #[command(after_help = PROVOKE_EXAMPLES)]
 pub(crate) struct ProvokeArgs {
-    /// The fault
+    /// Fault to inject
     #[arg(value_parser = kinds(), value_name = "KIND")]
     pub(crate) kind: FaultKind,
-    /// Length of a hit [default: 7ms; throttle: 40ms]
+    /// Length of each hit [default: 7ms; throttle: 40ms]
     #[arg(short, long, value_name = "TIME")]
     pub(crate) length: Option<Nanos>,
     /// Time from one hit to the next [default: 5s; throttle: 100ms; tick: 1ms]
     #[arg(short, long, value_name = "TIME")]
     pub(crate) every: Option<Nanos>,
-    /// Where [default: the last CPU that is online]
+    /// CPU to disturb [default: the last online CPU]
     #[arg(short, long, value_name = "CPU")]
     pub(crate) cpu: Option<u32>,
     /// Duration of the fault
     #[arg(short, long, alias = "for", value_name = "TIME", default_value = "60s", value_parser = some_time)]
     pub(crate) duration: Nanos,
-    /// Process that is stopped too, again and again; only for `throttle`
+    /// Process to throttle as well; only for `throttle`
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Vec<u32>,
     /// Write each hit as a line of JSON to this file (`-`: standard output)
@@ -165,6 +188,6 @@ pub(crate) struct ProvokeArgs {
 
 /// Reads the name of a fault; the help shows what each does.
 fn kinds() -> impl TypedValueParser<Value = FaultKind> {
-    let known = FaultKind::ALL.map(|kind| PossibleValue::new(kind.name()).help(kind.about()));
-    PossibleValuesParser::new(known).try_map(|name| name.parse::<FaultKind>())
+    let values = FaultKind::ALL.map(|kind| PossibleValue::new(kind.name()).help(kind.about()));
+    PossibleValuesParser::new(values).try_map(|name| name.parse::<FaultKind>())
 }

@@ -90,8 +90,8 @@ pub(crate) struct Args {
     pub(crate) command: Option<Command>,
 }
 
-/// Commands of the help, grouped by the task of the user. The others write files that
-/// programs read.
+/// Commands in `--help`, grouped by task. Commands that write files for other programs are
+/// not in a group.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Measure", &["record", "attach", "top", "serve"]),
     (
@@ -135,33 +135,85 @@ pub(crate) enum Command {
     #[command(flatten)]
     Measure(MeasureCommand),
     /// Measure this machine and save a recording
+    ///
+    /// Measures how late threads run that wait for a timer: from the requested time to the
+    /// first instruction of the thread. Ends after --duration or with Ctrl-C; the recording is
+    /// complete in each case. Not tested on real Windows.
     #[cfg(windows)]
     Record(RecordArgs),
     /// Summarise recordings
+    ///
+    /// Prints one screen: latencies, causes of late wakeups, the fix to try first, and the
+    /// fit for applications. Several recordings are side by side.
     Show(ShowArgs),
     /// Show what caused the late wakeups
+    ///
+    /// Ranks the causes of the late wakeups of one service, by default of the most urgent
+    /// thread that was late. The times of the causes add up to the latency of all its late
+    /// wakeups; time without a known cause is `unexplained`.
     Why(WhyArgs),
     /// Write an HTML or Markdown report
+    ///
+    /// The report is one file that needs no network. Several recordings are side by side.
     Report(ReportArgs),
     /// Draw one figure as SVG or PNG
     ///
-    /// The numbers are those of `show --json`, and of `qos --json` for mttf.
+    /// The figures have the numbers of `show --json`, and of `qos --json` for mttf.
     Plot(PlotArgs),
     /// Convert a recording to CSV, Parquet, Arrow and other formats
+    ///
+    /// Each sample is a row: the expiry, its latency, its stages, whether it was missed, and
+    /// whether it was still waiting at the end. docs/reference/recording-format.md describes
+    /// the columns.
     Export(ExportArgs),
     /// Read a Windows trace (ETW, .etl)
+    ///
+    /// Reads a trace that WPR or xperf recorded on Windows, on any system. Prints the
+    /// durations of ISRs and DPCs per driver, compared with Microsoft's limits, how long
+    /// ready threads waited for a CPU, and how long threads waited for pages.
     Import(ImportArgs),
     /// Summarise each recording as one line of JSON (used by laggard-fleet)
+    ///
+    /// A line has hourly histograms, the max of each minute, the causes of late wakeups, and
+    /// the settings of the machine. Samples are not read, so recordings must be made with
+    /// `--keep tail`. The line of an unreadable recording has the reason; the exit code is
+    /// still 0.
     Digest(DigestArgs),
     /// Estimate how often an application will have an xrun
+    ///
+    /// An xrun is a buffer that is not filled in time. Name an application of the catalogue
+    /// (--list) or a TOML file, or give its buffers. Without an application, laggard
+    /// evaluates seven typical ones. Recordings under the same load are evaluated together.
+    /// FIT: at most one burst of xruns per hour (95 % confidence).
     Qos(QosArgs),
     /// Estimate the worst latency of the next hour, day and week
+    ///
+    /// Prints the chance of a latency above the recorded max, the latency that half and 9 of
+    /// 10 horizons do not exceed (rank-based, without a model), and the return level: the
+    /// latency that is exceeded once per horizon of use on average. laggard prints no return
+    /// level that the recordings do not support.
     Forecast(ForecastArgs),
     /// Compare recordings before and after a change
+    ///
+    /// Side A has the recordings before the change, side B the recordings after it. A verdict
+    /// needs at least four recordings per side, made in turn (A B A B B A B A). All need the
+    /// same services, period, dither, stages and load.
+    ///
+    /// With --run, --before or --factor sysctl, laggard makes the recordings in random order.
+    /// With six or more rounds it also evaluates in between, and ends if every series is
+    /// decided. It restores the machine, also after Ctrl-C or a kill.
     Compare(Box<CompareArgs>),
     /// Test recordings against requirements (for CI)
+    ///
+    /// A requirement passes if the whole confidence interval of the observed figure is within
+    /// the limit, and fails if the whole interval is beyond it. Otherwise it is UNKNOWN, and
+    /// the output states how long to record. Lost samples count as late in the upper limit. A
+    /// stall that had not ended fails a requirement that it exceeds.
     Check(CheckArgs),
     /// Test whether a task set is schedulable
+    ///
+    /// Tests whether each task meets its deadline with the recorded latency of the services
+    /// that run the tasks. The verdict is SCHEDULABLE, NOT SCHEDULABLE or UNKNOWN.
     Sched(SchedArgs),
     #[cfg(target_os = "linux")]
     #[command(flatten)]
@@ -170,18 +222,22 @@ pub(crate) enum Command {
     #[cfg(windows)]
     Bench(BenchArgs),
     /// Compare the timers of this machine
+    ///
+    /// Waits with each timer for the period, then for single times of 1 to 3 ms that start at
+    /// random, and shows which timers expire as requested. One thread uses one timer at a
+    /// time.
     #[cfg(windows)]
     #[command(hide = true)]
     Timers(TimersArgs),
     /// Check what can be measured and which settings hurt latency
     #[cfg(windows)]
     Doctor(DoctorArgs),
-    /// Install or remove the driver that sees how late DPCs and kernel threads run
+    /// Install or remove the driver that measures DPCs and kernel threads
     ///
-    /// wdmlat.sys sees what no program can: how late Windows runs a deferred
-    /// procedure call (DPC), and a kernel thread that it wakes. It is installed
-    /// when you ask for it, and removed whole. It was not tested on real
-    /// Windows: try it on a machine that may crash. `record` does not use it yet.
+    /// wdmlat.sys measures how late Windows runs a deferred procedure call (DPC), and a
+    /// kernel thread that the DPC wakes. Programs cannot measure this. laggard installs the
+    /// driver only with this command, and removes it completely. It was not tested on real
+    /// Windows: use a machine that may crash. `record` does not use it yet.
     #[cfg(windows)]
     Driver(DriverArgs),
     /// Write a completion script for a shell to standard output
@@ -257,8 +313,6 @@ pub(crate) enum SchemaOf {
     Manifest,
 }
 
-/// Prints one screen: latencies, causes of late wakeups, the fix to try first, and the fit
-/// for applications. Several recordings are side by side.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
@@ -273,11 +327,11 @@ pub(crate) struct ShowArgs {
     /// Recordings
     #[arg(required = true, value_name = "DIR", add = completion::recordings())]
     pub(crate) recordings: Vec<PathBuf>,
-    /// Write JSON; `laggard schema show` describes it
+    /// Write JSON, described by `laggard schema show`
     #[arg(long)]
     pub(crate) json: bool,
     /// Application to evaluate: a name from `laggard qos --list`, or a TOML file
-    /// [default: the one it was recorded for, or the catalogue]
+    /// [default: --app of `laggard record`, or the catalogue]
     #[arg(
         long = "app",
         alias = "for",
@@ -291,11 +345,11 @@ pub(crate) struct ShowArgs {
     /// Print all figures of each service
     #[arg(long, conflicts_with = "stages")]
     pub(crate) services: bool,
-    /// Print the stages on the way to each service
+    /// Print the stages of the wakeup path of each service
     #[arg(long)]
     pub(crate) stages: bool,
-    /// Print histograms of the times between the runs of each service, as in the
-    /// timer paper of 1999 (not for `--keep tail`)
+    /// Print histograms of the intervals between the runs of each service, as in the timer
+    /// paper of 1999 (not for recordings with `--keep tail`)
     #[arg(long, conflicts_with_all = ["application", "all", "services", "stages", "by"])]
     pub(crate) intervals: bool,
     /// Bin width of --intervals, from 1us to 1s
@@ -315,15 +369,12 @@ pub(crate) struct ShowArgs {
 }
 
 impl ShowArgs {
-    /// Returns whether to print figures instead of the first screen. JSON has both.
+    /// Returns true if figures replace the first screen. JSON has both.
     pub(crate) const fn is_figures(&self) -> bool {
         !self.json && (self.all || self.services || self.stages)
     }
 }
 
-/// Ranks the causes of late wakeups of one service, the most urgent thread first. The times
-/// of the causes add up to the latency of all late wakeups; time without a known cause is
-/// `unexplained`.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
@@ -349,20 +400,19 @@ pub(crate) struct WhyArgs {
     /// Number of causes and episodes [default: 5; with --all and --json: 20]
     #[arg(long, value_name = "COUNT", value_parser = positive_count)]
     pub(crate) top: Option<usize>,
-    /// Show all services, the largest episodes, thresholds, and the long-term
-    /// gain from removing each leading cause; with --episode every part and
-    /// sample
+    /// Show all services, the largest episodes, thresholds, and the long-term gain from
+    /// removing each leading cause; with --episode, every part and sample
     #[arg(long, conflicts_with_all = ["flame", "perfetto"])]
     pub(crate) all: bool,
     /// Usage pattern for the long-term gain (--all), as for `forecast`
     #[arg(short, long, value_name = "PATTERN")]
     pub(crate) usage: Option<UsagePattern>,
-    /// Write JSON; `laggard schema why` describes it, and with --episode `laggard schema
+    /// Write JSON, described by `laggard schema why`; with --episode by `laggard schema
     /// wakeup`
     #[arg(long)]
     pub(crate) json: bool,
-    /// Show the handlers that the kernel ran outside threads, late or not. The
-    /// recording must be made with `--handlers`
+    /// Show the handlers that the kernel ran outside threads, late or not. The recording
+    /// must be made with `laggard record --handlers`
     #[arg(long, conflicts_with_all = ["episode", "service", "usage", "flame", "perfetto"])]
     pub(crate) handlers: bool,
     /// Write the cause with this position in the ranking (from 1) as Markdown,
@@ -386,10 +436,6 @@ pub(crate) struct WhyArgs {
     pub(crate) perfetto: Option<PathBuf>,
 }
 
-/// What `laggard-fleet` reads of recordings: histograms by the hour, the largest
-/// of each minute, who made late activations late, and the machine's settings. No
-/// sample is read, so recordings must be made with `--keep tail`. One that cannot
-/// be read has a line that says why; the exit code is 0 all the same.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
@@ -399,26 +445,24 @@ pub(crate) struct DigestArgs {
     /// Recordings
     #[arg(value_name = "DIR", required_unless_present = "stdin0", add = completion::recordings())]
     pub(crate) recordings: Vec<PathBuf>,
-    /// Read more of them from standard input, each ended by a NUL byte
+    /// Read more paths from standard input, each terminated by a NUL byte
     #[arg(long)]
     pub(crate) stdin0: bool,
-    /// Their samples were left where they were recorded: of these nothing is missing
+    /// Do not report missing samples: they stayed on the machines that recorded them
     #[arg(long)]
     pub(crate) without_samples: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum ByArg {
-    /// Each CPU by itself
+    /// Each CPU separately
     Cpu,
     /// Recordings under the same load together
     Load,
-    /// Each minute by itself
+    /// Each minute separately
     Minute,
 }
 
-/// The page is one file that needs no network. Several recordings are set
-/// side by side.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
@@ -440,8 +484,8 @@ pub(crate) struct ReportArgs {
     /// Write Markdown instead of HTML
     #[arg(long)]
     pub(crate) markdown: bool,
-    /// Application that the report shows first: a name of `laggard qos --list`,
-    /// or a TOML file
+    /// Application that the report shows first: a name from `laggard qos --list`, or a TOML
+    /// file
     #[arg(short, long, value_name = "NAME|FILE", conflicts_with = "markdown", add = completion::applications())]
     pub(crate) app: Option<String>,
     /// Task set to test for schedulability, as for `laggard sched`
@@ -451,40 +495,39 @@ pub(crate) struct ReportArgs {
 
 #[cfg(not(windows))]
 const DOCTOR_EXAMPLES: &str = "\
-Exit code 0 when a full recording is possible, 1 when not.
+Exit code: 0 if a full recording is possible, 1 if not.
 
 Examples:
   sudo laggard doctor              the worst settings, and missing abilities
-  sudo laggard doctor --all        all of them
+  sudo laggard doctor --all        all settings and abilities
   laggard doctor busy.laggard --all
                                    as the user of the audio programs: their
                                    limits, and the effects in the recording";
 #[cfg(windows)]
 const DOCTOR_EXAMPLES: &str = "\
-Exit code 0 when a full recording is possible, 1 when not.
+Exit code: 0 if a full recording is possible, 1 if not.
 
-Run as administrator it says all that a recording can use.";
+Run it as administrator to see everything that a recording can use.";
 
 #[derive(ClapArgs, Debug)]
 #[command(after_help = DOCTOR_EXAMPLES)]
 pub(crate) struct DoctorArgs {
-    /// Recording of this machine: print the effects of audio prerequisites that are
-    /// not met
+    /// Recording of this machine: print the effects of unmet audio prerequisites
     #[arg(value_name = "DIR", add = completion::recordings())]
     pub(crate) recording: Option<PathBuf>,
-    /// CPUs to measure [default: all online that this process may use]
+    /// CPUs to measure [default: all online CPUs that this process may use]
     #[arg(short, long, value_name = "LIST")]
     pub(crate) cpus: Option<CpuList>,
-    /// Try a remedy that is a setting (`timer_migration`, `autogroup`,
-    /// `numa_balancing`, watchdog, `rt_throttling`): record with and without it in
-    /// turn, print the effect, and restore the setting. `--all` then shows the effect,
-    /// which is stored in `/var/lib/laggard`. Takes root
+    /// Test a recommended setting (`timer_migration`, `autogroup`, `numa_balancing`,
+    /// watchdog, `rt_throttling`): record with and without it in turn, print the effect,
+    /// and restore the setting. laggard stores the effect in `/var/lib/laggard`, and
+    /// `--all` shows it. Needs root
     #[arg(long, value_name = "NAME", conflicts_with_all = ["recording", "cpus", "json"])]
     pub(crate) prove: Option<String>,
     /// Print all abilities, settings and prerequisites
     #[arg(long, conflicts_with_all = ["json", "prove"])]
     pub(crate) all: bool,
-    /// Write JSON; `laggard schema doctor` describes it
+    /// Write JSON, described by `laggard schema doctor`
     #[arg(long)]
     pub(crate) json: bool,
     /// With --prove: options of `laggard compare`, as in `-- --each 1min --load fileio`
@@ -492,7 +535,7 @@ pub(crate) struct DoctorArgs {
     pub(crate) options: Vec<OsString>,
 }
 
-/// Parses a number of rows.
+/// Parses a positive number of rows.
 fn positive_count(text: &str) -> Result<usize, String> {
     let count = text.parse().ok().filter(|count| *count > 0);
     count.ok_or_else(|| "use a whole number, 1 or more".into())

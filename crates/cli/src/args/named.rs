@@ -1,4 +1,4 @@
-//! Arguments that are one of several names.
+//! Arguments with a fixed set of names.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use laggard_view::Named;

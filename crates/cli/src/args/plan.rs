@@ -1,4 +1,4 @@
-//! What `record` and `top` were asked for, as a plan.
+//! Conversion of the arguments of `record` and `top` to a plan.
 
 use laggard_model::Keep;
 use laggard_record::{Access, Destination};
@@ -73,12 +73,12 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_record_is_the_default_plan() {
+    fn record_without_options_is_the_default_plan() {
         assert_eq!(plan_of(&[]), Plan::default());
     }
 
     #[test]
-    fn a_command_is_recorded_for_as_long_as_it_takes_unless_asked_otherwise() {
+    fn command_ends_the_recording_unless_a_duration_is_given() {
         let command = LoadChoice::Command(vec!["make".into(), "-j8".into()]);
 
         let plan = plan_of(&["--", "make", "-j8"]);

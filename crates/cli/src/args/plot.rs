@@ -1,4 +1,4 @@
-//! Arguments of single pictures.
+//! Arguments of `laggard plot`.
 
 use std::path::PathBuf;
 
@@ -31,31 +31,31 @@ pub(crate) struct PlotArgs {
     /// File to write, .svg or .png; an existing file is replaced
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// Only this service [default: the most urgent thread; distribution of one
-    /// recording: the interrupt and a normal thread too]
+    /// Only this service [default: the most urgent thread; in the distribution of one
+    /// recording also the timer IRQ and `SCHED_OTHER`]
     #[arg(short, long, value_name = "NAME", add = completion::services())]
     pub(crate) service: Option<Service>,
     /// For distribution and mttf: every service
     #[arg(long, conflicts_with = "service")]
     pub(crate) all: bool,
-    /// Draw how often each latency was seen, instead of the share that is later
+    /// Draw a histogram instead of the fraction of wakeups above each latency
     #[arg(long)]
     pub(crate) counts: bool,
-    /// What is drawn anyway; for older scripts
+    /// Draw the fraction above each latency (the default); for older scripts
     #[arg(long, hide = true, conflicts_with = "counts")]
     pub(crate) exceedance: bool,
     /// Light text on a dark background
     #[arg(long)]
     pub(crate) dark: bool,
-    /// For mttf: a name of the catalogue (`laggard qos --list`), or a TOML file
+    /// Application for mttf: a name from `laggard qos --list`, or a TOML file
     #[arg(short, long, value_name = "NAME|FILE", default_value = USUAL, add = completion::applications())]
     pub(crate) app: String,
-    /// Width and height
+    /// Width and height in pixels
     #[arg(long, value_name = "WxH", default_value = "960x600")]
     pub(crate) size: SizeArg,
 }
 
-/// A picture's size.
+/// Size of a figure in pixels.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct SizeArg {
     pub(crate) width: u32,
@@ -66,7 +66,7 @@ impl std::str::FromStr for SizeArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no size from 480x300 to 4000x4000, such as 960x600");
+        let wrong = || format!("`{text}` is not a size from 480x300 to 4000x4000, such as 960x600");
         let (width, height) = text.split_once('x').ok_or_else(wrong)?;
         let width: u32 = width.parse().map_err(|_| wrong())?;
         let height: u32 = height.parse().map_err(|_| wrong())?;

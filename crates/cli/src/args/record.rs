@@ -1,4 +1,4 @@
-//! Arguments of what measures.
+//! Arguments of `laggard record`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -21,11 +21,9 @@ Examples:
   laggard record --services fifo:80 --duration 10min
   laggard record --require robot.toml --until-decided --load fileio
   laggard record --on-late stop --on-late-threshold 1ms
-  laggard record --contexts 4 --turns 10ms      beside 4 busy processes on a CPU
+  laggard record --contexts 4 --turns 10ms      next to 4 busy processes on a CPU
   laggard record -- make -j8                    while a command runs";
 
-/// Measures until --duration has passed, the command after `--` ends, or Ctrl-C is
-/// pressed. The recording is complete in each case.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = RECORD_EXAMPLES)]
 pub(crate) struct RecordCommand {
@@ -43,8 +41,8 @@ pub(crate) struct UntilArgs {
     /// File of requirements for `laggard check`
     #[arg(long, value_name = "FILE", requires = "until_decided")]
     pub(crate) require: Option<PathBuf>,
-    /// Record until all requirements pass or one fails. Each part is as long as all parts
-    /// before it, and the requirements are tested after each part
+    /// Record in parts until all requirements pass or one fails. Each part is as long as all
+    /// parts before it together. laggard tests the requirements after each part
     #[arg(long, requires = "require", conflicts_with_all = ["duration", "command", "on_late"])]
     pub(crate) until_decided: bool,
     /// Maximum recording time of --until-decided
@@ -69,29 +67,30 @@ pub(crate) struct RecordArgs {
     #[arg(short, long, value_name = "LIST")]
     pub(crate) cpus: Option<CpuList>,
     /// Services to measure: irq, softirq, worker, deadline, fifo:1 to fifo:99, pi:1 to pi:99, other,
-    /// nice:-20 to nice:19, slice:100us to slice:100ms, kthread. All named ones must be available
-    /// [default: those available of irq,softirq,worker,fifo:90,fifo:50,other]
+    /// nice:-20 to nice:19, slice:100us to slice:100ms, kthread. All of them must be available
+    /// [default: the available ones of irq,softirq,worker,fifo:90,fifo:50,other]
     #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) services: Option<Vec<Service>>,
     /// Skip services of --services that this machine cannot measure
     #[arg(long, requires = "services")]
     pub(crate) skip_unavailable: bool,
     /// Mean time between two expiries of a service on a CPU [default: 1ms, or as --app
-    /// needs]. Without --services, softirq and other have twice this period, and fifo:50
-    /// four times
+    /// needs]. Without --services, softirq and other have twice this period, and fifo:50 has
+    /// four times this period
     #[arg(short, long, value_name = "TIME")]
     pub(crate) period: Option<Nanos>,
-    /// Latency threshold: a wakeup above it is late and keeps trace data for `laggard why`
-    /// [default: for each service and CPU 10 times the median of the first 3 s, at most
+    /// Latency threshold: a wakeup above it is late, and its trace data is kept for `laggard
+    /// why` [default: for each service and CPU 10 times the median of the first 3 s, at most
     /// their p99.9, between 50us and 1ms; for the live count 1ms]
     #[arg(short, long, value_name = "TIME")]
     pub(crate) threshold: Option<Nanos>,
-    /// Trace data of late wakeups: as far as the kernel allows (auto), required (on), or
-    /// none (off)
+    /// Keep trace data of late wakeups: all that this kernel supports (auto), all or fail
+    /// (on), or none (off)
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(crate) episodes: EpisodesArg,
-    /// Long-term limit of late wakeups with trace data per minute, shared fairly among
-    /// services and CPUs. Bursts of ten times as many, and each new max, are kept too
+    /// Maximum number of late wakeups with trace data per minute in the long term, shared
+    /// fairly among services and CPUs. Bursts of up to ten times this number, and each new
+    /// max, are kept too
     #[arg(long, value_name = "COUNT", default_value_t = 600)]
     pub(crate) max_episodes_per_minute: u64,
     /// Stack samples per second and CPU in the trace data; 0 for none
@@ -104,31 +103,31 @@ pub(crate) struct RecordArgs {
     /// Samples to keep: all, or histograms and the tail
     #[arg(short, long, value_name = "WHAT", default_value = "all")]
     pub(crate) keep: KeepArg,
-    /// Let every user read the recording, which has the names and call chains of all
+    /// Let every user read the recording, which contains the names and call chains of all
     /// programs that ran [default: only the user who recorded, or ran `sudo`]
     #[arg(long)]
     pub(crate) share: bool,
-    /// Request expiries on a fixed grid instead of spreading them. The grid can miss a
+    /// Request expiries on a fixed grid instead of spreading them. A fixed grid can miss a
     /// periodic disturbance
     #[arg(long)]
     pub(crate) no_dither: bool,
-    /// Keep CPUs out of idle states while measuring, as cyclictest does by default;
-    /// restored at the end, also after a crash
+    /// Keep CPUs out of idle states while measuring, as cyclictest does by default. They
+    /// are allowed again at the end, also after a crash
     #[arg(long)]
     pub(crate) hold_cpu_awake: bool,
     /// Load to run: a name from `laggard load list`, or a TOML file
     #[arg(short, long, value_name = "NAME|FILE", conflicts_with = "command", add = completion::loads())]
     pub(crate) load: Option<String>,
-    /// Measure deferred work in any context, in a boosted thread and in a plain thread
-    /// beside this number of busy processes (1 to 64) on the one CPU of --cpus [default:
-    /// the last]
+    /// Measure deferred work in any context, in a boosted thread and in a plain thread, next
+    /// to this number of busy processes (1 to 64) on one CPU, set with --cpus [default: the
+    /// last]
     #[arg(long, value_name = "COUNT", conflicts_with_all = [
         "load", "load_cpus", "load_user", "command", "services", "period",
         "application", "no_dither", "source",
     ])]
     pub(crate) contexts: Option<Competitors>,
-    /// With --contexts: real-time processes with turns of this length, 1ms to 100ms, that
-    /// sleep for the last tenth of each second [default: `SCHED_OTHER`]
+    /// With --contexts: make the busy processes real-time, with time slices of this length
+    /// (1ms to 100ms). They sleep for the last tenth of each second [default: `SCHED_OTHER`]
     #[arg(long, value_name = "TIME", requires = "contexts")]
     pub(crate) turns: Option<BusyTurns>,
     /// CPUs to run the load on [default: all]
@@ -148,7 +147,7 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "LIST")]
     pub(crate) stages: Option<StagesArg>,
     /// Source of the stages: bpf, perf (tracepoints, for kernels without BTF), user
-    /// (neither, without root) or the best of them
+    /// (neither, without root), or the best available of them (best)
     #[arg(long, value_name = "WHAT", default_value = "best")]
     pub(crate) backend: BackendArg,
     /// Print neither progress nor result, only the reason if the result is not trustworthy
@@ -159,7 +158,7 @@ pub(crate) struct RecordArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-/// A user of this machine, by name.
+/// User of this machine, given by name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct LoadUserArg(pub(crate) LoadUser);
 
@@ -167,9 +166,9 @@ impl std::str::FromStr for LoadUserArg {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        let found = nix::unistd::User::from_name(name);
-        let user = found.map_err(|err| format!("look up the user: {}", err.desc()))?;
-        let user = user.ok_or_else(|| format!("there is no user `{name}`; see `getent passwd`"))?;
+        let user = nix::unistd::User::from_name(name)
+            .map_err(|err| format!("cannot look up user `{name}`: {}", err.desc()))?
+            .ok_or_else(|| format!("unknown user `{name}`; `getent passwd` lists the users"))?;
         Ok(Self(LoadUser {
             user: user.uid.as_raw(),
             group: user.gid.as_raw(),

@@ -7,15 +7,12 @@ use laggard_model::Nanos;
 
 use crate::completion;
 
-/// Each task computes for a known time in every period, as the service of the
-/// file. laggard counts the misses and compares them with the prediction from an
-/// earlier recording under the same load.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
-  laggard rehearse robot.toml --load fileio  first record 60 s to predict from
+  laggard rehearse robot.toml --load fileio  record 60 s to predict from first
   laggard rehearse robot.toml --load fileio --from busy.laggard --duration 5min
-  laggard rehearse robot.toml --count-only   only run and count
+  laggard rehearse robot.toml --count-only   only run the tasks and count
 
 The tasks (as for `laggard sched`):
   service = \"fifo:80\"     # or other, softirq, worker; a task may have its own
@@ -35,13 +32,13 @@ pub(crate) struct RehearseArgs {
     /// Run time of the tasks
     #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = super::some_time)]
     pub(crate) duration: Nanos,
-    /// Load to run at the same time: a name that `laggard load list` shows, or a TOML file
+    /// Load to run at the same time: a name from `laggard load list`, or a TOML file
     #[arg(short, long, value_name = "NAME|FILE", add = completion::loads())]
     pub(crate) load: Option<String>,
     /// Recordings under the same load to predict from [default: record one first]
     #[arg(long, value_name = "DIR", num_args = 1.., add = completion::recordings())]
     pub(crate) from: Vec<PathBuf>,
-    /// Length of the first recording, without --from
+    /// Without --from: length of the first recording
     #[arg(
         long,
         value_name = "TIME",
@@ -49,23 +46,23 @@ pub(crate) struct RehearseArgs {
         conflicts_with = "from"
     , value_parser = super::some_time)]
     pub(crate) record_first: Nanos,
-    /// Directory of the recording of the run, with the result as rehearsal.json; the
-    /// first recording is next to it [default: a name with the time]
+    /// Directory for the recording of the run, with the result as rehearsal.json. The first
+    /// recording is next to it [default: a name with the time]
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
     /// Mean time between two samples of each other service during the run
     #[arg(short, long, value_name = "TIME", default_value = "10ms")]
     pub(crate) period: Nanos,
-    /// Run the tasks and count, without load, recording and prediction
+    /// Only run the tasks and count misses, without load, recording and prediction
     #[arg(long, conflicts_with_all = ["load", "from", "output", "record_first"])]
     pub(crate) count_only: bool,
-    /// Show every figure of the tasks, and their effect on the services
+    /// Show all figures of the tasks, and their effect on the services
     #[arg(long)]
     pub(crate) all: bool,
     /// Write Markdown, for an issue tracker
     #[arg(long, conflicts_with = "json")]
     pub(crate) markdown: bool,
-    /// Write JSON; `laggard schema rehearse` describes it
+    /// Write JSON, described by `laggard schema rehearse`
     #[arg(long)]
     pub(crate) json: bool,
     /// With --count-only: get ready, then write `ready` and wait for a line

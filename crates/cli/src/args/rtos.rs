@@ -30,7 +30,7 @@ Examples:
   sudo laggard bench rtos --only bounded --loads idle,draw,fileio
   sudo laggard bench rtos --within 100us --duration 1min --cpu 3
   sudo laggard bench rtos --only interrupts --source hpet --cpu 0
-  sudo laggard bench rtos -o rtos.html          a page with all figures
+  sudo laggard bench rtos -o rtos.html          an HTML page with all figures
   sudo laggard bench rtos --json | jq '.rows[] | {criterion, verdict}'
 
 Exit code: 1 if a tested criterion fails or is unknown.")]
@@ -38,8 +38,8 @@ pub(crate) struct RtosArgs {
     /// Criteria to test [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = criterion, add = completion::criteria())]
     pub(crate) only: Vec<RtosCriterion>,
-    /// Max latency for `preemption` and `interrupts`. The paper calls a context switch in
-    /// the order of milliseconds too slow
+    /// Max latency for `preemption` and `interrupts`. The paper calls a context switch that
+    /// takes milliseconds too slow
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = some_time)]
     pub(crate) within: Nanos,
     /// Max duration of each test, and of `bounded` under each load: 1 s to 10 min
@@ -55,7 +55,7 @@ pub(crate) struct RtosArgs {
     /// CPU to test [default: the last CPU that this process may use]
     #[arg(short, long, value_name = "CPU")]
     pub(crate) cpu: Option<u32>,
-    /// Write a page for a browser to this file, replacing it
+    /// Write an HTML page to this file; an existing file is replaced
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["json", "markdown"])]
     pub(crate) output: Option<PathBuf>,
     /// Write Markdown with all figures

@@ -8,9 +8,6 @@ use clap::Args as ClapArgs;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use laggard_answer::study::StudyName;
 
-/// Records the loads of a paper, and prints its tables with the services of this system. The
-/// figures are on a page in the directory of the recordings. A study that was interrupted
-/// continues with the same command.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Duration:
@@ -20,18 +17,18 @@ Duration:
 Examples:
   sudo laggard study osdi99 --quick
   sudo laggard study heubaum -o here --against paper
-  laggard study heubaum -o here --against there   compare two systems
+  laggard study heubaum -o here --against other   compare two systems
   laggard study heubaum -o here --json | jq '.tables[] | {name, rows}'
 
-Exit code: 1 if a recording is missing or is not complete.")]
+Exit code: 1 if a recording is missing or incomplete.")]
 pub(crate) struct StudyArgs {
     /// Paper
     #[arg(value_name = "PAPER", value_parser = papers())]
     pub(crate) study: StudyName,
-    /// Make short recordings. Their spans stand for no hour, day or week of use
+    /// Make short recordings, which do not represent an hour, day or week of use
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Directory of the recordings and the page. An existing study continues
+    /// Directory of the recordings and the HTML page. An existing study continues
     /// [default: `study-PAPER`]
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
@@ -74,6 +71,6 @@ fn papers() -> impl TypedValueParser<Value = StudyName> {
         StudyName::Osdi99 => "Cota-Robles and Held, OSDI 1999: from interrupt to thread",
         StudyName::Heubaum => "Heubaum, 1995: deferred work under four loads",
     };
-    let known = StudyName::ALL.map(|study| PossibleValue::new(study.name()).help(about(study)));
-    PossibleValuesParser::new(known).try_map(|name| name.parse::<StudyName>())
+    let values = StudyName::ALL.map(|study| PossibleValue::new(study.name()).help(about(study)));
+    PossibleValuesParser::new(values).try_map(|name| name.parse::<StudyName>())
 }

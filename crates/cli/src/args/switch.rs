@@ -8,9 +8,6 @@ use laggard_model::{HandOver, Nanos, SwitchPolicy};
 use super::some_time;
 use crate::completion;
 
-/// Measures how long the CPU takes from one thread to the next, with threads of one priority
-/// on one CPU. Each thread reads the clock before it switches, and the next one reads it
-/// first of all. During half of the time the CPU is free for others.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Examples:
@@ -56,15 +53,15 @@ pub(crate) struct SwitchArgs {
     /// which `taskset` started it]
     #[arg(short, long, value_name = "CPU")]
     pub(crate) cpu: Option<u32>,
-    /// Draw the first 1,000 context switches of a stretch to this file (.svg or .png), with
-    /// 10 threads or the smallest number
+    /// Draw the first 1,000 context switches in a row to this file (.svg or .png), with 10
+    /// threads or the smallest number
     #[arg(long, value_name = "FILE")]
     pub(crate) series: Option<PathBuf>,
-    /// Draw the durations over the number of threads to this file (.svg or .png)
+    /// Draw the durations against the number of threads to this file (.svg or .png)
     #[arg(long, value_name = "FILE")]
     pub(crate) growth: Option<PathBuf>,
-    /// Write a recording per row to this directory, which must not exist. Fractions and
-    /// quantiles can be computed from it, but no rates
+    /// Write a recording per row to this directory, which must not exist. They support
+    /// fractions and quantiles, but not rates
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
     /// Write Markdown
@@ -89,7 +86,7 @@ fn mechanism(text: &str) -> Result<HandOver, String> {
 /// Maximum memory of one thread.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Reads an amount of memory: a number, or one with K or M (units of 1,024).
+/// Parses an amount of memory: a number, optionally with K or M (units of 1,024).
 fn amount(text: &str) -> Result<u64, String> {
     let text = text.trim().to_ascii_uppercase();
     let (number, unit) = if let Some(number) = text.strip_suffix('K') {

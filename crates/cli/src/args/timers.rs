@@ -59,9 +59,6 @@ const PERIOD: &str = "1.5ms";
 #[cfg(windows)]
 const PERIOD: &str = "1ms";
 
-/// Waits with each timer for the period, then for single times of 1 to 3 ms that start at
-/// random, and shows which timers expire as requested. One thread uses one timer at a
-/// time.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = AFTER)]
 pub(crate) struct TimersArgs {
@@ -107,11 +104,11 @@ pub(crate) struct TimersArgs {
     /// Print the intervals as in Table 1 of Jones and Regehr (1999)
     #[arg(long, conflicts_with = "json")]
     pub(crate) table1: bool,
-    /// Print their histogram in bins of 100 us, as in Table 2 of the paper
+    /// Print the histogram of the intervals in bins of 100 us, as in Table 2 of the paper
     #[arg(long, conflicts_with = "json")]
     pub(crate) table2: bool,
-    /// Write a recording per row to this directory, which must not exist. Fractions and
-    /// quantiles can be computed from it, but no rates
+    /// Write a recording per row to this directory, which must not exist. They support
+    /// fractions and quantiles, but not rates
     #[cfg(not(windows))]
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
@@ -123,7 +120,7 @@ pub(crate) struct TimersArgs {
     pub(crate) json: bool,
 }
 
-/// Timers of one word of --api.
+/// Timers that one word of --api selects.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum TimerChoice {
     All,

@@ -1,13 +1,13 @@
-//! Option to keep late wakeups with their causes.
+//! `--episodes`, which several commands have.
 
 use clap::ValueEnum;
 
-/// Whether late wakeups are kept with their causes.
+/// Value of `--episodes`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum EpisodesArg {
     /// If this kernel supports it
     Auto,
-    /// Always; otherwise do not record
+    /// Always; fail if this kernel does not support it
     On,
     /// Never
     Off,

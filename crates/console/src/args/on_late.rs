@@ -10,14 +10,13 @@ use laggard_session::{LateAction, LateActions, LateCommandOutput, OnLate, OnLate
 use super::some_time;
 use crate::pipe;
 
-/// Options for actions on late wakeups.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Actions on late wakeups")]
 pub struct OnLateArgs {
     /// Act on a late wakeup, at most once per --on-late-interval; several actions run in
     /// order. stop: end the measurement and print the wakeup. exec=COMMAND: run a command,
     /// without a shell and for at most 10 s, with the wakeup as JSON on standard input.
-    /// signal=PID or signal=PID:NAME: send SIGUSR1, or the named signal. trace=FILE: keep
+    /// signal=PID or signal=PID:NAME: send SIGUSR1, or the named signal. trace=FILE: write
     /// the last 200 ms of scheduler, interrupt and timer events of all CPUs, as text for
     /// Perfetto, or in the format of trace-cmd if FILE ends in .dat
     #[arg(long, value_name = "ACTION")]
@@ -32,7 +31,7 @@ pub struct OnLateArgs {
 }
 
 impl OnLateArgs {
-    /// Readies the actions and prints messages about them. `None`: there are none.
+    /// Prepares the actions and prints their notes. Returns `None` if there are no actions.
     /// `interrupted` ends them.
     ///
     /// # Errors
