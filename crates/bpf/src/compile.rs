@@ -76,10 +76,10 @@ fn system_headers() -> Result<String, String> {
         format!("/usr/include/{architecture}-linux-gnu"),
         format!("/usr/{architecture}-linux-gnu/include"),
     ];
-    let found = directories
+    let include = directories
         .iter()
         .find(|directory| Path::new(directory).join("asm/types.h").exists());
-    found.cloned().ok_or_else(|| {
+    include.cloned().ok_or_else(|| {
         format!(
             "no kernel headers for {architecture}: neither {} has asm/types.h; install \
              linux-libc-dev, or the cross compiler of the target",

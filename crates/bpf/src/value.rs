@@ -19,7 +19,7 @@ pub trait Value: Sized {
 /// # Panics
 ///
 /// Panics if there are fewer.
-pub fn part<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    let part = bytes[at..at + N].try_into();
+pub fn part<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
+    let part = bytes[offset..offset + N].try_into();
     part.expect("the slice has N bytes")
 }

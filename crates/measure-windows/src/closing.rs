@@ -56,15 +56,15 @@ mod tests {
 
     #[test]
     fn closing_requests_the_end_and_waits() {
-        let (asked, asking) = mpsc::channel();
-        at_closing(move || asked.send(()).unwrap()).unwrap();
+        let (sender, requests) = mpsc::channel();
+        at_closing(move || sender.send(()).unwrap()).unwrap();
 
         // SAFETY: it accepts any number.
         assert_eq!(unsafe { closing(CTRL_C_EVENT) }, FALSE);
-        assert!(asking.try_recv().is_err());
+        assert!(requests.try_recv().is_err());
         // SAFETY: as above.
         let handler = std::thread::spawn(|| unsafe { closing(CTRL_CLOSE_EVENT) });
-        asking.recv_timeout(Duration::from_secs(20)).unwrap();
+        requests.recv_timeout(Duration::from_secs(20)).unwrap();
         sleep(Duration::from_millis(100));
 
         assert!(!handler.is_finished());

@@ -342,7 +342,7 @@ mod tests {
 
     fn stamped(ready: Option<(u64, u16)>, ran: Option<u64>, stages: &[Stage]) -> Vec<(Stage, u64)> {
         let mut activation = activation();
-        let ready = ready.map(|(at, cpu)| (US(at), cpu));
+        let ready = ready.map(|(time, cpu)| (US(time), cpu));
         stamp(&mut activation, ready, ran.map(US), 3, stages);
         assert_eq!(activation.latency(), US(90), "{activation:?}");
         let stages = STAGES.into_iter();

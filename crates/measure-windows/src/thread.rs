@@ -109,11 +109,11 @@ impl TimerThread {
         api: TimerApi,
     ) -> io::Result<Self> {
         let (start, started) = channel();
-        let (tell, told) = channel();
+        let (sender, results) = channel();
         let handle = std::thread::Builder::new()
             .name(format!("lag/{cpu}/{service}"))
-            .spawn(move || run(&shared, (cpu, line), (service, api), &tell, &started))?;
-        let (is_fine, is_locked) = told
+            .spawn(move || run(&shared, (cpu, line), (service, api), &sender, &started))?;
+        let (is_fine, is_locked) = results
             .recv()
             .map_err(|_| io::Error::other("the measuring thread ended at its start"))??;
         Ok(Self {

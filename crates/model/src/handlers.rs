@@ -73,11 +73,11 @@ impl HandlerCount {
         let total = counts.fold(0, u64::saturating_add);
         let wanted = (share * total as f64).ceil().max(1.0);
         let mut passed = 0_u64;
-        let found = self.times.iter().find(|entry| {
+        let bin = self.times.iter().find(|entry| {
             passed = passed.saturating_add(entry.count);
             passed as f64 >= wanted
         });
-        found.map(|bucket| bucket.below_ns.min(self.longest_ns))
+        bin.map(|bucket| bucket.below_ns.min(self.longest_ns))
     }
 }
 

@@ -331,10 +331,10 @@ mod tests {
             shift in 0..60_u32, repeats in 1..300_usize,
         ) {
             let times: Vec<u64> = times.iter().map(|ns| ns >> shift).collect::<Vec<_>>().repeat(repeats);
-            let (mut all, mut each) = (Histogram::default(), Histogram::default());
-            all.add_all(&times);
-            times.iter().for_each(|&ns| each.add(Nanos::from_ns(ns)));
-            assert_eq!(all, each);
+            let (mut at_once, mut one_by_one) = (Histogram::default(), Histogram::default());
+            at_once.add_all(&times);
+            times.iter().for_each(|&ns| one_by_one.add(Nanos::from_ns(ns)));
+            assert_eq!(at_once, one_by_one);
         }
 
         #[test]

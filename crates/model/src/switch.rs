@@ -297,7 +297,7 @@ impl SwitchSums {
             nmis_ns: joined(self.nmis_ns, other.nmis_ns),
             stolen_ns: match (self.stolen_ns, other.stolen_ns) {
                 (None, None) => None,
-                (one, other) => Some(joined(one.unwrap_or(0), other.unwrap_or(0))),
+                (first, second) => Some(joined(first.unwrap_or(0), second.unwrap_or(0))),
             },
         }
     }

@@ -202,8 +202,8 @@ mod tests {
             WokenWay::Interrupt,
             WokenWay::Thread,
         ];
-        for way in ways {
-            assert_eq!(way.to_string().parse(), Ok(way));
+        for woken_by in ways {
+            assert_eq!(woken_by.to_string().parse(), Ok(woken_by));
         }
     }
 

@@ -233,10 +233,10 @@ impl SpanQueue {
 
     /// Removes the oldest request.
     pub(crate) fn done(&mut self) {
-        let Some(one) = self.waiting.pop_front() else {
+        let Some(request) = self.waiting.pop_front() else {
             return;
         };
-        self.forget(&one);
+        self.forget(&request);
     }
 
     pub(crate) fn is_empty(&self) -> bool {

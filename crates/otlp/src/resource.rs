@@ -146,9 +146,9 @@ mod tests {
 
     #[test]
     fn run_ids_are_unique() {
-        let (one, other) = (new_instance().unwrap(), new_instance().unwrap());
+        let (first, second) = (new_instance().unwrap(), new_instance().unwrap());
 
-        assert_ne!(one, other);
-        assert_eq!((one.len(), one.as_bytes()[14]), (36, b'4'));
+        assert_ne!(first, second);
+        assert_eq!((first.len(), first.as_bytes()[14]), (36, b'4'));
     }
 }

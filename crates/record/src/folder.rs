@@ -59,7 +59,7 @@ impl Folder {
         let dir = around.enter(name)?;
         if !dir.is_own()? || !dir.names()?.is_empty() {
             return Err(io::Error::other(
-                "somebody else put another folder in its place; choose a folder that is yours",
+                "another program replaced it by another directory; choose a directory that only you can write to",
             ));
         }
         Ok(Self::held(

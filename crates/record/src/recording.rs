@@ -290,10 +290,10 @@ fn manifest_in(dir: &Path, name: &str) -> Result<Manifest, OpenError> {
     // Check the version first: a later layout may differ in every other field.
     match serde_json::from_slice(&text).map_err(damaged)? {
         Version {
-            schema: Some(found),
-        } if found > SCHEMA_VERSION.into() => Err(OpenError::Newer {
+            schema: Some(version),
+        } if version > SCHEMA_VERSION.into() => Err(OpenError::Newer {
             dir: dir.into(),
-            found,
+            found: version,
             known: SCHEMA_VERSION,
         }),
         Version { .. } => serde_json::from_slice(&text)

@@ -118,7 +118,7 @@ impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoEnd { .. } => {
-                f.write_str("the recording has no end: it still runs, or was killed")
+                f.write_str("the recording is incomplete: it is still running, or was killed")
             }
             Self::JournalTorn {
                 file,

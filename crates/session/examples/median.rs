@@ -45,9 +45,12 @@ fn main() -> Result<(), SessionError> {
         seen: BTreeMap::new(),
     };
     session.run(&mut [&mut latencies])?;
-    for (name, seen) in &latencies.seen {
-        if let Some(median) = seen.quantile(0.5) {
-            println!("{name}: {median} in the median of {}", seen.count());
+    for (name, latencies_of_name) in &latencies.seen {
+        if let Some(median) = latencies_of_name.quantile(0.5) {
+            println!(
+                "{name}: {median} in the median of {}",
+                latencies_of_name.count()
+            );
         }
     }
     Ok(())

@@ -293,8 +293,8 @@ mod tests {
         use Halt::{Meanwhile, No, Now};
         let time = |looks: &[Halt]| {
             let mut stops = Stops::default();
-            for (at, &halt) in (0..).zip(looks) {
-                stops.check(halt, Nanos::from_ms(200 * at));
+            for (index, &halt) in (0..).zip(looks) {
+                stops.check(halt, Nanos::from_ms(200 * index));
             }
             stops.time
         };

@@ -114,14 +114,14 @@ fn recorded_parts(episode: &Episode) -> Option<Vec<Part>> {
         }
         from
     };
-    let mut at = episode.expiry_ns;
+    let mut position = episode.expiry_ns;
     for cause in &episode.causes {
         let culprit = Culprit {
             recorded: cause.who.clone(),
             contender: cause.contender.clone(),
             ..Culprit::default()
         };
-        at = add(at + cause.time_ns, cause.class, culprit);
+        position = add(position + cause.time_ns, cause.class, culprit);
     }
     let (class, culprit) = classify::unexplained(Because::NothingRecorded);
     add(end, class, culprit);

@@ -49,9 +49,9 @@ impl Times {
         let (mut squares, mut products, mut total) = (0.0, 0.0, 0.0);
         for (times, logs) in self.0.iter().zip(logs) {
             let (time, log) = (mean(times), mean(logs));
-            for (at, value) in times.iter().zip(logs) {
-                squares += (at - time).powi(2);
-                products += (at - time) * (value - log);
+            for (position, value) in times.iter().zip(logs) {
+                squares += (position - time).powi(2);
+                products += (position - time) * (value - log);
                 total += (value - log).powi(2);
             }
         }
@@ -85,9 +85,9 @@ impl Times {
                 .filter_map(|&index| Some((*self.0[*side].get(index)?, *logs[*side].get(index)?)));
             let (times, values): (Vec<f64>, Vec<f64>) = with_value.unzip();
             let (time, value) = (mean(&times), mean(&values));
-            for (at, log) in times.iter().zip(&values) {
-                squares += (at - time).powi(2);
-                products += (at - time) * (log - value);
+            for (position, log) in times.iter().zip(&values) {
+                squares += (position - time).powi(2);
+                products += (position - time) * (log - value);
             }
         }
         if squares <= 0.0 {

@@ -232,7 +232,7 @@ mod tests {
             mut times in prop::collection::vec(0.0..1.0_f64, 1..60), confidence in 0.5..0.999_f64,
         ) {
             times.sort_by(f64::total_cmp);
-            let events: Vec<Event> = times.iter().map(|&at| Event { at, size: 1.0 }).collect();
+            let events: Vec<Event> = times.iter().map(|&time| Event { at: time, size: 1.0 }).collect();
             let slow = SlowVariation::of(&events, 1.0).unwrap().unwrap();
             let sum = events.len() as f64;
             let (half, whole) = (

@@ -458,7 +458,7 @@ mod tests {
             rows in prop::collection::vec((any::<bool>(), any::<[u16; 4]>(), 0..40_u8), 0..120),
         ) {
             let mut line = 0;
-            let mut all = Batch::default();
+            let mut batch = Batch::default();
             for ((is_other, [irq, waking, running, user], rare), seq) in rows.into_iter().zip(0..) {
                 line ^= u16::from(is_other && rare < 3);
                 let mut steps = vec![(Stage::Irq, u64::from(irq)), (Stage::User, user.into())];
@@ -470,16 +470,16 @@ mod tests {
                 }
                 let mut row = activation(line, seq, rare == 9, &steps);
                 row.censored = rare == 9 && is_other;
-                all.push(&row);
+                batch.push(&row);
             }
             let mut by_row = vec![LineTally::default(); 2];
-            for row in 0..all.len() {
-                add_row(&mut by_row[usize::from(all.line[row].0)], &all, row);
+            for row in 0..batch.len() {
+                add_row(&mut by_row[usize::from(batch.line[row].0)], &batch, row);
             }
             let mut by_run = vec![LineTally::default(); 2];
-            let cut = all.len() / 2;
-            add_rows(&mut by_run, &all, 0..cut);
-            add_rows(&mut by_run, &all, cut..all.len());
+            let cut = batch.len() / 2;
+            add_rows(&mut by_run, &batch, 0..cut);
+            add_rows(&mut by_run, &batch, cut..batch.len());
             assert_eq!(format!("{by_run:?}"), format!("{by_row:?}"));
         }
 

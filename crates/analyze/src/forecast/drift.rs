@@ -152,8 +152,8 @@ fn mann_kendall(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     let sign = |a: f64, b: f64| f64::from(i8::from(b > a) - i8::from(b < a));
     let mut sum = 0.0;
-    for (at, early) in values.iter().enumerate() {
-        for late in &values[at + 1..] {
+    for (index, early) in values.iter().enumerate() {
+        for late in &values[index + 1..] {
             sum += sign(*early, *late);
         }
     }
@@ -187,8 +187,8 @@ fn pettitt(values: &[f64]) -> f64 {
 /// Returns the median of the slopes of all pairs, per index.
 fn theil_sen(values: &[f64]) -> f64 {
     let mut slopes = Vec::new();
-    for (at, early) in values.iter().enumerate() {
-        for (further, late) in values[at + 1..].iter().enumerate() {
+    for (index, early) in values.iter().enumerate() {
+        for (further, late) in values[index + 1..].iter().enumerate() {
             slopes.push((late - early) / (further as f64 + 1.0));
         }
     }
@@ -209,7 +209,7 @@ fn median(values: &mut [f64]) -> f64 {
 fn along(values: &[f64], slope: f64) -> f64 {
     let level = (0..).zip(values);
     let residuals: Vec<f64> = level
-        .map(|(at, value)| value - slope * f64::from(at))
+        .map(|(index, value)| value - slope * f64::from(index))
         .collect();
     criterion(squares(&residuals), values.len(), 2)
 }

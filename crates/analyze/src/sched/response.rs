@@ -60,9 +60,9 @@ pub fn response_time(
     )?;
     let task = tasks[index];
     let cost = task.cost + supply.overhead;
-    let with_overhead = |one: &Task| Task {
-        cost: one.cost + supply.overhead,
-        ..*one
+    let with_overhead = |task: &Task| Task {
+        cost: task.cost + supply.overhead,
+        ..*task
     };
     let higher: Vec<Task> = tasks[..index].iter().map(with_overhead).collect();
     let higher = joined(&higher);
@@ -163,10 +163,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn more_work_never_shortens_a_response(tasks in tasks(), at in 0..5_usize, more in 0.1..2.0_f64) {
+        fn more_work_never_shortens_a_response(tasks in tasks(), index in 0..5_usize, more in 0.1..2.0_f64) {
             let before = response_times(&tasks, Supply::default()).unwrap();
             let mut harder = tasks.clone();
-            let changed = at % tasks.len();
+            let changed = index % tasks.len();
             harder[changed].cost += more;
             let after = response_times(&harder, Supply::default()).unwrap();
             for (before, after) in before.iter().zip(&after) {

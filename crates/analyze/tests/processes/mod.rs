@@ -265,11 +265,11 @@ impl Process {
             } else {
                 more.sample(random) as f64
             };
-            let (mut at, mut number) = (start, 0.0);
-            times.push(at);
+            let (mut time, mut number) = (start, 0.0);
+            times.push(time);
             while number < left {
-                at += apart.sample(random);
-                times.push(at);
+                time += apart.sample(random);
+                times.push(time);
                 number += 1.0;
             }
         }

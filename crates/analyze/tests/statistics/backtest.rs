@@ -75,7 +75,9 @@ fn steady(
     size: impl Fn(f64, &mut Pcg64Mcg) -> f64,
 ) -> Vec<Late> {
     let times = at_random(1.0, (0.0, span.all), random);
-    let late = times.into_iter().map(|at| (at, UNIT * size(at, random)));
+    let late = times
+        .into_iter()
+        .map(|time| (time, UNIT * size(time, random)));
     late.collect()
 }
 
@@ -85,7 +87,11 @@ fn steps(span: Span, step: f64, random: &mut Pcg64Mcg) -> Vec<Late> {
     while start < span.all {
         let rate = (normal(random) - 0.5).exp();
         let times = at_random(rate, (start, start + step), random);
-        late.extend(times.into_iter().map(|at| (at, UNIT * ordinary(random))));
+        late.extend(
+            times
+                .into_iter()
+                .map(|time| (time, UNIT * ordinary(random))),
+        );
         start += step;
     }
     late
@@ -97,7 +103,9 @@ fn storms(span: Span, (every, length): (f64, f64), random: &mut Pcg64Mcg) -> Vec
     for start in at_random(1.0 / every, (-length, span.all), random) {
         times.extend(at_random(30.0 * calm, (start, start + length), random));
     }
-    let late = times.into_iter().map(|at| (at, UNIT * ordinary(random)));
+    let late = times
+        .into_iter()
+        .map(|time| (time, UNIT * ordinary(random)));
     late.collect()
 }
 
@@ -105,9 +113,9 @@ fn bursts(span: Span, number: u32, random: &mut Pcg64Mcg) -> Vec<Late> {
     let mut late = Vec::new();
     for start in at_random(0.1, (0.0, span.all), random) {
         let height = ordinary(random);
-        late.extend((0..number).map(|at| {
+        late.extend((0..number).map(|index| {
             let size = UNIT * height * (0.5 + 0.5 * random.random::<f64>());
-            (start + 0.05 * f64::from(at), size)
+            (start + 0.05 * f64::from(index), size)
         }));
     }
     late
@@ -125,7 +133,7 @@ fn with_stalls(
     late.extend(
         times
             .into_iter()
-            .map(|at| (at, length * (1.0 + 0.1 * normal(random).abs()))),
+            .map(|time| (time, length * (1.0 + 0.1 * normal(random).abs()))),
     );
     late
 }
@@ -138,10 +146,10 @@ fn with_job(
     size: f64,
     random: &mut Pcg64Mcg,
 ) -> Vec<Late> {
-    let mut at = every * random.random::<f64>();
-    while at < span.all {
-        late.push((at, UNIT * size * (1.0 + 0.2 * random.random::<f64>())));
-        at += every;
+    let mut time = every * random.random::<f64>();
+    while time < span.all {
+        late.push((time, UNIT * size * (1.0 + 0.2 * random.random::<f64>())));
+        time += every;
     }
     late
 }
@@ -157,7 +165,7 @@ fn states(span: Span, random: &mut Pcg64Mcg) -> Vec<Late> {
         late.extend(
             times
                 .into_iter()
-                .map(|at| (at, UNIT * size * ordinary(random))),
+                .map(|time| (time, UNIT * size * ordinary(random))),
         );
         (start, is_busy) = (end, !is_busy);
     }
@@ -169,7 +177,11 @@ fn wander(span: Span, random: &mut Pcg64Mcg) -> Vec<Late> {
     let (mut late, mut start, mut log) = (Vec::new(), 0.0, normal(random));
     while start < span.all {
         let times = at_random((log - 0.5_f64).exp(), (start, start + 1.0), random);
-        late.extend(times.into_iter().map(|at| (at, UNIT * ordinary(random))));
+        late.extend(
+            times
+                .into_iter()
+                .map(|time| (time, UNIT * ordinary(random))),
+        );
         log = log * 0.99 + (1.0 - 0.99_f64 * 0.99).sqrt() * normal(random);
         start += 1.0;
     }
@@ -225,9 +237,9 @@ const SCRIPTED: [Scripted; 18] = [
                 |_, random| ordinary(random),
             );
             // Each event of a four times as dense line is kept with the relative rate.
-            late.retain_mut(|(at, _)| {
-                *at /= 4.0;
-                random.random::<f64>() < (1.0 + 3.0 * *at / span.recording) / 4.0
+            late.retain_mut(|(time, _)| {
+                *time /= 4.0;
+                random.random::<f64>() < (1.0 + 3.0 * *time / span.recording) / 4.0
             });
             late
         },
@@ -235,16 +247,16 @@ const SCRIPTED: [Scripted; 18] = [
     Scripted {
         name: "latency grows to 4 times",
         draw: |span, random| {
-            steady(span, random, |at, random| {
-                (1.0 + 3.0 * at / span.recording) * ordinary(random)
+            steady(span, random, |time, random| {
+                (1.0 + 3.0 * time / span.recording) * ordinary(random)
             })
         },
     },
     Scripted {
         name: "latency falls to a quarter",
         draw: |span, random| {
-            steady(span, random, |at, random| {
-                4.0_f64.powf(-(at / span.recording).min(1.0)) * 4.0 * ordinary(random)
+            steady(span, random, |time, random| {
+                4.0_f64.powf(-(time / span.recording).min(1.0)) * 4.0 * ordinary(random)
             })
         },
     },
@@ -252,8 +264,8 @@ const SCRIPTED: [Scripted; 18] = [
         name: "latency is 3 times as large after a third of the time",
         draw: |span, random| {
             let change = span.recording * (0.2 + 0.3 * random.random::<f64>());
-            steady(span, random, move |at, random| {
-                ordinary(random) * if at < change { 1.0 } else { 3.0 }
+            steady(span, random, move |time, random| {
+                ordinary(random) * if time < change { 1.0 } else { 3.0 }
             })
         },
     },
@@ -290,7 +302,7 @@ const SCRIPTED: [Scripted; 18] = [
         draw: |span, random| {
             let late = steady(span, random, |_, random| 5.0 * light(random));
             late.into_iter()
-                .map(|(at, size)| (at, (size / 1e-3).ceil() * 1e-3))
+                .map(|(time, size)| (time, (size / 1e-3).ceil() * 1e-3))
                 .collect()
         },
     },
@@ -304,7 +316,7 @@ fn nanos(seconds: f64) -> Nanos {
 /// latency after the recording, ns.
 fn past_and_future(process: &Scripted, span: Span, random: &mut Pcg64Mcg) -> (ObservedPeaks, f64) {
     let mut late = (process.draw)(span, random);
-    late.retain(|(at, _)| (0.0..span.all).contains(at));
+    late.retain(|(time, _)| (0.0..span.all).contains(time));
     late.sort_by(|a, b| a.0.total_cmp(&b.0));
     let is_past = |late: &&Late| late.0 + late.1 < span.recording;
     let future = late.iter().filter(|late| late.0 >= span.recording);
@@ -312,10 +324,10 @@ fn past_and_future(process: &Scripted, span: Span, random: &mut Pcg64Mcg) -> (Ob
     let exceedances = late
         .iter()
         .filter(is_past)
-        .map(|&(at, latency)| Exceedance {
-            expiry: nanos(at),
+        .map(|&(time, latency)| Exceedance {
+            expiry: nanos(time),
             latency: nanos(latency),
-            free_until: nanos(at - 1e-3),
+            free_until: nanos(time - 1e-3),
         });
     let stream = Stream {
         cpu: Cpu(0),

@@ -111,7 +111,10 @@ fn counts(process: Process, interval: impl Fn(&[Event], f64) -> Interval) -> Cov
     let mut coverage = Coverage::default();
     for seed in 0..RUNS {
         let times = process.draw(&mut Pcg64Mcg::seed_from_u64(seed));
-        let event = |at| Event { at, size: 1.0 };
+        let event = |time| Event {
+            at: time,
+            size: 1.0,
+        };
         let events: Vec<Event> = times.into_iter().map(event).collect();
         coverage.add(Some(interval(&events, process.span)), process.events);
     }

@@ -71,8 +71,8 @@ impl Page {
 }
 
 /// Returns the interval of a probability (Wilson 1927).
-fn wilson(held: u64, of: u64) -> Interval {
-    let (count, z) = (of as f64, 1.96_f64);
+fn wilson(held: u64, count_of_all: u64) -> Interval {
+    let (count, z) = (count_of_all as f64, 1.96_f64);
     let share = held as f64 / count;
     let middle = share + z * z / (2.0 * count);
     let half = z * (share * (1.0 - share) / count + z * z / (4.0 * count * count)).sqrt();

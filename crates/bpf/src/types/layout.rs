@@ -41,14 +41,14 @@ impl FieldKind {
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Int { bytes, .. } | Self::Struct(_, bytes) => *bytes,
-            Self::Array(of, count) => of.bytes() * count,
+            Self::Array(element, count) => element.bytes() * count,
         }
     }
 
     /// Returns the element type of an array, or the type itself.
     pub(super) fn element(&self) -> &Self {
         match self {
-            Self::Array(of, _) => of.element(),
+            Self::Array(element, _) => element.element(),
             Self::Int { .. } | Self::Struct(..) => self,
         }
     }

@@ -78,7 +78,7 @@ fn fields_follow_c_if_two_are_swapped() {
 
 #[test]
 fn unsupported_layout_is_refused_with_a_remedy() {
-    for (texts, said) in [
+    for (texts, message) in [
         (
             &["struct thing { u32 cpu; u64 due_ns; } it;"][..],
             "`struct thing`: 4 bytes of padding before `due_ns`; name them, or order the fields by size",
@@ -108,7 +108,7 @@ fn unsupported_layout_is_refused_with_a_remedy() {
             return;
         };
 
-        assert_eq!(made.unwrap_err(), said);
+        assert_eq!(made.unwrap_err(), message);
     }
 }
 

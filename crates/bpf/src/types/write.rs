@@ -122,8 +122,8 @@ fn of_words(layout: &Layout) -> String {
 /// Size of a word in bytes.
 const WORD_BYTES: usize = 8;
 
-fn of_word(kind: &FieldKind, at: usize) -> Option<String> {
-    let word = at / WORD_BYTES;
+fn of_word(kind: &FieldKind, offset: usize) -> Option<String> {
+    let word = offset / WORD_BYTES;
     match kind {
         FieldKind::Int {
             bytes: WORD_BYTES,
@@ -135,7 +135,7 @@ fn of_word(kind: &FieldKind, at: usize) -> Option<String> {
         FieldKind::Int { bytes, is_signed } => Some(format!(
             "{}::from_ne_bytes(::laggard_bpf::value::part(&word({word}).to_ne_bytes(), {}))",
             int(*bytes, *is_signed),
-            at % WORD_BYTES
+            offset % WORD_BYTES
         )),
         FieldKind::Array(element, _)
             if **element
@@ -221,8 +221,8 @@ fn read(kind: &FieldKind, offset: &str) -> String {
         FieldKind::Struct(_, bytes) => format!(
             "::laggard_bpf::value::Value::from_bytes(&bytes[{offset}..][..{bytes}]).expect(\"a part of the whole, of its size\")"
         ),
-        FieldKind::Array(of, _) => {
-            let within = match of.bytes() {
+        FieldKind::Array(element, _) => {
+            let within = match element.bytes() {
                 1 => "place".into(),
                 bytes => format!("place * {bytes}"),
             };
@@ -230,7 +230,7 @@ fn read(kind: &FieldKind, offset: &str) -> String {
                 "0" => within,
                 _ => format!("{offset} + {within}"),
             };
-            let element = read(of, &place);
+            let element = read(element, &place);
             format!("::std::array::from_fn(|place| {element})")
         }
     }
@@ -243,9 +243,9 @@ fn put(kind: &FieldKind, what: &str) -> String {
         FieldKind::Struct(..) => {
             format!("        bytes.extend(::laggard_bpf::value::Value::to_bytes(&{what}));\n")
         }
-        FieldKind::Array(of, _) => format!(
+        FieldKind::Array(element, _) => format!(
             "        for one in {what} {{\n    {}        }}\n",
-            put(of, "one")
+            put(element, "one")
         ),
     }
 }

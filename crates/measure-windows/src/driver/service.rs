@@ -235,7 +235,7 @@ unsafe fn text(units: *const u16) -> String {
     }
     // SAFETY: guaranteed by the caller.
     let units = unsafe {
-        let length = (0..).take_while(|&at| *units.add(at) != 0).count();
+        let length = (0..).take_while(|&index| *units.add(index) != 0).count();
         std::slice::from_raw_parts(units, length)
     };
     String::from_utf16_lossy(units)

@@ -66,7 +66,10 @@ impl ImageBook {
             }
         }
         for sample in &evidence.samples {
-            sample.kernel.iter().for_each(|&at| self.note_kernel(at));
+            sample
+                .kernel
+                .iter()
+                .for_each(|&address| self.note_kernel(address));
         }
     }
 
@@ -84,7 +87,9 @@ impl ImageBook {
     pub fn resolve(&self, _interrupted: &AtomicBool) -> Symbols {
         let kernel = self.kernel.iter();
         Symbols {
-            kernel: kernel.map(|&at| (at, self.record.symbol(at))).collect(),
+            kernel: kernel
+                .map(|&address| (address, self.record.symbol(address)))
+                .collect(),
             own_threads: self.record.own_threads(),
             ..Symbols::default()
         }

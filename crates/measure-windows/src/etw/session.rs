@@ -259,7 +259,8 @@ fn own_creation() -> u64 {
     // SAFETY: the handle of this process is always open, and its copy has no other owner.
     let own = unsafe { BorrowedHandle::borrow_raw(GetCurrentProcess()) };
     let own = own.try_clone_to_owned().ok();
-    own.and_then(|own| creation(&own)).map_or(0, |(at, _)| at)
+    own.and_then(|own| creation(&own))
+        .map_or(0, |(created, _)| created)
 }
 
 /// Returns the creation time of a process in 100 ns since 1601, and whether it has ended.

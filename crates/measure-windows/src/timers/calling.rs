@@ -201,9 +201,9 @@ impl CallingTimer {
     /// Waits for the next call.
     fn wait(&mut self) -> io::Result<()> {
         loop {
-            if let Some(at) = self.stamps.take(self.next) {
+            if let Some(time) = self.stamps.take(self.next) {
                 self.next += 1;
-                self.last = at;
+                self.last = time;
                 return Ok(());
             }
             wait_for(&self.stamps.event, self.stop.as_ref())?;

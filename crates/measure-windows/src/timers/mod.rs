@@ -20,7 +20,7 @@ use laggard_measure::TimedWait;
 pub fn open(api: TimerApi, stop: Option<&OwnedHandle>) -> io::Result<Box<dyn TimedWait>> {
     let own = || stop.map(OwnedHandle::try_clone).transpose();
     match waits::open(api, own()?) {
-        Some(found) => found,
+        Some(wait) => wait,
         None => calling::open(api, own()?)
             .unwrap_or_else(|| Err(io::Error::other("this timer does not exist on Windows"))),
     }

@@ -149,8 +149,8 @@ impl DriverSource {
     }
 
     fn take_in(&mut self) {
-        while let Ok(one) = self.told.try_recv() {
-            self.series[one.place].add(one.planned, one.came);
+        while let Ok(result) = self.told.try_recv() {
+            self.series[result.place].add(result.planned, result.came);
         }
     }
 
@@ -207,9 +207,9 @@ impl Source for DriverSource {
         &self.lines
     }
 
-    fn start(&mut self, at: Nanos, first: LineId) -> Result<(), ProbeError> {
+    fn start(&mut self, now: Nanos, first: LineId) -> Result<(), ProbeError> {
         let plans: Vec<Expiries> = (0..self.lines.len())
-            .map(|place| self.plan(place, at))
+            .map(|place| self.plan(place, now))
             .collect();
         for (place, (series, plan)) in self.series.iter_mut().zip(&plans).enumerate() {
             let line = LineId::at(usize::from(first.0) + place);

@@ -103,8 +103,8 @@ impl DriverSeries {
             ExpiryResult::NotArmed => self.settled.lose(planned, LossReason::NotRaised),
             ExpiryResult::Inconsistent => self.settled.lose(planned, LossReason::OutOfOrder),
         }
-        if let Some(all) = &mut self.planned {
-            all.advance();
+        if let Some(planned) = &mut self.planned {
+            planned.advance();
         }
     }
 
@@ -119,8 +119,8 @@ impl DriverSeries {
             } else {
                 self.settled.lose(planned, LossReason::NotRaised)
             }
-            if let Some(all) = &mut self.planned {
-                all.advance();
+            if let Some(planned) = &mut self.planned {
+                planned.advance();
             }
         }
         self.settled.close();
@@ -133,8 +133,8 @@ impl DriverSeries {
     fn lose_until(&mut self, planned: Nanos, reason: LossReason) {
         while let Some(before) = self.next().filter(|next| *next < planned) {
             self.settled.lose(before, reason);
-            if let Some(all) = &mut self.planned {
-                all.advance();
+            if let Some(planned) = &mut self.planned {
+                planned.advance();
             }
         }
     }
@@ -194,10 +194,13 @@ mod tests {
 
         series.add(Nanos::from_ms(10), served(10, 30, 75));
 
-        let (seen, _) = closed(series, false);
-        assert_eq!(seen[0].line, LineId(3));
-        assert_eq!(seen[0].until(Stage::Expire), Some(Nanos::from_us(30)));
-        assert_eq!(seen[0].latency(), Nanos::from_us(75));
+        let (activations, _) = closed(series, false);
+        assert_eq!(activations[0].line, LineId(3));
+        assert_eq!(
+            activations[0].until(Stage::Expire),
+            Some(Nanos::from_us(30))
+        );
+        assert_eq!(activations[0].latency(), Nanos::from_us(75));
     }
 
     #[test]
@@ -211,8 +214,8 @@ mod tests {
         series.add(ms(40), ExpiryResult::NotArmed);
         series.add(ms(50), ExpiryResult::Inconsistent);
 
-        let (seen, account) = closed(series, false);
-        let outcomes: Vec<(u64, bool, u64)> = seen
+        let (activations, account) = closed(series, false);
+        let outcomes: Vec<(u64, bool, u64)> = activations
             .iter()
             .map(|activation| {
                 (
@@ -236,15 +239,15 @@ mod tests {
         let mut series = series();
         series.add(Nanos::from_ms(10), served(10, 30, 75));
 
-        let (seen, account) = closed(series, true);
+        let (activations, account) = closed(series, true);
 
         assert_eq!((account.planned, account.lost), (Some(5), 0));
         assert!(
-            seen[1..]
+            activations[1..]
                 .iter()
                 .all(|activation| activation.missed && activation.censored)
         );
-        assert_eq!(seen[1].latency(), Nanos::from_ms(80));
+        assert_eq!(activations[1].latency(), Nanos::from_ms(80));
     }
 
     #[test]
@@ -254,8 +257,8 @@ mod tests {
 
         series.add(Nanos::from_ms(50), served(50, 30, 75));
 
-        let (seen, account) = closed(series, true);
-        assert_eq!((seen.len(), account.planned), (5, Some(5)));
+        let (activations, account) = closed(series, true);
+        assert_eq!((activations.len(), account.planned), (5, Some(5)));
     }
 
     #[test]
@@ -266,8 +269,8 @@ mod tests {
         series.add(Nanos::from_ms(10), served(10, 30, 75));
         series.add(Nanos::from_ms(20), served(20, 30, 75));
 
-        let (seen, account) = closed(series, false);
-        assert_eq!((seen.len(), seen[0].seq), (1, 0));
+        let (activations, account) = closed(series, false);
+        assert_eq!((activations.len(), activations[0].seq), (1, 0));
         assert_eq!((account.planned, account.lost), (Some(4), 3));
     }
 }

@@ -30,11 +30,11 @@ fn histogram() -> Histogram {
 }
 
 fn only_histogram(metrics: &[Metric]) -> HistogramPoint {
-    let Some(Data::Histogram(all)) = &metrics[0].data else {
+    let Some(Data::Histogram(histogram)) = &metrics[0].data else {
         panic!("{metrics:?}");
     };
-    assert_eq!(all.aggregation_temporality, CUMULATIVE);
-    all.data_points[0].clone()
+    assert_eq!(histogram.aggregation_temporality, CUMULATIVE);
+    histogram.data_points[0].clone()
 }
 
 /// Checks that each value is in the bucket that counted it, by OTLP's definition of the edges.
@@ -130,11 +130,11 @@ struct Which {
 }
 
 fn sums(metrics: &[Metric]) -> Vec<NumberPoint> {
-    let Some(Data::Sum(all)) = &metrics[0].data else {
+    let Some(Data::Sum(sum)) = &metrics[0].data else {
         panic!("{metrics:?}");
     };
-    assert!(all.is_monotonic && all.aggregation_temporality == CUMULATIVE);
-    all.data_points.clone()
+    assert!(sum.is_monotonic && sum.aggregation_temporality == CUMULATIVE);
+    sum.data_points.clone()
 }
 
 #[test]
@@ -223,11 +223,11 @@ fn gauge_has_no_start_and_the_unit_of_its_name() {
 
     let metrics = metrics(&mut conversion(), &registry, after(1));
 
-    let Some(Data::Gauge(all)) = &metrics[0].data else {
+    let Some(Data::Gauge(gauge)) = &metrics[0].data else {
         panic!("{metrics:?}");
     };
-    assert_eq!(all.data_points[0].as_double, Some(-4.0));
-    assert_eq!(all.data_points[0].start_time_unix_nano, 0);
+    assert_eq!(gauge.data_points[0].as_double, Some(-4.0));
+    assert_eq!(gauge.data_points[0].start_time_unix_nano, 0);
     assert_eq!(
         (&*metrics[0].name, &*metrics[0].unit),
         ("memory_bytes", "By")

@@ -592,14 +592,14 @@ fn events_in_another_form_are_left_to_serde() {
 proptest! {
     #[test]
     fn changed_line_is_read_as_by_serde(
-        at in 0..10_000_usize, byte in proptest::prelude::any::<u8>(), cut in proptest::bool::ANY,
+        index in 0..10_000_usize, byte in proptest::prelude::any::<u8>(), cut in proptest::bool::ANY,
     ) {
         let mut line = line_with_all_events().into_bytes();
-        let at = at % line.len();
+        let index = index % line.len();
         if cut {
-            line.remove(at);
+            line.remove(index);
         } else {
-            line[at] = byte;
+            line[index] = byte;
         }
         if let Ok(line) = std::str::from_utf8(&line) {
             prop_assert_eq!(parsed(line), by_serde(line));

@@ -281,8 +281,8 @@ fn episodes_that_were_kept_and_are_missing_are_a_shortfall() {
         shortfalls
     };
 
-    let all = [1, 2, 3].map(|number| episode(number, 1)).concat();
-    assert_eq!(missing(&all), [""; 0]);
+    let complete = [1, 2, 3].map(|number| episode(number, 1)).concat();
+    assert_eq!(missing(&complete), [""; 0]);
     assert_eq!(
         missing(&episode(1, 1)),
         ["the trace data of 2 of 3 late wakeups is missing"]

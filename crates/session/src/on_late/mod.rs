@@ -362,9 +362,9 @@ mod tests {
     }
 
     fn act(actions: &mut LateActions, ms: u64) -> bool {
-        let at = Nanos::from_ms(ms);
-        let now = at + Nanos::from_ms(2);
-        actions.act(1, (at, Nanos::from_ms(1)), now, LateInput::default)
+        let due = Nanos::from_ms(ms);
+        let now = due + Nanos::from_ms(2);
+        actions.act(1, (due, Nanos::from_ms(1)), now, LateInput::default)
     }
 
     fn wait_until_idle(actions: &LateActions) {
@@ -396,8 +396,8 @@ mod tests {
         let mut actions = actions(&["exec=true", "stop"], Nanos::from_ms(100));
         let wakeup = |ms| (Nanos::from_ms(ms), Nanos::from_ms(1));
         actions.skip_old();
-        let mut act = |number, at, now| {
-            let acted = actions.act(number, wakeup(at), Nanos::from_ms(now), LateInput::default);
+        let mut act = |number, due, now| {
+            let acted = actions.act(number, wakeup(due), Nanos::from_ms(now), LateInput::default);
             wait_until_idle(&actions);
             acted
         };

@@ -98,17 +98,17 @@ fn rows(recording: &Path) -> u64 {
 fn every_watcher_receives_the_recorded_activations() {
     let dir = TempDir::new().unwrap();
     let to = dir.path().join("r.laggard");
-    let (mut one, mut other) = (
+    let (mut first, mut second) = (
         Counts::requesting(Ok(Next::GoOn)),
         Counts::requesting(Ok(Next::GoOn)),
     );
 
-    let done = play(&dir, Some(to.clone()), &mut [&mut one, &mut other]).unwrap();
+    let done = play(&dir, Some(to.clone()), &mut [&mut first, &mut second]).unwrap();
 
     assert_eq!(done.recording.unwrap().path(), to);
-    assert!(one.seen > 1_900, "{}", one.seen);
-    assert_eq!((one.seen, other.seen as u64), (other.seen, rows(&to)));
-    assert!(one.ending.is_some() && one.ending == other.ending);
+    assert!(first.seen > 1_900, "{}", first.seen);
+    assert_eq!((first.seen, second.seen as u64), (second.seen, rows(&to)));
+    assert!(first.ending.is_some() && first.ending == second.ending);
 }
 
 /// The failure of the command is known only after it was stopped.

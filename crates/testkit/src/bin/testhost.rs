@@ -144,8 +144,8 @@ fn boot(run: RunArguments) -> Result<ExitCode> {
         host = host.file(from, to);
     }
     for pair in &run.stall {
-        let (at, length) = stall(pair)?;
-        host = host.stall_at(at, length);
+        let (start, length) = stall(pair)?;
+        host = host.stall_at(start, length);
     }
     if run.edu {
         host = host.edu();
@@ -166,11 +166,11 @@ fn boot(run: RunArguments) -> Result<ExitCode> {
 }
 
 fn stall(pair: &str) -> Result<(Duration, Duration)> {
-    let Some((at, length)) = pair.split_once(':') else {
+    let Some((start, length)) = pair.split_once(':') else {
         bail!("`{pair}` is not AT:LENGTH; write it as 2s:20ms");
     };
-    let (at, length): (Nanos, Nanos) = (at.parse()?, length.parse()?);
-    Ok((at.into(), length.into()))
+    let (start, length): (Nanos, Nanos) = (start.parse()?, length.parse()?);
+    Ok((start.into(), length.into()))
 }
 
 fn show(outcome: &HostOutcome, console: bool) {

@@ -81,14 +81,14 @@ mod tests {
         let mut clock = GuestClock::default();
         // The guest's clock is 2 s behind and 1 % slow; readings need 5, 1 and 9 ms, then 7 and 1
         // ms, to arrive.
-        for (at, guest, began) in [
+        for (host_ms, guest, began) in [
             (3_005, 1_000_000_000_u64, false),
             (3_101, 1_099_000_000, false),
             (3_209, 1_198_000_000, false),
             (13_107, 10_999_000_000, true),
             (13_201, 11_098_000_000, true),
         ] {
-            assert!(clock.take(&format!("{PREFIX}{guest}"), booted + ms(at), began));
+            assert!(clock.take(&format!("{PREFIX}{guest}"), booted + ms(host_ms), began));
         }
 
         let middle = clock.at(booted + ms(8_001)).unwrap();

@@ -33,7 +33,7 @@ impl<W: Write> Archive<W> {
     /// Adds a directory and its parents. Paths may start with a slash.
     pub(super) fn directory(&mut self, path: &str) -> io::Result<()> {
         let path = path.trim_matches('/');
-        let ends = path.match_indices('/').map(|(at, _)| at);
+        let ends = path.match_indices('/').map(|(slash, _)| slash);
         for end in ends.chain([path.len()]) {
             let part = &path[..end];
             if !part.is_empty() && self.directories.insert(part.to_owned()) {

@@ -203,7 +203,7 @@ fn tail(text: &str) -> &str {
         .trim_end()
         .rmatch_indices('\n')
         .nth(39)
-        .map_or(0, |(at, _)| at + 1);
+        .map_or(0, |(newline, _)| newline + 1);
     &text[start..]
 }
 

@@ -141,7 +141,7 @@ impl Guest {
             let wait = due.map_or(until, |due| due.min(until));
             let wait = wait.saturating_duration_since(Instant::now());
             match self.happenings.recv_timeout(wait) {
-                Ok(GuestEvent::Line(line, at)) => self.show(&line, at),
+                Ok(GuestEvent::Line(line, time)) => self.show(&line, time),
                 Ok(GuestEvent::Event(event)) if event == "SHUTDOWN" => {
                     return self.collect(made);
                 }
@@ -215,8 +215,8 @@ impl Guest {
         let bytes = fs::read(&page).map_err(GuestError::io(&page))?;
         // The last lines of the console may arrive after the event.
         while let Ok(happening) = self.happenings.recv_timeout(Duration::from_millis(50)) {
-            if let GuestEvent::Line(line, at) = happening {
-                self.show(&line, at);
+            if let GuestEvent::Line(line, time) = happening {
+                self.show(&line, time);
             }
         }
         let header = match Header::parse(&bytes) {

@@ -39,8 +39,13 @@ impl Qmp {
     }
 
     /// Writes guest memory at a physical address to a file.
-    pub(super) fn save_memory(&mut self, at: u64, bytes: u64, to: &Path) -> Result<(), GuestError> {
-        let arguments = json!({ "val": at, "size": bytes, "filename": to });
+    pub(super) fn save_memory(
+        &mut self,
+        address: u64,
+        bytes: u64,
+        to: &Path,
+    ) -> Result<(), GuestError> {
+        let arguments = json!({ "val": address, "size": bytes, "filename": to });
         self.execute("pmemsave", &arguments)
     }
 

@@ -169,7 +169,8 @@ fn isr_latency_by_the_hpet_includes_time_with_interrupts_off() {
         serde_json::from_slice::<serde_json::Value>(&text).unwrap()["interrupts"].clone()
     };
     let (calm, off) = (report_of("calm"), report_of("off"));
-    let max = |report_of: &serde_json::Value, of: &str| report_of[of]["max_ns"].as_u64().unwrap();
+    let max =
+        |report_of: &serde_json::Value, kind: &str| report_of[kind]["max_ns"].as_u64().unwrap();
 
     assert_eq!(calm["source"], "hpet");
     // 4,999 per second, in half of the time.

@@ -171,9 +171,9 @@ impl Scene {
             if self.is_over.load(Ordering::Relaxed) {
                 break;
             }
-            let (asked, got) = (read(&self.asked), read(&self.got));
+            let (requested, got) = (read(&self.asked), read(&self.got));
             let (began, ended) = (read(&self.middle_began), read(&self.middle_ended));
-            observed.push(round(asked, got, began, ended));
+            observed.push(round(requested, got, began, ended));
         }
         self.is_over.store(true, Ordering::Release);
         for door in [&self.low, &self.middle, &self.high] {
@@ -182,9 +182,9 @@ impl Scene {
     }
 }
 
-fn round(asked: Nanos, got: Nanos, began: Nanos, ended: Nanos) -> InversionRound {
+fn round(requested: Nanos, got: Nanos, began: Nanos, ended: Nanos) -> InversionRound {
     InversionRound {
-        waited: got.saturating_sub(asked),
+        waited: got.saturating_sub(requested),
         middle_ran: ended.min(got).saturating_sub(began),
         is_inverted: ended <= got,
     }

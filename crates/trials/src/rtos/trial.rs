@@ -69,25 +69,25 @@ pub(super) fn play<T: Send + 'static>(
     // The limit does not apply to loads, which were started before.
     let _guard = RealTimeGuard::new().ok();
     let begin = Arc::new(OnceLock::new());
-    let (tell, told) = channel();
+    let (sender, messages) = channel();
     let count = parts.len();
     let mut started = Ok(());
     for (number, part) in parts.into_iter().enumerate() {
-        let (begin, tell) = (Arc::clone(&begin), tell.clone());
-        let part = move || take_part(number, part, cpu, &begin, &tell);
+        let (begin, sender) = (Arc::clone(&begin), sender.clone());
+        let part = move || take_part(number, part, cpu, &begin, &sender);
         let thread = policy::thread("lag/rtos").and_then(|thread| thread.spawn(part));
         if let Err(err) = thread {
             started = Err(refused("a thread", &err));
             break;
         }
     }
-    drop(tell);
-    let readied = started.and_then(|()| all_ready(&told, count, ending.stop));
+    drop(sender);
+    let readied = started.and_then(|()| all_ready(&messages, count, ending.stop));
     let start = readied.as_ref().ok().map(|()| clock::now() + START_DELAY);
     // This is the only call. `None` ends the threads.
     let _ = begin.set(start);
     readied?;
-    results(&told, count, ending)
+    results(&messages, count, ending)
 }
 
 fn take_part<T>(

@@ -118,7 +118,7 @@ impl Member {
         for (word, bytes) in self.texts.iter().zip(bytes.as_chunks().0) {
             word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
         }
-        let whose = LACKS.iter().position(|&one| one == absence.lacks);
+        let whose = LACKS.iter().position(|&lack| lack == absence.lacks);
         let numbers = [reason.len(), remedy.len(), whose.unwrap_or(0)];
         for (word, number) in self.lacks.iter().zip(numbers) {
             word.store(number as u64, Ordering::Relaxed);

@@ -72,7 +72,7 @@ mod tests {
 
         let words = sets.memory.all();
         let touched: Vec<usize> = (0..words.len())
-            .filter(|&at| words[at].load(Ordering::Relaxed) > 0)
+            .filter(|&index| words[index].load(Ordering::Relaxed) > 0)
             .collect();
         let lines: Vec<usize> = (512..1_024).step_by(8).collect();
         assert_eq!(touched, lines);

@@ -99,7 +99,7 @@ fn run_round(
         let served = wait.next(due, period)?;
         round.woke.push(wait.over_at(system.now()));
         round.told = match (round.told, served) {
-            (Some(told), Served::Together(count)) => Some(told + count),
+            (Some(reported), Served::Together(count)) => Some(reported + count),
             (_, Served::One | Served::UnknownCount) | (None, Served::Together(_)) => None,
         };
     }

@@ -63,15 +63,15 @@ pub fn measure_timer(plan: &TimerPlan, stop: &AtomicBool) -> TimerRun {
 /// Starts the measuring thread and waits for its results.
 fn watched(plan: &TimerPlan, stop: &AtomicBool) -> Result<ObservedWaits, Absence> {
     let end = Arc::new(AtomicBool::new(false));
-    let (tell, told) = channel();
+    let (sender, results) = channel();
     let (own, own_end) = (plan.clone(), Arc::clone(&end));
     std::thread::Builder::new()
         .name("lag/timer".into())
-        .spawn(move || measured(&own, &own_end, &tell))
+        .spawn(move || measured(&own, &own_end, &sender))
         .map_err(|err| lacking(format!("cannot start a thread: {err}"), &err))?;
     // Stops of laggard are not detected on Windows.
     let was_stopped = || false;
-    awaited(plan.duration, &told, [stop, &*end], now, was_stopped)
+    awaited(plan.duration, &results, [stop, &*end], now, was_stopped)
         .unwrap_or_else(|| Err(not_returned()))
 }
 

@@ -222,13 +222,13 @@ pub(crate) fn assert_attached(outcome: &HostOutcome) {
     // cyclictest ends during the last cycle.
     assert_eq!(ours.len() + 1, own.len());
     let both = || ours.iter().copied().zip(own.iter().copied());
-    for (cycle, (told, own)) in both().enumerate() {
+    for (cycle, (measured, own)) in both().enumerate() {
         assert!(
-            (1..TO_READ_NS).contains(&own.saturating_sub(told)),
-            "cycle {cycle}: {told} ns, its own {own} ns"
+            (1..TO_READ_NS).contains(&own.saturating_sub(measured)),
+            "cycle {cycle}: {measured} ns, its own {own} ns"
         );
     }
-    let mut apart: Vec<u64> = both().map(|(told, own)| own - told).collect();
+    let mut apart: Vec<u64> = both().map(|(measured, own)| own - measured).collect();
     apart.sort_unstable();
     let median = apart[apart.len() / 2];
     println!(

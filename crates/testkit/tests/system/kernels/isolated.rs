@@ -96,7 +96,10 @@ fn attach_tells_of_each_cycle_on_a_cpu_that_is_left_alone() {
             assert!((299..=300).contains(&own.len()), "{name}: {}", own.len());
             // cyclictest ends during the last cycle.
             assert_eq!(ours.len(), 299, "{name}");
-            let later = ours.iter().zip(&own).position(|(told, own)| told > own);
+            let later = ours
+                .iter()
+                .zip(&own)
+                .position(|(measured, own)| measured > own);
             assert_eq!(later, None, "{name}: {ours:?} {own:?}");
             eprintln!("{name}, timer_migration {migration}: {} cycles", ours.len());
         }

@@ -369,8 +369,8 @@ fn a_recording_shows_each_stall_at_its_time_with_its_length() {
          laggard record -q --services fifo:90 --no-dither --episodes off --duration 11s \
              -o /result/r.laggard",
         );
-    for (at, length) in STALLS {
-        host = host.stall_at(Duration::from_secs(at), Duration::from_millis(length));
+    for (start, length) in STALLS {
+        host = host.stall_at(Duration::from_secs(start), Duration::from_millis(length));
     }
     let Some(outcome) = run(host) else { return };
     let outcome = outcome.unwrap();
@@ -381,16 +381,20 @@ fn a_recording_shows_each_stall_at_its_time_with_its_length() {
     let began = Duration::from_secs_f64(outcome.output.lines().next().unwrap().parse().unwrap());
     let served = served(&outcome, "r.laggard");
     for stall in &outcome.stalls {
-        let (at, made): (Nanos, Nanos) = ((began + stall.at).into(), stall.length.into());
-        let near = |one: &&Activation| {
-            one.expiry + CLOCKS_APART >= at && one.expiry <= at + made + CLOCKS_APART
+        let (start, made): (Nanos, Nanos) = ((began + stall.at).into(), stall.length.into());
+        let near = |activation: &&Activation| {
+            activation.expiry + CLOCKS_APART >= start
+                && activation.expiry <= start + made + CLOCKS_APART
         };
-        let longest = served.iter().filter(near).max_by_key(|one| one.latency());
-        let longest = longest.unwrap_or_else(|| panic!("nothing was served near {at}"));
+        let longest = served
+            .iter()
+            .filter(near)
+            .max_by_key(|activation| activation.latency());
+        let longest = longest.unwrap_or_else(|| panic!("nothing was served near {start}"));
         eprintln!(
             "made {:.2} ms at {:.3} s; seen {:.2} ms at {:.3} s",
             made.as_secs_f64() * 1e3,
-            at.as_secs_f64(),
+            start.as_secs_f64(),
             longest.latency().as_secs_f64() * 1e3,
             longest.expiry.as_secs_f64()
         );
@@ -398,7 +402,7 @@ fn a_recording_shows_each_stall_at_its_time_with_its_length() {
         // of this machine only increases the latency.
         assert!(
             longest.latency() + STALL_PERIOD >= made,
-            "{made} was made at {at}, {} seen",
+            "{made} was made at {start}, {} seen",
             longest.latency()
         );
     }

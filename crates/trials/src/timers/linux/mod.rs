@@ -93,15 +93,15 @@ impl TimerBench {
     /// Starts the measuring thread and checks for stops of laggard during the test.
     fn watched(&mut self, plan: &TimerPlan, stop: &AtomicBool) -> Result<ObservedWaits, Absence> {
         let end = Arc::new(AtomicBool::new(false));
-        let (tell, told) = channel();
+        let (sender, results) = channel();
         let (own, own_end) = (plan.clone(), Arc::clone(&end));
         policy::thread("lag/timer")
-            .and_then(|thread| thread.spawn(move || measured(&own, &own_end, &tell)))
+            .and_then(|thread| thread.spawn(move || measured(&own, &own_end, &sender)))
             .map_err(|err| refused("a thread", &err))?;
         let witness = &mut self.witness;
         let was_stopped = || witness.as_mut().is_some_and(Witness::was_stopped);
         let ends = [stop, &*end];
-        awaited(plan.duration, &told, ends, clock::now, was_stopped).unwrap_or_else(|| {
+        awaited(plan.duration, &results, ends, clock::now, was_stopped).unwrap_or_else(|| {
             // The abandoned thread may still be signalled, and the signal would end a process
             // that does not block it.
             self.blocked_here = SigSet::empty();
@@ -200,8 +200,8 @@ fn lacking(reason: String, err: &io::Error) -> Absence {
     reason = "the others are opened elsewhere, or belong to another system"
 )]
 fn open(api: TimerApi, service: Service) -> io::Result<Box<dyn TimedWait>> {
-    if let Some(found) = sleeps::open(api).or_else(|| locks::open(api)) {
-        return found;
+    if let Some(wait) = sleeps::open(api).or_else(|| locks::open(api)) {
+        return wait;
     }
     Ok(match api {
         TimerApi::TimerfdAbs => Box::new(kept::Descriptor::open(false)?),

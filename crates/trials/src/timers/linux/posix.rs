@@ -28,7 +28,7 @@ impl PosixTimer {
     pub(super) fn set(&self, first: Nanos, period: Nanos) -> io::Result<()> {
         let first = match first {
             Nanos::ZERO => 0,
-            at => of_process(at.ns()),
+            first => of_process(first.ns()),
         };
         let times = libc::itimerspec {
             it_interval: timespec(period),
