@@ -113,7 +113,7 @@ mod tests {
 
     fn names(text: &str, addresses: &[u64]) -> Vec<Option<String>> {
         let symbols = KernelSymbols::of(text.as_bytes()).unwrap();
-        let name = |&at: &u64| symbols.at(Address(at)).name;
+        let name = |&address: &u64| symbols.at(Address(address)).name;
         addresses.iter().map(name).collect()
     }
 

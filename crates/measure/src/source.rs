@@ -28,7 +28,7 @@ pub trait Source: Debug {
     /// # Errors
     ///
     /// Returns an error if something cannot be started.
-    fn start(&mut self, at: Nanos, first: LineId) -> Result<(), ProbeError>;
+    fn start(&mut self, now: Nanos, first: LineId) -> Result<(), ProbeError>;
 
     /// Runs from `at` until the measurement is in a steady state.
     fn warm_up(&mut self, _at: Nanos) {}

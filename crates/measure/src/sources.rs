@@ -108,9 +108,9 @@ impl Sources {
         Ok(begin)
     }
 
-    fn begin(&mut self, at: Nanos) {
+    fn begin(&mut self, now: Nanos) {
         for source in &mut self.all {
-            source.begin(at);
+            source.begin(now);
         }
     }
 

@@ -64,7 +64,7 @@ fn model(files: &Files) -> String {
     });
     match (board, core) {
         (Some(board), Some(core)) => format!("{board} ({core})"),
-        (Some(one), None) | (None, Some(one)) => one,
+        (Some(name), None) | (None, Some(name)) => name,
         (None, None) => field("uarch").unwrap_or_default(),
     }
 }

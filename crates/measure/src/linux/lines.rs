@@ -151,7 +151,11 @@ impl CpuLines {
         }));
         // Different first numbers keep the lines from using the same periods.
         let first = timeline as u64 % stride;
-        match self.followers.iter().position(|&one| one == place) {
+        match self
+            .followers
+            .iter()
+            .position(|&follower| follower == place)
+        {
             Some(turn) => Turn {
                 first: first + turn as u64 * stride,
                 stride: stride * self.followers.len() as u64,

@@ -126,7 +126,7 @@ impl Help {
 impl Display for Obstacle {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::System(said) => said,
+            Self::System(message) => message,
             Self::Policy => "this user may not use real-time priorities",
             Self::DeadlineCpus => {
                 "the kernel refuses a deadline thread that may not run on every CPU of its bandwidth domain, and this process may not use all of them (a cpuset)"

@@ -199,7 +199,7 @@ fn schedule_in_slices(length: Nanos) -> io::Result<()> {
     } else {
         Err(io::Error::new(
             io::ErrorKind::Unsupported,
-            "this kernel has no slice length per thread",
+            "this kernel does not support a slice length per thread",
         ))
     }
 }

@@ -80,13 +80,13 @@ impl LinuxProbe {
         })
     }
 
-    fn usage(&self, at: Nanos) -> Usage {
+    fn usage(&self, now: Nanos) -> Usage {
         let (mut measuring, mut competing) = (Nanos::ZERO, Nanos::ZERO);
         for source in self.sources.iter() {
             measuring += source.measuring_cpu();
             competing += source.competing_cpu();
         }
-        Usage::at(at, measuring, competing)
+        Usage::at(now, measuring, competing)
     }
 }
 

@@ -56,10 +56,10 @@ impl Statistics {
             return;
         };
         let since = EventCounts::so_far();
-        let less = |(one, before): (ProgramCost, &ProgramCost)| ProgramCost {
-            runs: one.runs.saturating_sub(before.runs),
-            run_ns: one.run_ns.saturating_sub(before.run_ns),
-            name: one.name,
+        let less = |(after, before): (ProgramCost, &ProgramCost)| ProgramCost {
+            runs: after.runs.saturating_sub(before.runs),
+            run_ns: after.run_ns.saturating_sub(before.run_ns),
+            name: after.name,
         };
         self.timed = TimedCosts {
             time: now.saturating_sub(begun.at),

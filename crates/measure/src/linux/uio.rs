@@ -146,7 +146,7 @@ impl Uio {
             })
             .filter(|(_, name)| name.starts_with(&begin))
             .collect();
-        threads.sort_by(|(_, one), (_, other)| one.cmp(other));
+        threads.sort_by(|(_, first), (_, second)| first.cmp(second));
         threads
     }
 }

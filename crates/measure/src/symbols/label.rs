@@ -59,9 +59,13 @@ struct Limited {
 
 impl fmt::Write for Limited {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        for (at, part) in text.char_indices() {
+        for (start_of_char, part) in text.char_indices() {
             let start = self.text.len();
-            write!(self.text, "{}", printable(&text[at..at + part.len_utf8()]))?;
+            write!(
+                self.text,
+                "{}",
+                printable(&text[start_of_char..start_of_char + part.len_utf8()])
+            )?;
             if self.text.len() > MAX_LABEL_BYTES - CUT.len() {
                 self.text.truncate(start);
                 self.is_full = true;

@@ -286,7 +286,7 @@ mod tests {
 
         let listed = search(BufReader::new(maps()), &addresses).unwrap();
         match query_each(&maps(), &addresses) {
-            Ok(asked) => assert_eq!(asked, listed),
+            Ok(queried) => assert_eq!(queried, listed),
             Err(err) => println!("skipped: this kernel only lists all mappings ({err})"),
         }
 

@@ -23,7 +23,7 @@ impl Patience {
             self.interrupted_at = Some(now);
         }
         let end = match self.interrupted_at {
-            Some(at) => until.min(at + MAX_WAIT_AFTER_INTERRUPTION),
+            Some(interruption) => until.min(interruption + MAX_WAIT_AFTER_INTERRUPTION),
             None => until,
         };
         end.checked_duration_since(now)

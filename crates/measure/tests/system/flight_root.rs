@@ -71,7 +71,7 @@ fn thread_that_sleeps_and_runs_is_recorded_with_its_timer_and_its_code() {
         &|what| matches!(what, Happening::Switch { tid: to, .. } if *to == tid)
     ));
     assert!(has(
-        &|what| matches!(what, Happening::Begin(Activity::Hrtimer(at)) if at.0 != 0)
+        &|what| matches!(what, Happening::Begin(Activity::Hrtimer(address)) if address.0 != 0)
     ));
     assert!(evidence.events.is_sorted_by_key(|event| event.at_ns));
     assert!(evidence.sampler.is_some());

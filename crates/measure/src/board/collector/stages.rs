@@ -61,8 +61,8 @@ impl LineReader {
         };
         // The interrupt has only one stamp, which does not show which of the two stages it is.
         let stages = STAGES[..last.index()].iter().copied();
-        for stage in
-            stages.filter(|&one| one == irq || !matches!(one, Stage::Irq | Stage::IrqElsewhere))
+        for stage in stages
+            .filter(|&stage| stage == irq || !matches!(stage, Stage::Irq | Stage::IrqElsewhere))
         {
             let Some(stamp) = slot.stamp(stage) else {
                 continue;

@@ -394,7 +394,7 @@ fn tightest_limit_on_cpu_time_of_any_group_is_named() {
         == sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us\n20000\n\
         == sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us\n100000\n";
     let container = "== proc/self/cgroup\n0::/\n== sys/fs/cgroup/cpu.max\n50000 100000\n";
-    for (files, said) in [
+    for (files, expected) in [
         (v2.to_owned(), None),
         (format!("{v2}{parent}"), Some("150ms of CPU time per 100ms")),
         (v1.to_owned(), Some("20ms of CPU time per 100ms")),
@@ -404,9 +404,9 @@ fn tightest_limit_on_cpu_time_of_any_group_is_named() {
         let caveats = Machine::new(&files).caveats("0", &[Service::Other]);
 
         let quota = caveats.iter().find(|caveat| caveat.kind == CpuQuota);
-        assert_eq!(quota.is_some(), said.is_some(), "{files}");
-        if let (Some(quota), Some(said)) = (quota, said) {
-            assert!(quota.what.contains(said), "{quota:?}");
+        assert_eq!(quota.is_some(), expected.is_some(), "{files}");
+        if let (Some(quota), Some(expected)) = (quota, expected) {
+            assert!(quota.what.contains(expected), "{quota:?}");
         }
     }
 }

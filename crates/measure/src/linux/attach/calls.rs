@@ -8,10 +8,10 @@ macro_rules! calls {
     };
 }
 
-/// Prefix of the constants of libc, which their names have after `stringify!`.
+/// Prefix of the constants in libc; the names of the calls have no prefix.
 const PREFIX: &str = "SYS_";
 
-/// Calls of every architecture that can wait, or take long.
+/// System calls of every architecture that can wait or take long.
 const CALLS: &[(libc::c_long, &str)] = calls![
     SYS_read,
     SYS_write,
@@ -183,7 +183,7 @@ const CALLS: &[(libc::c_long, &str)] = calls![
     SYS_futex_waitv,
 ];
 
-/// Calls that newer architectures do not have.
+/// System calls that newer architectures lack.
 #[cfg(target_arch = "x86_64")]
 const OLDER_CALLS: &[(libc::c_long, &str)] = calls![
     SYS_open,
@@ -215,16 +215,16 @@ const OLDER_CALLS: &[(libc::c_long, &str)] = calls![
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER_CALLS: &[(libc::c_long, &str)] = &[];
 
-/// Returns whether a system call of this name is known.
+/// Returns true if a system call of this name is known.
 pub fn is_system_call(name: &str) -> bool {
-    let mut known = CALLS.iter().chain(OLDER_CALLS);
-    known.any(|(_, constant)| constant.strip_prefix(PREFIX) == Some(name))
+    let mut calls = CALLS.iter().chain(OLDER_CALLS);
+    calls.any(|(_, constant)| constant.strip_prefix(PREFIX) == Some(name))
 }
 
 /// Returns the system call with this number, with its name if it is known.
 pub(super) fn system_call(number: u32) -> SystemCall {
-    let mut known = CALLS.iter().chain(OLDER_CALLS);
-    let constant = known.find(|(value, _)| *value == libc::c_long::from(number));
+    let mut calls = CALLS.iter().chain(OLDER_CALLS);
+    let constant = calls.find(|(value, _)| *value == libc::c_long::from(number));
     let name = constant.and_then(|(_, constant)| constant.strip_prefix(PREFIX));
     SystemCall {
         number,

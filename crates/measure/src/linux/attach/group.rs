@@ -14,22 +14,18 @@ const MAX_DEPTH: usize = 32;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {
-    /// No control groups of version 2.
     #[error(
         "no control groups of version 2 are mounted here; give processes by number or by --comm"
     )]
     NoGroups,
-    /// No such group.
     #[error(
         "there is no control group `{0}`; give its path as in `/proc/PID/cgroup`, or a directory below {1}"
     )]
     NoGroup(String, PathBuf),
-    /// No such unit.
     #[error(
         "there is no control group of the unit `{0}`: a unit has one while it runs; see `systemctl status {0}`"
     )]
     NoUnit(String),
-    /// Several groups of this unit.
     #[error(
         "there are several control groups of the unit `{0}`: {1}; give one of them with --cgroup"
     )]
@@ -39,7 +35,6 @@ pub enum GroupError {
         "the control group `{0}` has threads and no processes (its type is threaded): give its parent group, or a process with --tid"
     )]
     Threaded(String),
-    /// System error.
     #[error("cannot search control groups in {0}: {1}")]
     Refused(PathBuf, io::Error),
 }
@@ -65,10 +60,10 @@ impl AttachGroup {
         let has_up = given.components().any(|part| part == Component::ParentDir);
         let is_good = !has_up && !path.is_empty();
         let folders = [given.to_path_buf(), below];
-        let found = folders
+        let group = folders
             .into_iter()
             .find(|folder| folder.starts_with(&root) && folder.join(PROCESSES).exists());
-        match found {
+        match group {
             Some(folder) if is_good && is_threaded(&folder) => {
                 Err(GroupError::Threaded(path.into()))
             }
@@ -89,20 +84,20 @@ impl AttachGroup {
         } else {
             format!("{name}.service")
         };
-        let mut found = Vec::new();
+        let mut groups = Vec::new();
         let mut look = |folder: &Path| {
-            if folder.file_name().is_some_and(|one| one == full.as_str()) {
-                found.push(folder.to_path_buf());
+            if folder.file_name().is_some_and(|name| name == full.as_str()) {
+                groups.push(folder.to_path_buf());
             }
         };
         each_below(&root, 0, &mut look).map_err(|err| GroupError::Refused(root.clone(), err))?;
-        match &found[..] {
+        match &groups[..] {
             [] => Err(GroupError::NoUnit(full)),
             [folder] => Ok(Self {
                 folder: folder.clone(),
             }),
             several => {
-                let names = several.iter().map(|one| one.display().to_string());
+                let names = several.iter().map(|group| group.display().to_string());
                 Err(GroupError::Several(
                     full,
                     names.collect::<Vec<_>>().join(", "),
@@ -111,32 +106,31 @@ impl AttachGroup {
         }
     }
 
-    /// The processes that are in it now; none where it is gone.
+    /// Returns the processes that are in the group now; none if the group no longer exists.
     ///
     /// # Errors
-    /// When the system refuses to list them.
+    /// If the system does not list them.
     pub fn processes(&self) -> Result<Vec<u32>, GroupError> {
-        let mut all = Vec::new();
+        let mut processes = Vec::new();
         let mut read = |folder: &Path| {
-            // Gone meanwhile, or of threads alone, which a group above lists.
+            // The group was removed, or is threaded; a parent group then lists the processes.
             let text = fs::read_to_string(folder.join(PROCESSES)).unwrap_or_default();
-            // Who is of another PID namespace is 0 there.
+            // Processes of other PID namespaces have number 0.
             let numbers = text.lines().filter_map(|line| line.parse().ok());
-            all.extend(numbers.filter(|&number: &u32| number > 0));
+            processes.extend(numbers.filter(|&number: &u32| number > 0));
         };
         match each_below(&self.folder, 0, &mut read) {
             Err(err) if err.kind() != io::ErrorKind::NotFound => {
                 Err(GroupError::Refused(self.folder.clone(), err))
             }
             _ => {
-                all.sort_unstable();
-                all.dedup();
-                Ok(all)
+                processes.sort_unstable();
+                processes.dedup();
+                Ok(processes)
             }
         }
     }
 
-    /// Where it is.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -145,13 +139,13 @@ impl AttachGroup {
 
 const PROCESSES: &str = "cgroup.procs";
 
-/// Whether it has threads of processes that are in a group above: cgroups(7). The root
-/// has no such file.
+/// Returns true if the processes of the threads in this group belong to a parent group, see
+/// cgroups(7). The root group has no such file.
 fn is_threaded(folder: &Path) -> bool {
     fs::read_to_string(folder.join("cgroup.type")).is_ok_and(|kind| kind.trim() == "threaded")
 }
 
-/// Where they are mounted.
+/// Returns the mount point of the cgroup v2 hierarchy.
 fn root() -> Result<PathBuf, GroupError> {
     // A user can mount FUSE at a path that is not UTF-8.
     let mounts = fs::read("/proc/self/mounts")
@@ -165,7 +159,8 @@ fn root() -> Result<PathBuf, GroupError> {
     root.ok_or(GroupError::NoGroups)
 }
 
-/// Looks at a folder and all below it. One that goes meanwhile is none.
+/// Calls `look` for a directory and all directories below it. Skips directories that are removed
+/// during the search.
 fn each_below(folder: &Path, depth: usize, look: &mut impl FnMut(&Path)) -> io::Result<()> {
     look(folder);
     if depth == MAX_DEPTH {

@@ -1,4 +1,4 @@
-//! Measures threads of other programs; `bpf/attach.bpf.c`.
+//! Measures threads of other programs with `bpf/attach.bpf.c`.
 
 mod calls;
 mod group;
@@ -27,9 +27,10 @@ pub use group::{AttachGroup, GroupError};
 pub use marks::MarkReader;
 pub use target::{AttachTarget, find_threads};
 
-/// Size of the ring of a CPU: with 100 ms between two reads, 80,000 records a second.
+/// Size of each CPU's ring as a power of two: 80,000 records per second at 100 ms between two
+/// reads.
 const RING_BITS: u32 = 13;
-/// With more CPUs the rings are smaller, so that they take at most 90 MB.
+/// Number of CPUs above which rings are smaller, so that they take at most 90 MB in total.
 const MANY_CPUS: usize = 64;
 const RING_BITS_OF_MANY: u32 = 11;
 /// Maximum number of threads for `--tid`.
@@ -39,43 +40,36 @@ const MAX_CHOSEN: usize = 4_096;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttachError {
-    /// The BPF programs are not available.
     #[error("threads cannot be watched here: {}; {}", .0.reason, .0.remedy)]
     Absent(Absence),
-    /// No such process.
     #[error("process {0} cannot be attached to: {1}")]
     NoProcess(u32, String),
-    /// No file descriptor is left for this process.
     #[error(
         "process {0} cannot be watched: too many open files; raise the limit (`ulimit -Hn`), or attach to fewer processes"
     )]
     TooManyFiles(u32),
-    /// The BPF programs found none of the threads.
     #[error(
         "none of these threads can be watched: they have ended, or the kernel hides them from BPF programs"
     )]
     Nobody,
-    /// No such thread in the process.
     #[error("process {0} has no thread {1}")]
     NoThread(u32, u32),
-    /// Thread IDs of this PID namespace are not those of the kernel.
     #[error(
         "--tid does not work in a PID namespace (a container), where the kernel uses other thread IDs; attach to the whole process, or from the host"
     )]
     Namespace,
-    /// Too many threads.
     #[error("--tid takes at most {MAX_CHOSEN} threads, not {0}; attach to whole processes")]
     TooMany(usize),
 }
 
-/// Cause that needs a tracepoint which some kernels do not have.
+/// Cause that needs a tracepoint that some kernels lack.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum UnseenCause {
     /// Waits for a lock of the kernel (Linux 5.19 or later).
     KernelLock,
-    /// Reclaim of memory of the machine.
+    /// Memory reclaim of the machine.
     Reclaim,
-    /// Reclaim at the limit of a control group (`CONFIG_MEMCG`).
+    /// Memory reclaim at the limit of a control group (`CONFIG_MEMCG`).
     GroupReclaim,
 }
 
@@ -86,9 +80,9 @@ pub struct AttachLosses {
     pub overwritten: u64,
     /// Records with times out of order: the clocks of two CPUs disagree.
     pub disordered: u64,
-    /// Threads for which the kernel had no memory.
+    /// Threads that are not measured, because the kernel had no memory for their state.
     pub no_storage: u64,
-    /// Calls of BPF programs that the kernel skipped, because the program already ran.
+    /// Executions of BPF programs that the kernel skipped, because the program was already running.
     pub skipped: u64,
 }
 
@@ -104,12 +98,12 @@ pub struct AttachProbe {
 }
 
 impl AttachProbe {
-    /// Loads and attaches the BPF programs. They watch no thread yet.
+    /// Loads and attaches the BPF programs, which do not watch any thread yet.
     ///
     /// # Errors
     /// If the kernel refuses them.
     pub fn new() -> Result<Self, AttachError> {
-        // Without the interrupt state of a CPU, all else can be measured.
+        // Without the interrupt state of the CPUs, everything else can still be measured.
         Self::load(objects::ATTACH_COUNTED, None)
             .or_else(|refused| Self::load(objects::ATTACH, Some(refused.reason)))
             .map_err(|refused| AttachError::Absent(absent(&refused)))
@@ -141,7 +135,7 @@ impl AttachProbe {
         };
         let rings = rings.map_err(|err| ObjectRefused::because(err.to_string()))?;
         loaded.attach()?;
-        // Only after all programs are attached: each start needs its end.
+        // Set after all programs are attached, because each recorded start needs its end.
         let begun = AttachState {
             begun: 1,
             ..AttachState::default()
@@ -195,9 +189,10 @@ impl AttachProbe {
                 let descriptor = target.descriptor.as_raw_fd().to_ne_bytes();
                 let marked = threads.update(&descriptor, &marked.to_bytes(), MapFlags::NO_EXIST);
                 match marked {
-                    // It is watched already, and what it starts.
+                    // The process is watched already, with the threads and processes that it
+                    // starts.
                     Err(err) if err.kind() == ErrorKind::AlreadyExists => {}
-                    // It has ended since it was found.
+                    // The thread has ended since it was found.
                     Err(err) if err.kind() == ErrorKind::NotFound => {}
                     Err(err) => return Err(ObjectRefused::because(err.to_string())),
                     Ok(()) => {}
@@ -212,25 +207,25 @@ impl AttachProbe {
         }
     }
 
-    /// How many threads have been watched so far, by the kernel's count: also those
-    /// of which all that was told is lost.
+    /// Returns the number of threads that were watched so far, as counted in the kernel. Includes
+    /// threads whose records were all lost.
     #[must_use]
     pub fn watched(&self) -> u64 {
         let state = self.loaded.value::<AttachState>("states", 0);
         state.map_or(0, |state| state.threads)
     }
 
-    /// How many of them have ended, by the same count.
+    /// Returns the number of watched threads that have ended, as counted in the kernel.
     #[must_use]
     pub fn ended(&self) -> u64 {
         let state = self.loaded.value::<AttachState>("states", 0);
         state.map_or(0, |state| state.ended)
     }
 
-    /// Watches what the thread that calls this starts, until it says otherwise.
+    /// Sets whether threads and processes that the calling thread starts are watched.
     ///
     /// # Errors
-    /// When the kernel has no memory for that.
+    /// If the kernel has no memory for it.
     pub fn follow_own(&self, follows: bool) -> Result<(), AttachError> {
         let call = AttachCall {
             follows: u32::from(follows),
@@ -242,38 +237,40 @@ impl AttachProbe {
             .map_err(|refused| AttachError::Absent(absent(&refused)))
     }
 
-    /// Appends what was told since the last call, CPU by CPU: of a thread that
-    /// moves it may be out of order.
+    /// Appends the events since the last call, CPU by CPU. Events of a thread that moves between
+    /// CPUs may be out of order.
     pub fn drain(&mut self, into: &mut Vec<ThreadTold>) {
         let disordered = &mut self.disordered;
         self.rings.read(|record| match record.told() {
-            Some(told) => into.push(told),
+            Some(event) => into.push(event),
             None => *disordered += 1,
         });
     }
 
-    /// Watches nobody any more; what each was in comes with the next drain.
+    /// Stops watching. The next drain returns the unfinished activations.
     ///
     /// # Errors
-    /// When the kernel does not go through its threads.
+    /// If the kernel does not iterate over its threads.
     pub fn settle(&mut self) -> Result<(), AttachError> {
         self.go_through("tell_last")
             .map_err(|refused| AttachError::Absent(absent(&refused)))
     }
 
-    /// Calls a program for each thread that there is.
+    /// Runs a BPF program for each thread of the machine.
     fn go_through(&self, program: &str) -> Result<(), ObjectRefused> {
         let because = |err: &dyn std::fmt::Display| ObjectRefused::because(err.to_string());
         let link = self.loaded.program(program)?.attach();
         let link = link.map_err(|err| because(&err))?;
-        let mut all = Iter::new(&link).map_err(|err| because(&err))?;
+        let mut iterator = Iter::new(&link).map_err(|err| because(&err))?;
         let mut nothing = Vec::new();
-        all.read_to_end(&mut nothing).map_err(|err| because(&err))?;
+        iterator
+            .read_to_end(&mut nothing)
+            .map_err(|err| because(&err))?;
         Ok(())
     }
 
-    /// Why an interrupt that no tracepoint tells of is not told from the thread that it
-    /// interrupts; `None`: it is.
+    /// Returns the reason why interrupts without a tracepoint cannot be distinguished from the
+    /// interrupted thread; `None` if they can.
     #[must_use]
     pub fn context_unknown(&self) -> Option<&str> {
         self.context_unknown.as_deref()
@@ -282,25 +279,25 @@ impl AttachProbe {
     /// Returns the causes that this kernel does not show, because it has no tracepoint for them.
     #[must_use]
     pub fn unseen_causes(&self) -> Vec<UnseenCause> {
-        let all = [
+        let causes = [
             (UnseenCause::KernelLock, "contention_begin"),
             (UnseenCause::Reclaim, "mm_vmscan_direct_reclaim_begin"),
             (UnseenCause::GroupReclaim, "mm_vmscan_memcg_reclaim_begin"),
         ];
-        let absent = all
+        let absent = causes
             .into_iter()
             .filter(|(_, tracepoint)| self.absent.iter().any(|absent| absent == tracepoint));
         absent.map(|(cause, _)| cause).collect()
     }
 
-    /// Whether processes and threads are told by other numbers than they have here: in
-    /// a PID namespace.
+    /// Returns true if this is a PID namespace, in which the IDs of processes and threads differ
+    /// from those in the kernel.
     #[must_use]
     pub const fn renumbers(&self) -> bool {
         self.renumbers
     }
 
-    /// What could not be told so far.
+    /// Returns the losses so far.
     #[must_use]
     pub fn losses(&self) -> AttachLosses {
         let state = self.loaded.value::<AttachState>("states", 0);

@@ -1,4 +1,4 @@
-//! From records to what they tell; `bpf/attach.h`.
+//! Converts the records of `bpf/attach.h` to events.
 
 use laggard_model::{
     ActivationEnd, Address, Cpu, CycleWaits, KernelLock, Nanos, ThreadActivation, ThreadExit,
@@ -28,12 +28,11 @@ pub(super) mod shared {
     include!(concat!(env!("OUT_DIR"), "/attach.rs"));
 }
 
-/// Of a normal thread whose nice value is 0, in a record.
+/// Value of the record's priority field at nice 0.
 const NICE_ZERO: i16 = 20;
 
 impl AttachRecord {
-    /// What it tells; `None`: its instants are not in order, or it is no record of
-    /// ours.
+    /// Converts the record. Returns `None` if its times are out of order or its kind is unknown.
     pub(super) fn told(&self) -> Option<ThreadTold> {
         let what = match u32::from(self.kind) {
             ATTACH_BEGAN => ThreadHappening::Began,
@@ -83,9 +82,9 @@ impl AttachRecord {
             waker_cpu: Cpu(self.waker_cpu),
             arrived: match self.arrived_ns {
                 0 => None,
-                at => Some(Nanos::from_ns(at)),
+                time => Some(Nanos::from_ns(time)),
             },
-            // One move can be that of the wakeup.
+            // The first move can belong to the wakeup.
             left_cpu: (self.moves <= 2).then_some(Cpu(self.left_cpu)),
             running,
             first_cpu: Cpu(self.first_cpu),
@@ -143,7 +142,7 @@ impl AttachRecord {
         let limit = self.rt_limit_us.checked_mul(1_000);
         ThreadExit {
             signal: self.exit_code,
-            // RLIM_INFINITY does not fit.
+            // `RLIM_INFINITY` does not fit.
             rt_limit: limit.map(Nanos::from_ns),
         }
     }
@@ -176,7 +175,7 @@ impl AttachRecord {
         }
     }
 
-    /// include/uapi/linux/sched.h
+    /// Constants of include/uapi/linux/sched.h.
     fn policy(&self) -> ThreadPolicy {
         let nice = i16::from(self.nice) - NICE_ZERO;
         let nice = i8::try_from(nice).unwrap_or(i8::MAX);
@@ -223,15 +222,15 @@ mod tests {
 
     #[test]
     fn what_is_told_of_an_activation_adds_up() {
-        let told = record().told().unwrap();
+        let event = record().told().unwrap();
 
-        let ThreadHappening::Done(one) = told.what else {
-            panic!("{told:?}");
+        let ThreadHappening::Done(activation) = event.what else {
+            panic!("{event:?}");
         };
-        assert_eq!(one.latency().ns(), 1_000);
-        assert_eq!(one.response().ns(), 8_000);
-        assert_eq!(one.execution().ns(), 3_000);
-        assert_eq!(told.thread.policy, ThreadPolicy::Fifo(80));
+        assert_eq!(activation.latency().ns(), 1_000);
+        assert_eq!(activation.response().ns(), 8_000);
+        assert_eq!(activation.execution().ns(), 3_000);
+        assert_eq!(event.thread.policy, ThreadPolicy::Fifo(80));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Rings that are read from the oldest record on.
+//! Per-CPU rings, read from the oldest record.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -12,16 +12,16 @@ use crate::board::Memory as _;
 
 const WORDS: usize = AttachRecord::BYTES / size_of::<u64>();
 
-/// A ring for each CPU, each written by the programs on that CPU only.
+/// Rings of all CPUs. Only the BPF programs on a CPU write to its ring.
 ///
-/// A record's place is written last, and is zero while it is written: whoever
-/// reads the same place before and after reads a whole record.
+/// The number of a record is written last, and is zero while the record is written. A reader that
+/// sees the same number before and after copying has a complete record.
 #[derive(Debug)]
 pub(super) struct AttachRings {
     heads: Mapped<RingHead>,
     records: Mapped<AtomicU64>,
     room: u64,
-    /// How many of each were read, or given up.
+    /// Number of records of each CPU that were read or skipped.
     read: Vec<u64>,
     /// Records that were overwritten before they were read.
     pub(super) overwritten: u64,
@@ -51,7 +51,7 @@ impl AttachRings {
         Ok(rings)
     }
 
-    /// Hands over what has come since the last call.
+    /// Passes on the records since the last call.
     pub(super) fn read(&mut self, mut into: impl FnMut(&AttachRecord)) {
         for cpu in 0..self.read.len() {
             self.read_of(cpu, &mut into);
@@ -68,7 +68,7 @@ impl AttachRings {
         while next < count {
             match self.one(cpu, next) {
                 Some(record) => into(&record),
-                // It is being written: the next look finds it.
+                // The record is being written; the next call reads it.
                 None if self.is_newest(cpu, next) => break,
                 None => self.overwritten += 1,
             }
@@ -77,12 +77,12 @@ impl AttachRings {
         self.read[cpu] = next;
     }
 
-    /// Whether what is at this place may still become record `number`.
+    /// Returns true if this place can still become record `number`.
     fn is_newest(&self, cpu: usize, number: u64) -> bool {
         self.heads.all()[cpu].count.load(Ordering::Acquire) - number <= self.room
     }
 
-    /// Record `number` of a CPU, unless it is being written, or was overwritten.
+    /// Returns record `number` of a CPU, unless it is being written or was overwritten.
     fn one(&self, cpu: usize, number: u64) -> Option<AttachRecord> {
         #[allow(clippy::cast_possible_truncation, reason = "less than the room")]
         let place = cpu * self.room as usize + (number % self.room) as usize;

@@ -81,7 +81,7 @@ impl TraceFiles<'_> {
                 None => (*event, formats(&path)?),
             };
             match systems.iter_mut().find(|(name, _)| *name == system) {
-                Some((_, known)) => known.extend(formats),
+                Some((_, known_formats)) => known_formats.extend(formats),
                 None => systems.push((system, formats)),
             }
         }
@@ -197,11 +197,11 @@ fn add_short(file: &mut Vec<u8>, data: &[u8]) -> io::Result<()> {
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = fs::File::open(path).map_err(named(path))?;
     let mut part = vec![0; READ_BYTES];
-    let mut all = Vec::new();
+    let mut bytes = Vec::new();
     loop {
         match file.read(&mut part).map_err(named(path))? {
-            0 => return Ok(all),
-            length => all.extend_from_slice(&part[..length]),
+            0 => return Ok(bytes),
+            length => bytes.extend_from_slice(&part[..length]),
         }
     }
 }

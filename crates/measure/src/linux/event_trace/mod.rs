@@ -181,10 +181,10 @@ fn time_of(line: &[u8]) -> Option<Nanos> {
     }
     let line = String::from_utf8_lossy(line);
     // The name of a thread may contain any of these characters, but the CPU follows its number.
-    let rest = line.match_indices("] ").find_map(|(at, _)| {
-        let cpu = &line[line[..at].rfind('[')? + 1..at];
+    let rest = line.match_indices("] ").find_map(|(position, _)| {
+        let cpu = &line[line[..position].rfind('[')? + 1..position];
         let is_cpu = cpu.len() >= 3 && cpu.bytes().all(|byte| byte.is_ascii_digit());
-        is_cpu.then(|| &line[at + 2..])
+        is_cpu.then(|| &line[position + 2..])
     })?;
     let mut words = rest.split_ascii_whitespace();
     let time = words.nth(1)?.strip_suffix(':')?;
@@ -201,12 +201,12 @@ mod tests {
     #[test]
     fn time_of_an_event_is_read_whatever_the_thread_is_called() {
         let time = |line: &str| time_of(line.as_bytes()).map(Nanos::ns);
-        let at = Some(1_234_567_890_000);
+        let expected = Some(1_234_567_890_000);
 
         let idle = "          <idle>-0       [001] d.h2.  1234.567890: irq_handler_entry: irq=9";
-        assert_eq!(time(idle), at);
+        assert_eq!(time(idle), expected);
         let odd = "  a [x] b] c-4242    [012] .....  1234.567890: sched_waking: comm=x pid=1";
-        assert_eq!(time(odd), at);
+        assert_eq!(time(odd), expected);
         assert_eq!(time("# tracer: nop"), None);
         assert_eq!(time("CPU:1 [LOST 12 EVENTS]"), None);
     }

@@ -248,7 +248,10 @@ pub(super) fn served(records: &[FlightRecord]) -> Vec<Nanos> {
 pub(super) fn sample(entry: &Sample) -> StackSample {
     let chain = |frames: &[u64], count: u32| {
         let count = (count as usize).min(frames.len());
-        frames[..count].iter().map(|&at| Address(at)).collect()
+        frames[..count]
+            .iter()
+            .map(|&address| Address(address))
+            .collect()
     };
     StackSample {
         at_ns: Nanos::from_ns(entry.time_ns),

@@ -173,11 +173,12 @@ mod tests {
     #[allow(clippy::reversed_empty_ranges, reason = "this case is tested")]
     fn first_is_the_end_if_none_matches() {
         let backwards = std::ops::Range { start: 9, end: 5 };
-        for (numbers, from, found) in [(5..9, 7, 7), (5..9, 2, 5), (5..9, 20, 9), (backwards, 0, 5)]
+        for (numbers, from, expected) in
+            [(5..9, 7, 7), (5..9, 2, 5), (5..9, 20, 9), (backwards, 0, 5)]
         {
             assert_eq!(
                 first(numbers.clone(), |number| number >= from),
-                found,
+                expected,
                 "for {from} in {numbers:?}"
             );
         }

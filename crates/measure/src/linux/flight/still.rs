@@ -33,8 +33,8 @@ pub(super) fn common_silences(
 
 /// Splits `span` at the signs within it.
 fn gaps_within(span: &Span, signs: &[Nanos]) -> Vec<Span> {
-    let first = signs.partition_point(|&at| at <= span.from_ns);
-    let end = signs.partition_point(|&at| at < span.to_ns).max(first);
+    let first = signs.partition_point(|&sign| sign <= span.from_ns);
+    let end = signs.partition_point(|&sign| sign < span.to_ns).max(first);
     let mut from_ns = span.from_ns;
     let mut gaps = Vec::new();
     for &to_ns in signs[first..end].iter().chain([&span.to_ns]) {
@@ -55,7 +55,7 @@ mod tests {
     const MIN: Nanos = Nanos::from_ms(3);
 
     fn ms(times: &[u64]) -> Vec<Nanos> {
-        times.iter().map(|&at| Nanos::from_ms(at)).collect()
+        times.iter().map(|&time| Nanos::from_ms(time)).collect()
     }
 
     fn silences(signs: &[u64], others: &[&[u64]]) -> Vec<(u64, u64)> {

@@ -31,7 +31,7 @@ impl Programs {
         let deferred = self
             .deferred
             .as_ref()
-            .ok_or_else(|| ObjectRefused::because("there is no softirq timer to ring"))?;
+            .ok_or_else(|| ObjectRefused::because("there is no softirq timer to start"))?;
         let refuse = |err: libbpf_rs::Error| ObjectRefused::because(err.to_string());
         let options = bpf_map_create_opts {
             sz: size_of::<bpf_map_create_opts>() as _,

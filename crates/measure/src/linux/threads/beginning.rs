@@ -55,8 +55,8 @@ impl ThreadSource {
     }
 
     /// Returns the usage at `at`, which is now.
-    fn usage(&self, at: Nanos) -> Usage {
-        Usage::at(at, self.measuring_cpu(), self.competing_cpu())
+    fn usage(&self, now: Nanos) -> Usage {
+        Usage::at(now, self.measuring_cpu(), self.competing_cpu())
     }
 
     /// Estimates the cost of serving every expiry, from the usage since `before`, the start of

@@ -247,7 +247,7 @@ impl ThreadSource {
             self.lines
                 .iter()
                 .zip(&accounts)
-                .filter(|(_, one)| one.losses.foreign > 0)
+                .filter(|(_, account)| account.losses.foreign > 0)
         };
         let count: u64 = moved().map(|(_, account)| account.losses.foreign).sum();
         let (first, _) = moved().next()?;
@@ -290,7 +290,7 @@ impl ThreadSource {
     /// Returns the warning that laggard itself was stopped.
     pub(super) fn stopped_caveat(&self) -> Option<Caveat> {
         let began = self.began?;
-        let (first, times, all) = self.stops.since(began)?;
+        let (first, times, total) = self.stops.since(began)?;
         let times = match times {
             1 => String::new(),
             times => format!("{times} times, "),
@@ -299,7 +299,7 @@ impl ThreadSource {
             CaveatKind::Stopped,
             format!(
                 "laggard itself was stopped {times}for {:.2} s, first {:.2} s after the start of the measurement; expiries during a stop are lost",
-                all.as_secs_f64(),
+                total.as_secs_f64(),
                 first.saturating_sub(began).as_secs_f64()
             ),
             "do not stop laggard during the measurement (signal, Ctrl-Z, debugger, frozen control group, suspend)",

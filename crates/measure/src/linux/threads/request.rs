@@ -78,7 +78,7 @@ pub(super) fn stamps_of(request: &mut Request) -> Result<Stamps, ProbeError> {
                 remedy: "add irq to the stages, or remove it from the services".into(),
             });
         }
-        request.services.retain(|&one| one != Service::Irq);
+        request.services.retain(|&service| service != Service::Irq);
     }
     Ok(stamps)
 }
@@ -199,18 +199,18 @@ fn may_all_be_scheduled_as(service: Service, cpus: usize) -> io::Result<()> {
     // No thread ends before the last one was tried.
     let gate = RwLock::new(());
     let tried = std::thread::scope(|scope| {
-        let (tell, told) = channel();
+        let (sender, results) = channel();
         let closed = gate.write();
         for _ in 0..cpus {
-            let (gate, tell) = (&gate, tell.clone());
+            let (gate, sender) = (&gate, sender.clone());
             policy::trial().spawn_scoped(scope, move || {
                 // The caller receives the result, or is gone.
-                let _ = tell.send(policy::schedule_as(service));
+                let _ = sender.send(policy::schedule_as(service));
                 drop(gate.read());
             })?;
         }
-        drop(tell);
-        let tried = told.iter().take(cpus).fold(Ok(()), io::Result::and);
+        drop(sender);
+        let tried = results.iter().take(cpus).fold(Ok(()), io::Result::and);
         drop(closed);
         tried
     });

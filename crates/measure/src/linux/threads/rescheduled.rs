@@ -56,12 +56,14 @@ impl Schedulings {
     /// Checks again at `now`.
     pub(super) fn check(&mut self, threads: &[MeasuringThread], board: &Board, now: Nanos) {
         self.checked = now;
-        for (thread, one) in self.threads.iter_mut().zip(threads) {
-            let (cpu, place) = one.line;
-            if one.is_service {
+        for (thread, measuring) in self.threads.iter_mut().zip(threads) {
+            let (cpu, place) = measuring.line;
+            if measuring.is_service {
                 note_change_on_board(&mut thread.1, board.cpu(cpu.0), place);
             }
-            if let Some(current) = Scheduling::of(one.tid).filter(|_| !one.is_finished()) {
+            if let Some(current) =
+                Scheduling::of(measuring.tid).filter(|_| !measuring.is_finished())
+            {
                 note(thread, current, now);
             }
         }
@@ -76,9 +78,9 @@ impl Schedulings {
         line_of: impl Fn(&MeasuringThread) -> Option<Line>,
     ) -> Option<Caveat> {
         let changed = self.threads.iter().zip(threads);
-        let changed = changed.filter(|(_, one)| one.is_service);
+        let changed = changed.filter(|(_, thread)| thread.is_service);
         let mut changed =
-            changed.filter_map(|((_, change), one)| Some(((*change)?, line_of(one)?)));
+            changed.filter_map(|((_, change), thread)| Some(((*change)?, line_of(thread)?)));
         let (first, line) = changed.next()?;
         Some(words(first, line, changed.count(), began))
     }

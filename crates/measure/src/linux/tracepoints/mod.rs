@@ -273,16 +273,16 @@ fn function_of_sleeper(
         ring.enable()?;
         let expiry = clock::now() + TRIAL_TIME;
         clock::sleep_until(expiry);
-        let mut found = None;
+        let mut expired = None;
         ring.read(&mut Vec::new(), |record| {
             if let RingRecord::Event(_, data) = record
                 && let Some(EventKind::Armed { expiry: armed, .. }) = layout.event(data, false)
                 && armed == expiry
             {
-                found = function.value(data);
+                expired = function.value(data);
             }
         });
-        found.ok_or_else(|| io::Error::other("a trial of timer/hrtimer_start recorded no event"))
+        expired.ok_or_else(|| io::Error::other("a trial of timer/hrtimer_start recorded no event"))
     };
     std::thread::scope(|scope| {
         policy::trial()
@@ -365,16 +365,20 @@ impl TracepointReader {
         for (cpu, ring) in &self.rings {
             let cpu = cpu.0;
             ring.read(&mut self.buffer, |record| {
-                let (at, kind) = match record {
-                    RingRecord::Event(at, data) => (at, self.tracepoints.event(data)),
-                    RingRecord::SwitchIn(at) => (at, None),
-                    RingRecord::Lost(at, count) => {
+                let (time, kind) = match record {
+                    RingRecord::Event(time, data) => (time, self.tracepoints.event(data)),
+                    RingRecord::SwitchIn(time) => (time, None),
+                    RingRecord::Lost(time, count) => {
                         self.lost += count;
-                        (at, Some(EventKind::Lost))
+                        (time, Some(EventKind::Lost))
                     }
                 };
                 if let Some(kind) = kind {
-                    self.pending.push(KernelEvent { at, cpu, kind });
+                    self.pending.push(KernelEvent {
+                        at: time,
+                        cpu,
+                        kind,
+                    });
                 }
             });
         }

@@ -243,7 +243,7 @@ impl Stamper {
         }
     }
 
-    fn expire(&mut self, at: Nanos, cpu: u32, timer: u64) {
+    fn expire(&mut self, time: Nanos, cpu: u32, timer: u64) {
         let Some(&line) = self.timers.get(&timer) else {
             return;
         };
@@ -257,12 +257,12 @@ impl Stamper {
         }
         wait.is_elsewhere = cpu != line.cpu;
         if wait.is_soft {
-            wait.softirq = at;
+            wait.softirq = time;
             (wait.raise, wait.irq) = state.served;
             // Arming the timer may have blocked and caused other wakeups.
             (wait.waking, wait.running) = (Nanos::ZERO, Nanos::ZERO);
         } else {
-            wait.expire = at;
+            wait.expire = time;
             wait.irq = state.irq;
         }
     }
@@ -319,8 +319,12 @@ mod tests {
     /// Takes events on CPU 1 at these microseconds.
     fn take(stamper: &mut Stamper, events: &[(u64, EventKind)]) {
         for &(at_us, kind) in events {
-            let (at, cpu) = (us(at_us), 1);
-            stamper.take(KernelEvent { at, cpu, kind });
+            let (time, cpu) = (us(at_us), 1);
+            stamper.take(KernelEvent {
+                at: time,
+                cpu,
+                kind,
+            });
         }
     }
 

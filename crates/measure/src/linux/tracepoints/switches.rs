@@ -66,10 +66,10 @@ impl SwitchReader {
         for thread in &mut self.threads {
             let (switches, gaps, lost) = (&mut thread.switches, &mut thread.gaps, &mut thread.lost);
             thread.ring.read(&mut self.buffer, |record| match record {
-                RingRecord::SwitchIn(at) => switches.push_back(at),
-                RingRecord::Lost(at, count) => {
+                RingRecord::SwitchIn(time) => switches.push_back(time),
+                RingRecord::Lost(time, count) => {
                     *lost += count;
-                    gaps.push_back(at);
+                    gaps.push_back(time);
                 }
                 RingRecord::Event(..) => {}
             });
@@ -81,9 +81,9 @@ impl SwitchReader {
         let mut threads = self.threads.iter_mut();
         let thread = threads.find(|thread| (thread.cpu, thread.place) == (cpu, place));
         if let Some(thread) = thread
-            && let Some(at) = thread.switch_of(slot.expiry(), slot.end())
+            && let Some(time) = thread.switch_of(slot.expiry(), slot.end())
         {
-            slot.running_ns.store(at.ns(), Ordering::Relaxed);
+            slot.running_ns.store(time.ns(), Ordering::Relaxed);
         }
     }
 
@@ -106,9 +106,9 @@ fn first_switch(
     expiry: Nanos,
     end: Nanos,
 ) -> Option<Nanos> {
-    while switches.pop_front_if(|at| *at < expiry).is_some() {}
-    while gaps.pop_front_if(|at| *at < expiry).is_some() {}
-    let first = switches.pop_front_if(|at| *at <= end)?;
+    while switches.pop_front_if(|time| *time < expiry).is_some() {}
+    while gaps.pop_front_if(|time| *time < expiry).is_some() {}
+    let first = switches.pop_front_if(|time| *time <= end)?;
     gaps.front().is_none_or(|gap| *gap > first).then_some(first)
 }
 

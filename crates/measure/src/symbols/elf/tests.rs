@@ -232,10 +232,10 @@ proptest::proptest! {
         extreme in proptest::option::of(0_usize..38),
     ) {
         let mut bytes = bytes_of(&Table::default());
-        for (at, value) in changes {
+        for (offset, value) in changes {
             // Keeps the magic number of the ELF file.
-            if at >= 6 {
-                bytes[at] = value;
+            if offset >= 6 {
+                bytes[offset] = value;
             }
         }
         if let Some(word) = extreme {

@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn files_and_request_arrive_unchanged() {
-        let (one, other) = UnixStream::pair().unwrap();
+        let (sender, receiver) = UnixStream::pair().unwrap();
         let null = File::open("/dev/null").unwrap();
         let request = FileRequest {
             mapped: MappedInode {
@@ -292,18 +292,18 @@ mod tests {
         };
 
         for _ in 0..2 {
-            send_file(&one, null.as_fd()).unwrap();
+            send_file(&sender, null.as_fd()).unwrap();
         }
-        send_no_more_files(&one).unwrap();
-        send_request(&one, std::slice::from_ref(&request)).unwrap();
+        send_no_more_files(&sender).unwrap();
+        send_request(&sender, std::slice::from_ref(&request)).unwrap();
 
-        let files = receive_files(&other).unwrap();
+        let files = receive_files(&receiver).unwrap();
         assert_eq!(files.len(), 2);
         for file in files {
             let state = crate::linux::file_state::file_state(&file).unwrap();
             assert_eq!(state, crate::linux::file_state::file_state(&null).unwrap());
         }
-        assert_eq!(receive_request(&other).unwrap(), [request]);
+        assert_eq!(receive_request(&receiver).unwrap(), [request]);
     }
 
     #[test]

@@ -45,13 +45,13 @@ fn every_gap_in_the_numbers_of_a_line_is_a_loss() {
 /// Checks that each line's activations and losses are those of its plan.
 fn assert_all_is_accounted_for(measured: &Measured) {
     for (index, line) in measured.lines.iter().enumerate() {
-        let (account, found) = (
+        let (account, served) = (
             measured.accounts[index],
             measured.of_line(index).count() as u64,
         );
         assert_eq!(
             account.planned,
-            Some(found + account.lost),
+            Some(served + account.lost),
             "{line:?}: {account:?}"
         );
         // Two expiries are between half a period and one and a half periods apart, times the
@@ -64,7 +64,7 @@ fn assert_all_is_accounted_for(measured: &Measured) {
             }
         };
         let periods = measured.time.ns() / PERIOD.ns() / turns;
-        let planned = found + account.lost;
+        let planned = served + account.lost;
         assert!(
             planned >= periods / 2 && planned <= periods * 2 + 1,
             "{line:?}: {planned} in {periods} periods"

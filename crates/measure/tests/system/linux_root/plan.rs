@@ -47,9 +47,9 @@ fn follows(activations: &[(u64, u64)], plan: &[u64]) -> bool {
     let (first, expiry) = activations[0];
     let number = |seq: u64| usize::try_from(seq - first).unwrap();
     (0..plan.len() - number(activations[activations.len() - 1].0)).any(|from| {
-        activations
-            .iter()
-            .all(|&(seq, at)| at - expiry == plan[from + number(seq)] - plan[from])
+        activations.iter().all(|&(seq, expiry_of_row)| {
+            expiry_of_row - expiry == plan[from + number(seq)] - plan[from]
+        })
     })
 }
 
@@ -134,9 +134,9 @@ fn every_follower_has_the_expiries_of_its_turn() {
     };
 
     let lines = || measured.lines.iter().enumerate();
-    for (softirq, of) in lines().filter(|(_, line)| line.service == Service::Softirq) {
+    for (softirq, softirq_line) in lines().filter(|(_, line)| line.service == Service::Softirq) {
         let followers: Vec<usize> = lines()
-            .filter(|(_, line)| line.cpu == of.cpu && line.route == Route::Deferred)
+            .filter(|(_, line)| line.cpu == softirq_line.cpu && line.route == Route::Deferred)
             .map(|(index, _)| index)
             .collect();
         let requested: Vec<Nanos> = measured

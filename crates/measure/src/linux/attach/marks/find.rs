@@ -1,8 +1,8 @@
-//! The rings that a process has.
+//! Finds the rings of a process.
 //!
-//! What a descriptor of another process is may change at any time, and may be anything:
-//! it is held before it is looked at, and opened only where it is a file of memory, of
-//! which no open, no look and no reading waits for somebody.
+//! A file descriptor of another process can change at any time and can refer to any file. It is
+//! therefore held with `O_PATH` before it is examined, and opened only if it is a memory file
+//! (memfd), where no open, stat or read can block.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -14,15 +14,15 @@ use laggard_marks::layout;
 
 use crate::linux::file_state::{FileState, file_state};
 
-/// Rings that a process may have: libraries may have one each, and a child those of its
+/// Maximum number of rings per process. Each library may have one, and a child has the rings of its
 /// parents.
 const MOST_OF_ONE: usize = 16;
 
-/// Which file a ring is: its device, major and minor, and its number there.
+/// Identity of a ring: device (major and minor) and inode number.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) struct RingId(u32, u32, u64);
 
-/// A ring that is held, and not open yet.
+/// Ring that is held with a descriptor but not open yet.
 #[derive(Debug)]
 pub(super) struct HeldRing {
     pub(super) id: RingId,
@@ -30,7 +30,7 @@ pub(super) struct HeldRing {
 }
 
 impl HeldRing {
-    /// Holds what is open there; `None`: it is no ring.
+    /// Holds the file at `path`. Returns `None` if it is not a ring.
     pub(super) fn hold(path: &Path) -> io::Result<Option<Self>> {
         if !is_named(path) {
             return Ok(None);
@@ -39,16 +39,16 @@ impl HeldRing {
             .read(true)
             .custom_flags(libc::O_PATH)
             .open(path)?;
-        // Any program can call any file so: only those of memory lie there.
+        // Any program can give a file this name, but only memory files are on this device.
         let id = id_of(&held)?;
         let (major, minor) = memory()?;
         let is_there = (id.0, id.1) == (major, minor);
         Ok((is_there && is_named(&own(&held))).then_some(Self { id, held }))
     }
 
-    /// Opens it, to read it and to say that somebody listens.
+    /// Opens the ring for reading its marks and writing the listening flag.
     pub(super) fn open(&self) -> io::Result<File> {
-        // Whose owner has a lease on it is not waited for.
+        // Does not wait for the holder of a lease.
         OpenOptions::new()
             .read(true)
             .write(true)
@@ -57,36 +57,36 @@ impl HeldRing {
     }
 }
 
-/// Those that a process has open; none where it has ended.
+/// Returns the rings that a process has open; none if the process has ended.
 ///
 /// # Errors
-/// Where one cannot be held, or there are too many.
+/// If a ring cannot be held, or there are too many.
 pub(super) fn held_by(process: u32) -> io::Result<Vec<HeldRing>> {
     let Ok(entries) = fs::read_dir(format!("/proc/{process}/fd")) else {
         return Ok(Vec::new());
     };
-    let mut all: Vec<HeldRing> = Vec::new();
+    let mut rings: Vec<HeldRing> = Vec::new();
     for entry in entries.flatten() {
         let held = match HeldRing::hold(&entry.path()) {
-            // It has been closed meanwhile.
+            // The descriptor was closed in the meantime.
             Err(err) if err.kind() == io::ErrorKind::NotFound => None,
             held => held?,
         };
-        if let Some(ring) = held.filter(|ring| all.iter().all(|one| one.id != ring.id)) {
-            if all.len() == MOST_OF_ONE {
+        if let Some(ring) = held.filter(|ring| rings.iter().all(|other| other.id != ring.id)) {
+            if rings.len() == MOST_OF_ONE {
                 return Err(io::ErrorKind::QuotaExceeded.into());
             }
-            all.push(ring);
+            rings.push(ring);
         }
     }
-    Ok(all)
+    Ok(rings)
 }
 
 fn own(file: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// Whether it is called as a ring is.
+/// Returns true if the file has the name of a ring.
 fn is_named(path: &Path) -> bool {
     let target = fs::read_link(path).unwrap_or_default();
     let target = target.to_string_lossy();
@@ -103,14 +103,14 @@ fn id_of(file: &File) -> io::Result<RingId> {
     Ok(RingId(major, minor, inode))
 }
 
-/// The device on which files of memory lie: one for all of them.
+/// Returns the device of memory files, which is the same for all of them.
 fn memory() -> io::Result<(u32, u32)> {
     // SAFETY: the name ends with 0.
     let made = unsafe { libc::memfd_create(c"laggard-device".as_ptr(), libc::MFD_CLOEXEC) };
     if made < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just given it to us, and nobody else has it.
+    // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
     let file = File::from(unsafe { OwnedFd::from_raw_fd(made) });
     let RingId(major, minor, _) = id_of(&file)?;
     Ok((major, minor))
@@ -135,7 +135,7 @@ mod tests {
         assert!(hold(&other).is_none());
         let held = hold(&ring).unwrap();
         assert!(held.open().is_ok());
-        // The name alone is not what decides.
+        // The name alone does not make a file a ring.
         assert_ne!(id_of(&plain).unwrap().1, id_of(&ring).unwrap().1);
     }
 }

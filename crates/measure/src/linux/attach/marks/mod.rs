@@ -1,4 +1,4 @@
-//! Marks that programs make of their cycles, read from outside.
+//! Reads the marks with which other programs delimit their cycles.
 
 mod find;
 mod ring;
@@ -14,12 +14,12 @@ use laggard_model::{Nanos, ThreadMark};
 use find::RingId;
 use ring::MarkRing;
 
-/// Rings that are read at a time; more are counted.
+/// Maximum number of rings to read. Processes beyond it are counted as refused.
 const MOST_RINGS: usize = 256;
-/// A process is looked at again after a quarter of the time for which it is known, but
-/// not before this,
+/// Minimum interval between two searches for the rings of a process. The interval is a quarter of
+/// the time since the process was first seen.
 const SHORTEST_WAIT: Nanos = Nanos::from_ms(100);
-/// and after this.
+/// Maximum interval between two searches.
 const LONGEST_WAIT: Nanos = Nanos::from_secs(10);
 
 /// Reads the marks of processes.
@@ -27,9 +27,9 @@ const LONGEST_WAIT: Nanos = Nanos::from_secs(10);
 pub struct MarkReader {
     processes: BTreeMap<u32, MarkedProcess>,
     rings: BTreeMap<RingId, MarkRing>,
-    /// Marks that were overwritten before they were read, or are none.
+    /// Marks that were overwritten before they were read, or are invalid.
     pub lost: u64,
-    /// Processes whose marks are not read: there are too many, or they refuse it.
+    /// Processes whose marks are not read, because there are too many rings or access is denied.
     pub refused: u64,
 }
 
@@ -41,51 +41,55 @@ struct MarkedProcess {
 }
 
 impl MarkReader {
-    /// Appends what `processes` marked since the last call; the others are forgotten.
+    /// Appends the marks of `processes` since the last call. Drops the state of other processes.
     pub fn read(&mut self, processes: &BTreeSet<u32>, now: Nanos, into: &mut Vec<ThreadMark>) {
         for ring in self.rings.values_mut() {
-            // Once, whoever has it: a child has that of its parent.
+            // Each ring is read once, even if several processes have it: a child has its parent's
+            // rings.
             self.lost = self.lost.saturating_add(ring.read(now, into));
         }
-        // After what those marked last who have ended, or have become another by exec.
+        // Only after the last marks of processes that have ended or called exec were read.
         let gone: Vec<u32> = self.processes.keys().copied().collect();
-        for process in gone.into_iter().filter(|one| !processes.contains(one)) {
-            if let Some(one) = self.processes.remove(&process) {
-                self.let_go(process, one.rings.iter());
+        for process in gone
+            .into_iter()
+            .filter(|process| !processes.contains(process))
+        {
+            if let Some(marked) = self.processes.remove(&process) {
+                self.let_go(process, marked.rings.iter());
             }
         }
         for &process in processes {
-            let one = self.processes.entry(process).or_insert(MarkedProcess {
+            let marked = self.processes.entry(process).or_insert(MarkedProcess {
                 rings: BTreeSet::new(),
                 known_since: now,
                 look_at: now,
             });
-            if one.look_at <= now {
-                let quarter = now.saturating_sub(one.known_since).ns() / 4;
-                one.look_at = now + Nanos::from_ns(quarter).clamp(SHORTEST_WAIT, LONGEST_WAIT);
+            if marked.look_at <= now {
+                let quarter = now.saturating_sub(marked.known_since).ns() / 4;
+                marked.look_at = now + Nanos::from_ns(quarter).clamp(SHORTEST_WAIT, LONGEST_WAIT);
                 if self.look(process).is_err() {
                     self.refused += 1;
-                    // Once is enough.
-                    if let Some(one) = self.processes.get_mut(&process) {
-                        one.look_at = Nanos::MAX;
+                    // Each process is counted once.
+                    if let Some(marked) = self.processes.get_mut(&process) {
+                        marked.look_at = Nanos::MAX;
                     }
                 }
             }
         }
     }
 
-    /// Looks which rings a process has now.
+    /// Updates the rings of a process.
     fn look(&mut self, process: u32) -> io::Result<()> {
         let mut had = BTreeSet::new();
-        if let Some(one) = self.processes.get_mut(&process) {
-            had = std::mem::take(&mut one.rings);
+        if let Some(marked) = self.processes.get_mut(&process) {
+            had = std::mem::take(&mut marked.rings);
         }
         let has = self.found(process, &mut had);
         self.let_go(process, had.iter());
         has
     }
 
-    /// Takes in those that it has, out of `had`; the others are left there.
+    /// Moves the rings that the process still has out of `had`.
     fn found(&mut self, process: u32, had: &mut BTreeSet<RingId>) -> io::Result<()> {
         for held in find::held_by(process)? {
             if !self.rings.contains_key(&held.id) {
@@ -101,14 +105,14 @@ impl MarkReader {
                 ring.markers.add(process);
             }
             had.remove(&held.id);
-            if let Some(one) = self.processes.get_mut(&process) {
-                one.rings.insert(held.id);
+            if let Some(marked) = self.processes.get_mut(&process) {
+                marked.rings.insert(held.id);
             }
         }
         Ok(())
     }
 
-    /// A process does not have them any more.
+    /// Removes a process from the holders of these rings.
     fn let_go<'a>(&mut self, process: u32, rings: impl Iterator<Item = &'a RingId>) {
         for id in rings {
             let is_nobodys = self.rings.get_mut(id);
@@ -118,7 +122,7 @@ impl MarkReader {
         }
     }
 
-    /// Says that nobody listens any more. Another who does says so again.
+    /// Clears the listening flag in all rings. Other listeners set it again.
     pub fn end(&mut self) {
         self.rings.values().for_each(|ring| ring.listen(0));
     }

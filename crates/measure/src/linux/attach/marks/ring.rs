@@ -1,7 +1,8 @@
-//! One ring, read from outside.
+//! Reader of one ring.
 //!
-//! What lies in such a file is whatever the program wrote: it is copied, not mapped, so
-//! that one that is cut short under our hands is an error of reading.
+//! The content of the file is arbitrary, because another program writes it. laggard copies it
+//! instead of mapping it: if the program truncates the file, the read fails, while access to a
+//! mapping would raise SIGBUS.
 
 use std::fs::File;
 use std::io;
@@ -14,9 +15,9 @@ use super::find::HeldRing;
 use super::threads::Markers;
 use crate::linux::clock;
 
-/// A ring has no more marks than that: 16 times those of our own.
+/// Maximum number of marks in a ring: 16 times the size of a ring of laggard-marks.
 const MOST_SLOTS: u32 = 1 << 17;
-/// So many are copied at a time.
+/// Number of marks to copy at a time.
 const AT_A_TIME: u64 = 4_096;
 
 #[derive(Debug)]
@@ -24,16 +25,17 @@ pub(super) struct MarkRing {
     file: File,
     slots: u32,
     read: u64,
-    /// Marks that were overwritten before they were read, or are none.
+    /// Marks that were overwritten before they were read, or are invalid.
     lost: u64,
     pub(super) markers: Markers,
 }
 
 impl MarkRing {
-    /// Opens it, and says that somebody listens; `None`: it is not made whole yet.
+    /// Opens the ring and sets its listening flag. Returns `None` if the program has not finished
+    /// its initialization.
     ///
     /// # Errors
-    /// Where it cannot be opened, or is none that is known.
+    /// If it cannot be opened, or its version is not supported.
     pub(super) fn open(held: &HeldRing) -> io::Result<Option<Self>> {
         let file = held.open()?;
         let mut head = [0; layout::RING_AT];
@@ -59,16 +61,16 @@ impl MarkRing {
     }
 
     pub(super) fn listen(&self, word: u32) {
-        let at = layout::LISTENING_AT as u64;
-        // Who sealed it against writing, or cut it short, is not heard.
-        let _ = self.file.write_all_at(&word.to_ne_bytes(), at);
+        let offset = layout::LISTENING_AT as u64;
+        // Fails if the program sealed or truncated the file. Then it receives no flag.
+        let _ = self.file.write_all_at(&word.to_ne_bytes(), offset);
     }
 
-    /// Appends what came since; how many were lost.
+    /// Appends the marks since the last call, and returns the number of lost ones.
     pub(super) fn read(&mut self, now: Nanos, into: &mut Vec<ThreadMark>) -> u64 {
         let before = self.lost;
         self.markers.renew(now);
-        // Another who listened may have ended, and said so.
+        // Another listener may have ended and cleared the flag.
         self.listen(1);
         let mut head = [0; layout::RING_AT];
         if self.file.read_exact_at(&mut head, 0).is_ok() {
@@ -79,7 +81,8 @@ impl MarkRing {
 
     fn read_to(&mut self, next: u64, into: &mut Vec<ThreadMark>) {
         if next < self.read {
-            // No program counts down: what it counted meanwhile nobody knows.
+            // The counter never decreases in a valid program, so the number of lost marks is
+            // unknown.
             self.read = next;
             return self.lose(1);
         }
@@ -88,7 +91,7 @@ impl MarkRing {
         self.lose(first - self.read);
         self.read = first;
         while self.read < next {
-            // To the end of the ring at most.
+            // Does not wrap around the end of the ring.
             let slot = self.read % room;
             let count = (next - self.read).min(room - slot).min(AT_A_TIME);
             let Some((marks, again)) = self.copied(slot, count) else {
@@ -102,8 +105,8 @@ impl MarkRing {
                 .zip(again.chunks(layout::MARK_BYTES));
             for (mark, again) in both {
                 match long(mark, 0) {
-                    // Begun, and not written yet: it is waited for, as long as others do
-                    // not fill the ring meanwhile.
+                    // The mark was started but is not complete. Wait for it, unless others have
+                    // filled half of the ring.
                     0 if next - self.read <= room / 2 => return,
                     whole if whole == self.read + 1 && mark == again => {
                         match self.mark(mark, now) {
@@ -118,34 +121,36 @@ impl MarkRing {
         }
     }
 
-    /// Twice: what is written meanwhile differs. `None`: it was cut short.
+    /// Copies the marks twice: those that change in between differ. Returns `None` if the file was
+    /// truncated.
     fn copied(&self, slot: u64, count: u64) -> Option<(Vec<u8>, Vec<u8>)> {
         let length = usize::try_from(count * layout::MARK_BYTES as u64).ok()?;
-        let at = layout::RING_AT as u64 + slot * layout::MARK_BYTES as u64;
+        let offset = layout::RING_AT as u64 + slot * layout::MARK_BYTES as u64;
         let (mut marks, mut again) = (vec![0; length], vec![0; length]);
-        let copied = self.file.read_exact_at(&mut marks, at);
-        let copied = copied.and(self.file.read_exact_at(&mut again, at));
+        let copied = self.file.read_exact_at(&mut marks, offset);
+        let copied = copied.and(self.file.read_exact_at(&mut again, offset));
         copied.ok().map(|()| (marks, again))
     }
 
-    /// What a ring says may be anything.
+    /// Saturates, because the counter of a ring can have any value.
     const fn lose(&mut self, marks: u64) {
         self.lost = self.lost.saturating_add(marks);
     }
 
-    /// What a mark says; `None`: it is none that is known, or of what has not been yet.
+    /// Parses a mark. Returns `None` if its kind is unknown, its thread is unknown, or its time is
+    /// in the future.
     fn mark(&mut self, mark: &[u8], now: Nanos) -> Option<ThreadMark> {
         let kind = match word(mark, 28) {
             layout::BEGIN => MarkKind::Begin,
             layout::END => MarkKind::End,
             _ => return None,
         };
-        let at = Nanos::from_ns(long(mark, 8));
-        let marker = self.markers.of(word(mark, 24)).filter(|_| at <= now)?;
+        let time = Nanos::from_ns(long(mark, 8));
+        let marker = self.markers.of(word(mark, 24)).filter(|_| time <= now)?;
         Some(ThreadMark {
             process: marker.process,
             thread: marker.thread,
-            at,
+            at: time,
             number: long(mark, 16),
             kind,
             lost_before: self.lost,
@@ -153,14 +158,14 @@ impl MarkRing {
     }
 }
 
-fn word(bytes: &[u8], at: usize) -> u32 {
+fn word(bytes: &[u8], offset: usize) -> u32 {
     let mut word = [0; 4];
-    word.copy_from_slice(&bytes[at..at + 4]);
+    word.copy_from_slice(&bytes[offset..offset + 4]);
     u32::from_ne_bytes(word)
 }
 
-fn long(bytes: &[u8], at: usize) -> u64 {
+fn long(bytes: &[u8], offset: usize) -> u64 {
     let mut long = [0; 8];
-    long.copy_from_slice(&bytes[at..at + 8]);
+    long.copy_from_slice(&bytes[offset..offset + 8]);
     u64::from_ne_bytes(long)
 }

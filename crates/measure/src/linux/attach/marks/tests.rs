@@ -1,4 +1,4 @@
-//! Rings of this process and of children, and hostile ones.
+//! Tests with rings of this process, of children and of hostile programs.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::fd::AsRawFd as _;
@@ -11,7 +11,7 @@ use nix::unistd::ftruncate;
 
 use super::*;
 
-/// Rings of this process are found by name: one test at a time has one.
+/// Serializes the tests, because rings of this process are found by name.
 static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 fn own() -> BTreeSet<u32> {
@@ -23,9 +23,9 @@ fn this_thread() -> u32 {
 }
 
 fn read(reader: &mut MarkReader, second: u64) -> Vec<ThreadMark> {
-    let mut all = Vec::new();
-    reader.read(&own(), Nanos::from_secs(second), &mut all);
-    all
+    let mut marks = Vec::new();
+    reader.read(&own(), Nanos::from_secs(second), &mut marks);
+    marks
 }
 
 #[test]
@@ -38,18 +38,25 @@ fn marks_are_read_in_order_once_somebody_listens_and_those_overwritten_are_count
 
     marks.begin(2);
     marks.end(2);
-    let told = read(&mut reader, 20);
-    let seen: Vec<_> = told.iter().map(|one| (one.kind, one.number)).collect();
-    assert_eq!(seen, [(MarkKind::Begin, 2), (MarkKind::End, 2)]);
-    assert!(told[0].at <= told[1].at);
-    assert!(told.iter().all(|one| one.thread == Tid(this_thread())));
+    let marks_read = read(&mut reader, 20);
+    let kinds: Vec<_> = marks_read
+        .iter()
+        .map(|mark| (mark.kind, mark.number))
+        .collect();
+    assert_eq!(kinds, [(MarkKind::Begin, 2), (MarkKind::End, 2)]);
+    assert!(marks_read[0].at <= marks_read[1].at);
+    assert!(
+        marks_read
+            .iter()
+            .all(|mark| mark.thread == Tid(this_thread()))
+    );
     assert_eq!((reader.lost, reader.refused), (0, 0));
 
     let slots = u64::from(layout::SLOTS);
     (0..slots + 5).for_each(|number| marks.begin(number));
-    let told = read(&mut reader, 40);
-    assert_eq!(told.len() as u64, slots);
-    assert_eq!((told[0].number, reader.lost), (5, 5));
+    let marks_read = read(&mut reader, 40);
+    assert_eq!(marks_read.len() as u64, slots);
+    assert_eq!((marks_read[0].number, reader.lost), (5, 5));
 
     reader.end();
     marks.begin(9);
@@ -58,7 +65,7 @@ fn marks_are_read_in_order_once_somebody_listens_and_those_overwritten_are_count
     assert_eq!(read(&mut next, 80), [], "it was not heard");
 }
 
-/// A program that forks has the ring of its parent, and one of its own besides.
+/// A program that forks has its parent's ring and its own.
 #[test]
 fn a_ring_that_several_have_is_read_once_and_a_mark_is_its_thread_s() {
     let _one = ONE.lock();
@@ -73,19 +80,22 @@ fn a_ring_that_several_have_is_read_once_and_a_mark_is_its_thread_s() {
         .unwrap();
     let both: BTreeSet<u32> = [std::process::id(), child.id()].into();
     let mut reader = MarkReader::default();
-    let mut all = Vec::new();
-    reader.read(&both, Nanos::ZERO, &mut all);
+    let mut marks = Vec::new();
+    reader.read(&both, Nanos::ZERO, &mut marks);
 
-    // Of the child, of this thread, and of one that has neither ring.
+    // Marks of the child, of this thread, and of a thread that has neither ring.
     put(&first, 0, child.id());
     put(&first, 1, this_thread());
     put(&first, 2, 1);
     put(&second, 0, this_thread());
-    reader.read(&both, Nanos::from_ms(50), &mut all);
+    reader.read(&both, Nanos::from_ms(50), &mut marks);
     child.kill().unwrap();
     child.wait().unwrap();
 
-    let mut whose: Vec<_> = all.iter().map(|one| (one.process, one.thread)).collect();
+    let mut whose: Vec<_> = marks
+        .iter()
+        .map(|mark| (mark.process, mark.thread))
+        .collect();
     let this = (Some(std::process::id()), Tid(this_thread()));
     let its = (Some(child.id()), Tid(child.id()));
     let mut expected = vec![its, this, this];
@@ -93,34 +103,38 @@ fn a_ring_that_several_have_is_read_once_and_a_mark_is_its_thread_s() {
     expected.sort_unstable();
     assert_eq!(whose, expected);
     assert_eq!((reader.lost, reader.refused), (1, 0));
-    // Its thread has ended: two have had the ring, and nobody knows whose it was.
+    // The thread has ended. Two processes had the ring, so the owner of the mark is unknown.
     put(&first, 3, child.id());
-    all.clear();
-    reader.read(&own(), Nanos::from_secs(20), &mut all);
-    let whose: Vec<_> = all.iter().map(|one| (one.process, one.thread)).collect();
+    marks.clear();
+    reader.read(&own(), Nanos::from_secs(20), &mut marks);
+    let whose: Vec<_> = marks
+        .iter()
+        .map(|mark| (mark.process, mark.thread))
+        .collect();
     assert_eq!(whose, [(None, Tid(child.id()))]);
 }
 
-/// A ring of `slots`, as a program makes it.
+/// Creates a ring with `slots`, like a program does.
 fn prepared(file: &File, slots: u32) {
     file.set_len(layout::bytes(slots) as u64).unwrap();
     file.write_all_at(&layout::MAGIC, 0).unwrap();
-    for (at, word) in [
+    for (offset, word) in [
         (layout::VERSION_AT, layout::VERSION),
         (layout::SLOTS_AT, slots),
     ] {
-        file.write_all_at(&word.to_ne_bytes(), at as u64).unwrap();
+        file.write_all_at(&word.to_ne_bytes(), offset as u64)
+            .unwrap();
     }
 }
 
-/// The beginning of a cycle, marked by a thread.
+/// Writes the start of a cycle by `thread`.
 fn put(file: &File, nth: u64, thread: u32) {
     let mut mark = [0; layout::MARK_BYTES];
     mark[..8].copy_from_slice(&(nth + 1).to_ne_bytes());
     mark[24..28].copy_from_slice(&thread.to_ne_bytes());
     mark[28..].copy_from_slice(&layout::BEGIN.to_ne_bytes());
-    let at = layout::RING_AT as u64 + nth * layout::MARK_BYTES as u64;
-    file.write_all_at(&mark, at).unwrap();
+    let offset = layout::RING_AT as u64 + nth * layout::MARK_BYTES as u64;
+    file.write_all_at(&mark, offset).unwrap();
     count(file, nth + 1);
 }
 
@@ -153,15 +167,15 @@ fn a_ring_that_is_none_is_refused_and_one_cut_short_tells_nothing_more() {
         .unwrap();
     let file = OpenOptions::new().write(true).open(ring).unwrap();
     assert!(file.as_raw_fd() > 0);
-    // Behind the head: the marks are gone.
+    // The file ends after the header, so no marks are left.
     file.set_len(layout::RING_AT as u64).unwrap();
     assert_eq!(read(&mut reader, 1), []);
     assert_eq!(reader.lost, 1);
-    // So that dropping it touches nothing that is not there.
+    // Lets `drop` access valid memory.
     file.set_len(layout::bytes(layout::SLOTS) as u64).unwrap();
 }
 
-/// A ring of a hostile program, which says that there were `next` marks.
+/// Sets the counter of a hostile program's ring to `next`.
 fn count(file: &File, next: u64) {
     file.write_all_at(&next.to_ne_bytes(), layout::NEXT_AT as u64)
         .unwrap();
@@ -192,8 +206,8 @@ fn a_ring_that_says_anything_of_its_count_is_read_and_counted_on() {
     mark[28..].copy_from_slice(&layout::BEGIN.to_ne_bytes());
     count(&file, 5);
     assert_eq!(read(&mut reader, 4), []);
-    let at = layout::RING_AT + 5 * layout::MARK_BYTES;
-    file.write_all_at(&mark, at as u64).unwrap();
+    let offset = layout::RING_AT + 5 * layout::MARK_BYTES;
+    file.write_all_at(&mark, offset as u64).unwrap();
     count(&file, 6);
     assert_eq!(read(&mut reader, 5).len(), 1, "it is read again");
 }

@@ -1,4 +1,4 @@
-//! Whose marks are in a ring: threads by the numbers that they give themselves.
+//! Maps the thread numbers in the marks of a ring to threads.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,28 +7,29 @@ use laggard_model::{Nanos, Tid};
 
 use super::find::{self, RingId};
 
-/// Threads of a ring that are looked up at a time.
+/// Maximum number of threads to look up per pass.
 const MOST_LOOKED_UP: u32 = 256;
-/// For so long is what was found taken for true: numbers are given again.
+/// Lifetime of a lookup. The kernel reuses thread IDs.
 const TRUE_FOR: Nanos = Nanos::from_secs(1);
 
-/// A thread that marks, as it is called here.
+/// Thread that writes marks, with its IDs in laggard's PID namespace.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Marker {
-    /// `None`: it has ended, and whose it was is not known any more.
+    /// `None` if the thread has ended and its process is not known.
     pub(super) process: Option<u32>,
     pub(super) thread: Tid,
 }
 
-/// The threads of a ring.
+/// Threads that write to a ring.
 #[derive(Debug)]
 pub(super) struct Markers {
     ring: RingId,
-    /// Processes that have it.
+    /// Processes that have the ring.
     holders: Vec<u32>,
-    /// Whether one of them calls its threads otherwise than they are called here.
+    /// True if one of the processes is in another PID namespace.
     is_elsewhere: bool,
-    /// By what they call themselves; `None`: nobody's, or more than one's.
+    /// Threads by the ID in their own PID namespace. `None` if no thread or several threads have
+    /// it.
     known: BTreeMap<u32, Option<Marker>>,
     known_since: Nanos,
     looked_up: u32,
@@ -46,7 +47,7 @@ impl Markers {
         }
     }
 
-    /// A process has the ring.
+    /// Adds a process that has the ring.
     pub(super) fn add(&mut self, process: u32) {
         if !self.holders.contains(&process) {
             self.holders.push(process);
@@ -55,13 +56,13 @@ impl Markers {
         }
     }
 
-    /// It does not, any more; whether nobody does.
+    /// Removes a process. Returns true if no process is left.
     pub(super) fn remove(&mut self, process: u32) -> bool {
-        self.holders.retain(|&one| one != process);
+        self.holders.retain(|&holder| holder != process);
         self.holders.is_empty()
     }
 
-    /// The next look begins.
+    /// Starts a pass.
     pub(super) fn renew(&mut self, now: Nanos) {
         self.looked_up = 0;
         if now >= self.known_since + TRUE_FOR {
@@ -70,28 +71,30 @@ impl Markers {
         }
     }
 
-    /// Who calls itself so; `None`: nobody who can have written into the ring.
+    /// Returns the thread with this ID in its own namespace. `None` if no thread that can write to
+    /// the ring has it.
     pub(super) fn of(&mut self, own: u32) -> Option<Marker> {
-        if let Some(known) = self.known.get(&own) {
-            return *known;
+        if let Some(marker) = self.known.get(&own) {
+            return *marker;
         }
         if self.looked_up == MOST_LOOKED_UP {
             return None;
         }
         self.looked_up += 1;
         if !self.is_elsewhere {
-            let found = self.here(own);
-            self.known.insert(own, found);
-            return found;
+            let marker = self.here(own);
+            self.known.insert(own, marker);
+            return marker;
         }
-        // All of them: which of them it is, only they say.
+        // Searches all threads of all holders, because only their status files have the ID in their
+        // namespace.
         for &process in &self.holders {
             for (number, thread) in numbered(process) {
                 let process = Some(process);
                 let marker = Marker { process, thread };
-                let known = self.known.entry(number).or_insert(Some(marker));
-                if *known != Some(marker) {
-                    *known = None;
+                let marker_of_number = self.known.entry(number).or_insert(Some(marker));
+                if *marker_of_number != Some(marker) {
+                    *marker_of_number = None;
                 }
             }
         }
@@ -107,36 +110,36 @@ impl Markers {
             };
             return Some(Marker { process, thread });
         };
-        // A child may have it that is not known yet.
+        // A child may have the ring without being known yet.
         let has_it = |process| {
-            let all = find::held_by(process).unwrap_or_default();
-            all.iter().any(|one| one.id == self.ring)
+            let rings = find::held_by(process).unwrap_or_default();
+            rings.iter().any(|ring| ring.id == self.ring)
         };
         let process = Some(process);
-        let is_its = process.is_some_and(|one| self.holders.contains(&one) || has_it(one));
+        let is_its = process.is_some_and(|holder| self.holders.contains(&holder) || has_it(holder));
         is_its.then_some(Marker { process, thread })
     }
 }
 
-/// The process of a thread; `None`: it has ended.
+/// Returns the process of a thread; `None` if it has ended.
 fn process_of(thread: u32) -> Option<u32> {
     let status = status_in(&format!("/proc/{thread}"))?;
     last_of(&status, "Tgid:")
 }
 
-/// State of a thread, whose name need not be UTF-8.
+/// Reads the status of a thread, whose name need not be UTF-8.
 fn status_in(folder: &str) -> Option<String> {
     let status = fs::read(format!("{folder}/status")).ok()?;
     Some(String::from_utf8_lossy(&status).into_owned())
 }
 
-/// Whether a process calls its threads otherwise than is done here.
+/// Returns true if a process is in another PID namespace than laggard.
 fn is_elsewhere(process: u32) -> bool {
     let status = status_in(&format!("/proc/{process}")).unwrap_or_default();
     own_number(&status).is_some_and(|own| own != process)
 }
 
-/// Its threads: what they call themselves, and what they are called here.
+/// Returns the threads of a process: the ID in the process's own namespace, and the ID here.
 fn numbered(process: u32) -> Vec<(u32, Tid)> {
     let folder = format!("/proc/{process}/task");
     let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
@@ -148,7 +151,7 @@ fn numbered(process: u32) -> Vec<(u32, Tid)> {
     threads.collect()
 }
 
-/// The last number of `NSpid`: that in its own namespace.
+/// Returns the last number of `NSpid`, which is the ID in the innermost namespace.
 fn own_number(status: &str) -> Option<u32> {
     last_of(status, "NSpid:")
 }
