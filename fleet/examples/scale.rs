@@ -156,18 +156,18 @@ fn main() -> anyhow::Result<()> {
     let scheduler: Option<Scheduler> =
         question.get(1).map(|address| address.parse()).transpose()?;
     let engine = laggard_fleet::open(&catalogue, scheduler.as_ref())?;
-    let of = StoreView::read(&engine, dir.clone(), &[], None)?;
+    let view = StoreView::read(&engine, dir.clone(), &[], None)?;
     let line = Lines::read(&engine)?.chosen(None)?;
     let (limit, only) = (Nanos::from_us(1_400), Only::default());
     let text = match question[0].as_str() {
-        "summary" => summary(&engine, of, &["kernel", "load"], only)?.text(),
-        "worst" => worst(&engine, of, line, limit, Order::Rate, 3, only)?.text(),
-        "p999" => worst(&engine, of, line, limit, Order::P999, 3, only)?.text(),
-        "show" => host(&engine, of, "host-0", 3, only)?.text(),
-        "causes" => causes(&engine, of, 3, only)?.text(),
+        "summary" => summary(&engine, view, &["kernel", "load"], only)?.text(),
+        "worst" => worst(&engine, view, line, limit, Order::Rate, 3, only)?.text(),
+        "p999" => worst(&engine, view, line, limit, Order::P999, 3, only)?.text(),
+        "show" => host(&engine, view, "host-0", 3, only)?.text(),
+        "causes" => causes(&engine, view, 3, only)?.text(),
         "changed" => changed(
             &engine,
-            of,
+            view,
             ChangedAsked {
                 line,
                 limit,

@@ -22,18 +22,18 @@ use crate::cluster::Scheduler;
     version,
     max_term_width = 80,
     after_help = "\
-STORE is a folder with recordings at any depth, such as what laggard-serve
-writes on each machine, copied together: STORE/HOST/*.laggard. Or it is a place
-in an object store, to which laggard-ship sends them: s3://BUCKET/PREFIX, with
-credentials as laggard-ship takes them. They must be made with `--keep tail`.
-Each is read once, by `laggard digest`; what it tells is kept in STORE/.fleet,
-of object stores and of several stores below ~/.cache/laggard-fleet.
+STORE is a directory with recordings at any depth, such as the stores of
+`laggard serve` on many machines, copied to STORE/HOST/*.laggard. It can also be
+a place in an object store, to which laggard-ship sends recordings:
+s3://BUCKET/PREFIX, with the same credentials as laggard-ship. Recordings must be
+made with `--keep tail`. `laggard digest` reads each recording once. The figures
+are kept in STORE/.fleet; for object stores and several stores, in
+~/.cache/laggard-fleet.
 
 Exit codes:
-  0  answered, from every recording
-  2  error: wrong arguments, no such folder, a full disk
-  3  answered, but some recordings could not be read, or not wholly: they are
-     named
+  0  answered from all recordings
+  2  error: wrong arguments, no such directory, a full disk
+  3  answered, but some recordings are unreadable or incomplete; they are listed
 
 Examples:
   laggard-fleet /srv/latency summary
@@ -52,10 +52,10 @@ pub struct Args {
     pub store: PathBuf,
     #[command(subcommand)]
     pub question: Question,
-    /// Include the recordings of this store
+    /// Also include the recordings of this store
     #[arg(long, value_name = "STORE", global = true)]
     pub also: Vec<PathBuf>,
-    /// Directory for the extracted figures [default: STORE/.fleet]
+    /// Directory for the figures of the recordings [default: STORE/.fleet]
     #[arg(long, value_name = "DIR", global = true)]
     pub catalogue: Option<PathBuf>,
     /// Run the queries on the Ballista cluster with this scheduler. It reads the catalogue at the
@@ -65,8 +65,8 @@ pub struct Args {
     /// Write JSON; `laggard-fleet STORE schema` describes it
     #[arg(long, global = true)]
     pub json: bool,
-    /// Write the queries instead of the answer: a script for another engine that reads the
-    /// catalogue's files
+    /// Write the SQL queries instead of the answer, as a script for another engine that reads
+    /// the files of the catalogue
     #[arg(long, global = true, conflicts_with = "json")]
     pub show_sql: bool,
 }
@@ -180,7 +180,7 @@ pub struct SummaryArgs {
 /// Service and limit.
 #[derive(ClapArgs, Clone, Debug)]
 pub struct LateArgs {
-    /// Service, such as fifo:90 [default: the thread that most machines have]
+    /// Service, such as fifo:90 [default: the thread service of most machines]
     #[arg(short, long, value_name = "SERVICE")]
     pub service: Option<Service>,
     /// Latency limit: a later wakeup is late. For an application, use its slack (`laggard qos`
@@ -199,7 +199,7 @@ pub struct WorstArgs {
     /// Sort key
     #[arg(long, value_enum, default_value_t)]
     pub order: Order,
-    /// Write a report page with the machines hour by hour and a section for each: 100 machines by
+    /// Write an HTML report with an hourly map and a section for each machine: 100 machines by
     /// default, at most 500 (--top)
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["json", "show_sql"])]
     pub output: Option<PathBuf>,

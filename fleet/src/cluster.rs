@@ -31,7 +31,7 @@ impl fmt::Display for NoScheduler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "`{}` is no scheduler; write HOST:PORT, such as localhost:50050",
+            "`{}` is not a scheduler; write HOST:PORT, such as localhost:50050",
             self.0
         )
     }
@@ -88,7 +88,7 @@ impl Scheduler {
             Err(last)
         };
         reach().with_context(|| {
-            format!("call the scheduler at `{self}`; is it running, and its port the one of --bind-port?")
+            format!("cannot connect to the scheduler at `{self}`; check that it runs with this --bind-port")
         })
     }
 }
@@ -101,16 +101,17 @@ pub fn hold(there: &Engine, here: &Engine) -> anyhow::Result<()> {
     for table in TABLES {
         let fingerprint = |engine: &Engine| -> anyhow::Result<_> {
             let rows = engine.query_within(&sql::fingerprint(table), FIRST_QUERY_TIMEOUT)?;
-            let rows = rows.context("nothing came for a minute: has it executors?")?;
+            let rows =
+                rows.context("no answer for a minute; check that the cluster has executors")?;
             Ok((rows.whole("rows_seen")?, rows.whole("sum_seen")?))
         };
         let own = fingerprint(here)?;
         let theirs = fingerprint(there).with_context(|| {
-            format!("have it read the table `{table}`; every executor must see the catalogue at the path that it has here")
+            format!("cannot read the table `{table}` on the cluster; every executor must see the catalogue at the same path as this machine")
         })?;
         anyhow::ensure!(
             own == theirs,
-            "the cluster sees another table `{table}` than there is here; every executor must see the catalogue, and not a copy of it, at the path that it has here"
+            "the cluster sees a different table `{table}`; every executor must see this catalogue, not a copy, at the same path as this machine"
         );
     }
     Ok(())

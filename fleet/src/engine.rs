@@ -77,7 +77,9 @@ impl Engine {
             .build();
         let context = runtime
             .block_on(SessionContext::remote_with_state(&url, state))
-            .with_context(|| format!("open a session with the scheduler at `{scheduler}`"))?;
+            .with_context(|| {
+                format!("cannot open a session with the scheduler at `{scheduler}`")
+            })?;
         Ok(Self::of(runtime, context))
     }
 
@@ -99,12 +101,12 @@ impl Engine {
     pub fn bind(&self, table: &str, place: &Path) -> anyhow::Result<()> {
         let path = place
             .to_str()
-            .with_context(|| format!("`{}` is no UTF-8", place.display()))?;
+            .with_context(|| format!("`{}` is not UTF-8", place.display()))?;
         let options = ParquetReadOptions::default();
         let bound = self.context.register_parquet(table, path, options);
         self.runtime
             .block_on(bound)
-            .with_context(|| format!("open `{}`", place.display()))?;
+            .with_context(|| format!("cannot open `{}`", place.display()))?;
         self.bound.borrow_mut().push((table.into(), place.into()));
         Ok(())
     }
@@ -163,7 +165,7 @@ fn runtime() -> anyhow::Result<Runtime> {
     Builder::new_multi_thread()
         .enable_all()
         .build()
-        .context("start threads for queries")
+        .context("cannot start threads for queries")
 }
 
 impl Rows {
@@ -196,7 +198,7 @@ impl Rows {
             .0
             .column_by_name(name)
             .with_context(|| format!("the answer has no column `{name}`"))?;
-        cast(column, kind).with_context(|| format!("read column `{name}`"))
+        cast(column, kind).with_context(|| format!("cannot read column `{name}`"))
     }
 
     /// Returns a column of whole numbers.

@@ -63,7 +63,10 @@ pub fn answer(args: &Args) -> anyhow::Result<(String, Exit)> {
     let dir = args.catalogue.clone().map_or_else(|| stores.home(), Ok)?;
     let recordings = stores.look()?;
     let catalogue = Catalogue::open(&dir).with_context(|| {
-        format!("keep what the recordings tell in `{}`; name a folder that you may write with --catalogue", dir.display())
+        format!(
+            "cannot create the catalogue `{}`; name a writable directory with --catalogue",
+            dir.display()
+        )
     })?;
     let laggard = reader::program();
     let updated = catalogue.update(&recordings.places, |paths, scratch| {
@@ -75,12 +78,12 @@ pub fn answer(args: &Args) -> anyhow::Result<(String, Exit)> {
     }
     anyhow::ensure!(
         updated.kept > 0,
-        "there is no recording in `{}`; a recording is a folder with a manifest.json, usually NAME.laggard",
+        "there is no recording in `{}`; a recording is a directory with a manifest.json, usually NAME.laggard",
         stores.text()
     );
     let engine = open(&catalogue, args.cluster.as_ref())?;
-    let of = StoreView::read(&engine, stores.text(), &refused, since)?;
-    let exit = if of.is_whole() {
+    let view = StoreView::read(&engine, stores.text(), &refused, since)?;
+    let exit = if view.is_whole() {
         Exit::Whole
     } else {
         Exit::Partial
@@ -89,10 +92,10 @@ pub fn answer(args: &Args) -> anyhow::Result<(String, Exit)> {
         since_h: since,
         ..Only::default()
     };
-    let said = ask(&engine, of, args, only)?;
+    let text = ask(&engine, view, args, only)?;
     Ok(match args.show_sql {
         true => (engine.script(), exit),
-        false => (said, exit),
+        false => (text, exit),
     })
 }
 
@@ -112,59 +115,67 @@ pub fn open(catalogue: &Catalogue, cluster: Option<&Scheduler>) -> anyhow::Resul
         return Ok(here);
     };
     let there = bound(Engine::on_cluster(scheduler)?)?;
-    cluster::hold(&there, &here).with_context(|| format!("ask the cluster at `{scheduler}`"))?;
+    cluster::hold(&there, &here)
+        .with_context(|| format!("cannot ask the cluster at `{scheduler}`"))?;
     // The check is not part of the answer.
     there.forget();
     Ok(there)
 }
 
-fn ask(engine: &Engine, of: StoreView, args: &Args, only: Only) -> anyhow::Result<String> {
+fn ask(engine: &Engine, view: StoreView, args: &Args, only: Only) -> anyhow::Result<String> {
     let json = args.json;
     match &args.question {
-        Question::Summary(asked) => {
-            let by: Vec<&'static str> = asked.by.iter().map(|by| by.column()).collect();
-            let report = answers::summary(engine, of, &by, only)?;
+        Question::Summary(options) => {
+            let by: Vec<&'static str> = options.by.iter().map(|by| by.column()).collect();
+            let report = answers::summary(engine, view, &by, only)?;
             said(json, &report, SummaryReport::text)
         }
-        Question::Worst(asked) => {
-            let line = line(engine, &asked.late)?;
+        Question::Worst(options) => {
+            let line = line(engine, &options.late)?;
             let number = line.0;
-            let top = match &asked.output {
-                Some(_) => asked.list.top.unwrap_or(100),
-                None => asked.list.top(),
+            let top = match &options.output {
+                Some(_) => options.list.top.unwrap_or(100),
+                None => options.list.top(),
             };
-            let report =
-                answers::worst(engine, of, line, asked.late.limit, asked.order, top, only)?;
-            match &asked.output {
+            let report = answers::worst(
+                engine,
+                view,
+                line,
+                options.late.limit,
+                options.order,
+                top,
+                only,
+            )?;
+            match &options.output {
                 Some(file) => as_page(engine, &report, number, only, file),
                 None => said(json, &report, WorstReport::text),
             }
         }
-        Question::Changed(asked) => {
+        Question::Changed(options) => {
             let report = answers::changed(
                 engine,
-                of,
+                view,
                 ChangedAsked {
-                    line: line(engine, &asked.late)?,
-                    limit: asked.late.limit,
-                    by: asked.by.iter().map(|by| by.column()).collect(),
-                    top: asked.list.top(),
+                    line: line(engine, &options.late)?,
+                    limit: options.late.limit,
+                    by: options.by.iter().map(|by| by.column()).collect(),
+                    top: options.list.top(),
                     only,
                 },
             )?;
             said(json, &report, |report: &ChangedReport| {
-                report.text(asked.list.top())
+                report.text(options.list.top())
             })
         }
-        Question::Causes(asked) => {
-            let report = answers::causes(engine, of, asked.top(), only)?;
+        Question::Causes(options) => {
+            let report = answers::causes(engine, view, options.top(), only)?;
             said(json, &report, CausesReport::text)
         }
         Question::Show { host, list } => {
-            let report = answers::host(engine, of, host, list.top(), only)?;
+            let report = answers::host(engine, view, host, list.top(), only)?;
             said(json, &report, HostReport::text)
         }
-        Question::Sql { query } => sql_answer(engine, &of, query, json),
+        Question::Sql { query } => sql_answer(engine, &view, query, json),
         Question::Schema { .. } => unreachable!("is answered without a store"),
     }
 }
@@ -190,19 +201,24 @@ fn as_page(
 
 /// Formats the rows of a query: JSON contains only the rows, text starts with the recordings behind
 /// it.
-fn sql_answer(engine: &Engine, of: &StoreView, query: &str, json: bool) -> anyhow::Result<String> {
+fn sql_answer(
+    engine: &Engine,
+    view: &StoreView,
+    query: &str,
+    json: bool,
+) -> anyhow::Result<String> {
     let rows = engine.query(query)?;
     let names = rows.names();
     let mut met = BTreeSet::new();
     for name in &names {
         anyhow::ensure!(
             met.insert(name),
-            "the answer has two columns `{name}`; give them names with AS"
+            "the result has two columns `{name}`; rename one with AS"
         );
     }
     if json {
         return json_of(&serde_json::json!({
-            "schema": answers::FLEET_SCHEMA, "of": of, "rows": rows.json()?,
+            "schema": answers::FLEET_SCHEMA, "of": view, "rows": rows.json()?,
         }));
     }
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -217,7 +233,7 @@ fn sql_answer(engine: &Engine, of: &StoreView, query: &str, json: bool) -> anyho
     let lines: Vec<Vec<String>> = rows.json()?.into_iter().map(cells).collect();
     Ok(format!(
         "{}\n{}",
-        of.text(),
+        view.text(),
         answers::table(&names, names.len(), &lines)
     ))
 }
@@ -244,8 +260,8 @@ fn line(engine: &Engine, args: &LateArgs) -> anyhow::Result<(i64, String)> {
     Lines::read(engine)?.chosen(args.service)
 }
 
-fn schema(of: SchemaOf) -> anyhow::Result<String> {
-    json_of(&match of {
+fn schema(answer: SchemaOf) -> anyhow::Result<String> {
+    json_of(&match answer {
         SchemaOf::Summary => schema_for!(SummaryReport),
         SchemaOf::Worst => schema_for!(WorstReport),
         SchemaOf::Changed => schema_for!(ChangedReport),

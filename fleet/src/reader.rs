@@ -71,11 +71,14 @@ fn read_part(laggard: &Path, paths: &[&Path], samples: Samples) -> anyhow::Resul
         if let Some(culprit) = paths.get(digests.len()) {
             anyhow::ensure!(
                 before < digests.len() || ended.is_of_one,
-                "`{} digest` gives no answer: {}; is it of this version of laggard?",
+                "`{} digest` printed no result: {}; use the same version of laggard and laggard-fleet",
                 laggard.display(),
                 ended.how
             );
-            let reason = format!("`laggard digest` ended while it read it: {}", ended.how);
+            let reason = format!(
+                "`laggard digest` ended while it read this recording: {}",
+                ended.how
+            );
             digests.push(refused(culprit, reason));
         }
     }
@@ -115,7 +118,7 @@ fn read_some(
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
     };
     let mut child = start().with_context(|| {
-        format!("run `{}` (it reads the recordings; install it beside laggard-fleet, or name it in LAGGARD)", laggard.display())
+        format!("cannot run `{}`, which reads the recordings; install it next to laggard-fleet, or set LAGGARD to its path", laggard.display())
     })?;
     let mut input = child.stdin.take().expect("was asked for");
     let output = BufReader::new(child.stdout.take().expect("was asked for"));
@@ -134,12 +137,12 @@ fn read_some(
         let mut read = Vec::new();
         for line in output.lines().take(paths.len()) {
             let digest: Digest = serde_json::from_str(
-                &line.context("read what `laggard digest` says")?,
+                &line.context("cannot read the output of `laggard digest`")?,
             )
-            .context("understand what `laggard digest` says; is it of this version of laggard?")?;
+            .context("cannot parse the output of `laggard digest`; use the same version of laggard and laggard-fleet")?;
             anyhow::ensure!(
                 digest.schema == DIGEST_SCHEMA,
-                "`{} digest` writes layout {}, and this program reads {DIGEST_SCHEMA}; install both of one version",
+                "`{} digest` writes schema {}, and this program reads {DIGEST_SCHEMA}; use the same version of laggard and laggard-fleet",
                 laggard.display(),
                 digest.schema
             );
@@ -151,7 +154,7 @@ fn read_some(
         // Its output is useless, and it may not end without a signal.
         let _ = child.kill();
     }
-    let status = child.wait().context("wait for `laggard digest`")?;
+    let status = child.wait().context("cannot wait for `laggard digest`")?;
     digests.extend(read?);
     Ok(Ended {
         how: status.to_string(),

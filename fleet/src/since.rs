@@ -28,7 +28,7 @@ pub fn since(text: &str, now: &Zoned) -> anyhow::Result<i32> {
             .with_context(|| format!("`{text}` where this machine is"))?
             .timestamp(),
         _ => anyhow::bail!(
-            "`{text}` is no time; write it as `24h`, `7d`, `2026-11-17` or `2026-11-17T08:00Z`"
+            "`{text}` is not a time; write it as `24h`, `7d`, `2026-11-17` or `2026-11-17T08:00Z`"
         ),
     };
     anyhow::ensure!(time <= now.timestamp(), "`{text}` has not come yet");

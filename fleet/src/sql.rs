@@ -114,11 +114,11 @@ pub fn figures(by: &By, only: Only) -> String {
         conditions.collect::<Vec<_>>().join(" AND ")
     };
     // Per machine no name is needed, and a join of every row would take as long as the rest.
-    let (of, joined) = match by {
+    let (table, joined) = match by {
         By::Kinds(_) => ("kinds.", " JOIN kinds ON one.kind = kinds.kind"),
         By::Hosts(_) => ("one.", ""),
     };
-    let named = list(of);
+    let named = list(table);
     let before = match by {
         By::Kinds(_) => "kind",
         By::Hosts(_) => "host_id",

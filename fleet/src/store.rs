@@ -74,14 +74,14 @@ pub fn look(store: &Path) -> io::Result<Found> {
             }
             // The catalogue identifies recordings by their paths as text.
             if entry.file_name().to_str().is_none() {
-                let why = "its name is no UTF-8; rename it".to_owned();
+                let why = "its name is not UTF-8; rename it".to_owned();
                 content.refused.push((entry.path(), why));
                 continue;
             }
             match depth {
                 MAX_DEPTH => content.refused.push((
                     entry.path(),
-                    format!("it is more than {MAX_DEPTH} folders deep"),
+                    format!("it is more than {MAX_DEPTH} directories deep"),
                 )),
                 _ => next.push((entry.path(), depth + 1)),
             }

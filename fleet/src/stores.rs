@@ -51,7 +51,7 @@ impl Stores {
         let open = |path: &Path| match Bucket::named(path) {
             Some(url) => anyhow::Ok(Store::Bucket(Bucket::open(url)?, url.to_owned())),
             None => Ok(Store::Folder(path.canonicalize().with_context(|| {
-                format!("look for the store `{}`", path.display())
+                format!("cannot search the store `{}`", path.display())
             })?)),
         };
         Ok(Self(named.map(open).collect::<anyhow::Result<_>>()?))
@@ -83,7 +83,7 @@ impl Stores {
             .map(|cache| cache.join("laggard-fleet").join(name))
             .with_context(|| {
                 format!(
-                    "name a folder with --catalogue, in which to keep what {} tell",
+                    "there is no cache directory for the figures of {}; name a directory with --catalogue",
                     self.text()
                 )
             })
@@ -100,7 +100,7 @@ impl Stores {
             match store {
                 Store::Folder(dir) => {
                     let content = store::look(dir)
-                        .with_context(|| format!("read the store `{}`", dir.display()))?;
+                        .with_context(|| format!("cannot read the store `{}`", dir.display()))?;
                     places.extend(content.places);
                     let why = |(path, why): (PathBuf, String)| (path.display().to_string(), why);
                     refused.extend(content.refused.into_iter().map(why));
@@ -108,7 +108,7 @@ impl Stores {
                 Store::Bucket(bucket, _) => {
                     for recording in listed(bucket)? {
                         if !recording.is_whole {
-                            let why = "it is not whole there: it was not sent to its end yet";
+                            let why = "it is incomplete in the object store, because it is still being sent";
                             refused.push((recording.url, why.into()));
                             continue;
                         }
@@ -188,19 +188,22 @@ fn fetched(
     recordings: &[&RemoteRecording],
     scratch: &Path,
 ) -> anyhow::Result<Vec<anyhow::Result<Digest>>> {
-    fs::create_dir_all(scratch).with_context(|| format!("make `{}`", scratch.display()))?;
+    fs::create_dir_all(scratch)
+        .with_context(|| format!("cannot create `{}`", scratch.display()))?;
     let dir = TempDir::new_in(scratch)
-        .with_context(|| format!("make a folder in `{}`", scratch.display()))?;
+        .with_context(|| format!("cannot create a directory in `{}`", scratch.display()))?;
     let came = bring(bucket, recordings, dir.path())?;
     let here: Vec<&Path> = came.iter().flatten().map(PathBuf::as_path).collect();
     let mut read = reader::read(laggard, &here, Samples::Elsewhere)?.into_iter();
-    let named = |(place, one): (anyhow::Result<PathBuf>, &&RemoteRecording)| {
+    let named = |(place, recording): (anyhow::Result<PathBuf>, &&RemoteRecording)| {
         let place = place?;
-        let mut digest = read.next().context("laggard told less than it was asked")?;
-        digest.path.clone_from(&one.url);
+        let mut digest = read
+            .next()
+            .context("`laggard digest` printed too few lines")?;
+        digest.path.clone_from(&recording.url);
         if let DigestContent::Refused(refusal) = &mut digest.content {
             let own = place.display().to_string();
-            refusal.reason = refusal.reason.replace(&own, &one.url);
+            refusal.reason = refusal.reason.replace(&own, &recording.url);
         }
         Ok(digest)
     };

@@ -159,7 +159,7 @@ fn incomplete_or_damaged_recordings_are_listed_by_url() {
         .collect();
     assert_eq!(refused.len(), 2, "{answer:#}");
     assert_eq!(refused[0].0, "s3://latency/fleet/host-0/hour-000.laggard");
-    assert!(refused[0].1.contains("not sent to its end"), "{answer:#}");
+    assert!(refused[0].1.contains("still being sent"), "{answer:#}");
     assert_eq!(refused[1].0, "s3://latency/fleet/host-1/hour-000.laggard");
     let folder = std::env::temp_dir().display().to_string();
     assert!(

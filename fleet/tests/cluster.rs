@@ -244,7 +244,10 @@ fn scheduler_without_executors_is_refused_after_a_time_limit() {
 
     let error = refused(store.path(), cluster.port);
 
-    assert!(error.contains("has it executors?"), "{error}");
+    assert!(
+        error.contains("check that the cluster has executors"),
+        "{error}"
+    );
 }
 
 /// In a separate mount namespace, the catalogue's path leads to other files.

@@ -69,12 +69,16 @@ fn store_of_one_recording_matches_show() {
     let has_missed = |service: &Value| service["missed"].as_u64().unwrap() > 0;
     assert!(services.iter().any(has_missed), "missed ones are in it");
     for (row, service) in rows.iter().zip(services) {
-        let (found, said) = (&row["latency"], &service["latency"]);
+        let (row_figures, expected) = (&row["latency"], &service["latency"]);
         for same in ["samples", "min_ns", "mean_ns", "largest_ns", "quantiles"] {
-            assert_eq!(found[same], said[same], "{same} of {}", service["service"]);
+            assert_eq!(
+                row_figures[same], expected[same],
+                "{same} of {}",
+                service["service"]
+            );
         }
         for same in ["service", "route", "missed", "still_waiting", "lost"] {
-            assert_eq!(found[same], service[same], "{same}");
+            assert_eq!(row_figures[same], service[same], "{same}");
         }
     }
     assert_eq!(summary["of"]["scripted"], 1);
@@ -291,7 +295,7 @@ fn store_is_readable_while_serve_writes_it_and_after_a_kill() {
     assert_eq!((code, killed_code), (Some(3), Some(3)), "{under_way:#}");
     let why = &under_way["of"]["damaged"][0]["why"];
     assert!(
-        why.as_str().unwrap().contains("has no end"),
+        why.as_str().unwrap().contains("is incomplete"),
         "{under_way:#}"
     );
     assert_eq!(killed.unwrap()["of"]["recordings"], 1);
@@ -335,8 +339,8 @@ fn missing_store_or_reader_is_an_error_with_a_remedy() {
 
     for (output, words) in [
         (none, "there is no recording in"),
-        (absent, "look for the store"),
-        (no_reader, "install it beside laggard-fleet"),
+        (absent, "cannot search the store"),
+        (no_reader, "install it next to laggard-fleet"),
     ] {
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{stderr}");

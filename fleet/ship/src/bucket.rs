@@ -55,7 +55,7 @@ impl Bucket {
         }
         let store = builder
             .build()
-            .with_context(|| format!("open `{url}`; see AWS_* in the environment"))?;
+            .with_context(|| format!("cannot open `{url}`; see AWS_* in the environment"))?;
         Self::of(Arc::new(store), prefix, format!("s3://{bucket}"))
     }
 
@@ -64,12 +64,13 @@ impl Bucket {
     /// # Errors
     /// If the prefix is invalid, or if a thread cannot be created.
     pub fn of(store: Arc<dyn ObjectStore>, prefix: &str, root: String) -> anyhow::Result<Self> {
-        let prefix = Key::parse(prefix).with_context(|| format!("use the prefix `{prefix}`"))?;
+        let prefix =
+            Key::parse(prefix).with_context(|| format!("cannot use the prefix `{prefix}`"))?;
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()
-            .context("start threads for requests")?;
+            .context("cannot start threads for requests")?;
         Ok(Self {
             store,
             prefix,
@@ -97,7 +98,7 @@ fn parts(url: &str) -> anyhow::Result<(&str, &str)> {
     named
         .filter(|(bucket, _)| is_bucket(bucket))
         .with_context(|| {
-            format!("`{url}` is no place in an object store; write s3://BUCKET/PREFIX")
+            format!("`{url}` is not a place in an object store; write s3://BUCKET/PREFIX")
         })
 }
 
@@ -131,7 +132,7 @@ mod tests {
 
             assert_eq!(
                 error,
-                format!("`{url}` is no place in an object store; write s3://BUCKET/PREFIX")
+                format!("`{url}` is not a place in an object store; write s3://BUCKET/PREFIX")
             );
         }
     }

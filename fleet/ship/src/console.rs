@@ -80,7 +80,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(error).context("write to standard output")
+            Err(error).context("cannot write to standard output")
         }
         _ => Ok(()),
     }

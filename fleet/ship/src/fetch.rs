@@ -51,7 +51,11 @@ impl FetchRound {
             let _ = writeln!(text, "fetched {} ({bytes} bytes)", printable(&path));
         }
         for url in &self.open {
-            let _ = writeln!(text, "not whole there, not fetched: {}", printable(url));
+            let _ = writeln!(
+                text,
+                "incomplete in the object store, not fetched: {}",
+                printable(url)
+            );
         }
         for (url, why) in &self.failed {
             let message = format!("{url}: {why}");
@@ -59,7 +63,7 @@ impl FetchRound {
         }
         let _ = writeln!(
             text,
-            "{} fetched, {} here before, {} not whole there, {} not fetched, {} not tried",
+            "{} fetched, {} already here, {} incomplete in the object store, {} failed, {} not tried",
             self.fetched.len(),
             self.here,
             self.open.len(),
@@ -79,15 +83,16 @@ type Recordings = BTreeMap<Key, Vec<ObjectMeta>>;
 /// # Errors
 /// If the bucket cannot be listed, or if the directory cannot be created.
 pub fn fetch(bucket: &Bucket, dir: &Path) -> anyhow::Result<FetchRound> {
-    fs::create_dir_all(dir).with_context(|| format!("make the folder `{}`", dir.display()))?;
+    fs::create_dir_all(dir)
+        .with_context(|| format!("cannot create the directory `{}`", dir.display()))?;
     let listed: Vec<ObjectMeta> = bucket
         .runtime
         .block_on(bucket.store.list(Some(&bucket.prefix)).try_collect())
         .map_err(|error| refusal("list", &bucket.url(&bucket.prefix), &error))?;
     let mut round = FetchRound::default();
     let mut failures = 0;
-    for (at, files) in recordings(listed) {
-        let url = bucket.url(&at);
+    for (key, files) in recordings(listed) {
+        let url = bucket.url(&key);
         let has = |name: &str| {
             files
                 .iter()
@@ -97,7 +102,7 @@ pub fn fetch(bucket: &Bucket, dir: &Path) -> anyhow::Result<FetchRound> {
             round.open.push(url);
             continue;
         }
-        let place = place(bucket, dir, &at);
+        let place = place(bucket, dir, &key);
         if place.join(MANIFEST).exists() {
             round.here += 1;
         } else if failures == MAX_REFUSALS {
@@ -105,7 +110,7 @@ pub fn fetch(bucket: &Bucket, dir: &Path) -> anyhow::Result<FetchRound> {
         } else {
             match bucket
                 .runtime
-                .block_on(bring(bucket, &at, &files, dir, &place))
+                .block_on(bring(bucket, &key, &files, dir, &place))
             {
                 Ok(bytes) => {
                     failures = 0;
@@ -188,7 +193,8 @@ async fn bring(
 ) -> anyhow::Result<u64> {
     // Without a manifest in its top directory it is not a recording, even if this process is
     // killed.
-    let under_way = TempDir::with_prefix_in(".fetching-", dir).context("make a folder")?;
+    let under_way =
+        TempDir::with_prefix_in(".fetching-", dir).context("cannot create a directory")?;
     let whole = under_way.path().join("whole");
     DirBuilder::new().mode(0o700).create(&whole)?;
     let mut bytes = 0;
@@ -205,7 +211,7 @@ async fn bring(
         fs::create_dir_all(folder)?;
     }
     fs::rename(&whole, place)
-        .with_context(|| format!("move it to `{}`; something else is there", place.display()))?;
+        .with_context(|| format!("cannot move the recording to `{}`", place.display()))?;
     Ok(bytes)
 }
 
@@ -215,11 +221,12 @@ pub(crate) async fn get(bucket: &Bucket, key: &Key, size: u64, path: &Path) -> a
     let refused = |error| refusal("read", &url, &error);
     let got = bucket.store.get(key).await.map_err(refused)?;
     let mut stream = got.into_stream();
-    let mut file = File::create_new(path).with_context(|| format!("write `{}`", path.display()))?;
+    let mut file =
+        File::create_new(path).with_context(|| format!("cannot write `{}`", path.display()))?;
     let mut bytes = 0;
     while let Some(piece) = stream.try_next().await.map_err(refused)? {
         file.write_all(&piece)
-            .with_context(|| format!("write `{}`", path.display()))?;
+            .with_context(|| format!("cannot write `{}`", path.display()))?;
         bytes += piece.len() as u64;
     }
     anyhow::ensure!(

@@ -69,11 +69,11 @@ pub fn listed(bucket: &Bucket) -> anyhow::Result<Vec<RemoteRecording>> {
         .map_err(|error| refusal("list", &bucket.url(&bucket.prefix), &error))?;
     let has = |files: &[RemoteFile], name: &str| files.iter().any(|file| &*file.name == name);
     files_of.retain(|_, files| has(files, MANIFEST) || has(files, MANIFEST_START));
-    let recordings = files_of.into_iter().map(|(at, files)| RemoteRecording {
-        url: bucket.url(&at),
+    let recordings = files_of.into_iter().map(|(key, files)| RemoteRecording {
+        url: bucket.url(&key),
         stamp: stamp(&files),
         is_whole: has(&files, MANIFEST),
-        at,
+        key,
         files,
     });
     Ok(recordings.collect())
@@ -129,9 +129,9 @@ async fn bring_one(
     DirBuilder::new()
         .mode(0o700)
         .create(place)
-        .with_context(|| format!("make the folder `{}`", place.display()))?;
+        .with_context(|| format!("cannot create the directory `{}`", place.display()))?;
     for file in &recording.files {
-        let name = PathPart::parse(&file.name).context("read a key")?;
+        let name = PathPart::parse(&file.name).context("cannot read a key")?;
         let key = recording.at.clone().join(name);
         get(bucket, &key, file.bytes, &place.join(&*file.name)).await?;
     }

@@ -59,12 +59,12 @@ impl Finished {
         let manifest = small(&dir.join(MANIFEST))?
             .with_context(|| format!("it has no {MANIFEST}; restore it from a copy"))?;
         let manifest_json: Value = serde_json::from_slice(&manifest)
-            .with_context(|| format!("understand its {MANIFEST}"))?;
+            .with_context(|| format!("cannot parse its {MANIFEST}"))?;
         // The state is a word. A failed recording has an object with the error.
         match &manifest_json["state"] {
             Value::String(state) if state == "running" => return Ok(None),
             Value::String(_) | Value::Object(_) => {}
-            _ => anyhow::bail!("its {MANIFEST} does not say whether it has ended"),
+            _ => anyhow::bail!("its {MANIFEST} has no valid `state`"),
         }
         let mut parts = Vec::new();
         list(dir, "", 0, &mut parts)?;
@@ -96,7 +96,7 @@ fn small(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
     };
     anyhow::ensure!(
         meta.is_file() && meta.len() <= MAX_MANIFEST_BYTES,
-        "`{}` is no plain file of at most {} MiB",
+        "`{}` is not a regular file of at most {} MiB",
         path.display(),
         MAX_MANIFEST_BYTES >> 20
     );
@@ -124,7 +124,7 @@ fn list(dir: &Path, below: &str, depth: usize, parts: &mut Vec<Part>) -> anyhow:
         let path = entry.path();
         let own = own
             .to_str()
-            .with_context(|| format!("the name of `{}` is no UTF-8", path.display()))?;
+            .with_context(|| format!("the name of `{}` is not UTF-8", path.display()))?;
         let name = format!("{below}{own}");
         // Metadata of the entry itself: a link could lead to any file of this machine.
         let meta = entry.metadata().with_context(read)?;
@@ -133,7 +133,7 @@ fn list(dir: &Path, below: &str, depth: usize, parts: &mut Vec<Part>) -> anyhow:
         } else {
             anyhow::ensure!(
                 meta.is_file(),
-                "`{}` is no plain file, and nothing else is sent",
+                "`{}` is not a regular file; only regular files are sent",
                 path.display()
             );
             parts.push(Part {

@@ -21,18 +21,18 @@ use laggard_ship::{Bucket, console, fetch, ship};
     version,
     max_term_width = 80,
     after_help = "\
-laggard-ship DIR s3://BUCKET/PREFIX sends the recordings in DIR that have ended,
-such as those of `laggard serve --store DIR`, to s3://BUCKET/PREFIX/MACHINE/NAME.
-laggard-ship s3://BUCKET/PREFIX DIR fetches those that are whole there to
-DIR/MACHINE/NAME, for `laggard-fleet DIR`. What is there already is left as it
-is; nothing is removed, here or there. Credentials are those of
-AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or of the machine's role; AWS_REGION
-and, for other stores than Amazon's, AWS_ENDPOINT_URL say where.
+laggard-ship DIR s3://BUCKET/PREFIX sends the finished recordings in DIR, such
+as the store of `laggard serve --store DIR`, to s3://BUCKET/PREFIX/MACHINE/NAME.
+laggard-ship s3://BUCKET/PREFIX DIR fetches the complete recordings to
+DIR/MACHINE/NAME, for `laggard-fleet DIR`. Existing recordings are not replaced,
+and nothing is removed on either side. Credentials come from AWS_ACCESS_KEY_ID
+and AWS_SECRET_ACCESS_KEY, or from the machine's role. AWS_REGION and, for
+object stores other than Amazon's, AWS_ENDPOINT_URL set the address.
 
 Exit codes:
-  0  all that has ended is there
-  2  error: wrong arguments, no such folder, a bucket that cannot be listed
-  3  some recordings were not sent, or not fetched: they are named
+  0  all finished recordings are at the destination
+  2  error: wrong arguments, no such directory, a bucket that cannot be listed
+  3  some recordings were not sent or not fetched; they are listed
 
 Examples:
   laggard-ship /var/lib/laggard s3://latency/fleet
@@ -46,10 +46,10 @@ struct Args {
     /// Destination: place in an object store, or directory
     #[arg(value_name = "TO")]
     to: PathBuf,
-    /// Continue, and send later recordings too
+    /// Keep running, and transfer later recordings too
     #[arg(long)]
     follow: bool,
-    /// Time between two passes, at least 1s; after failures up to 15 min
+    /// Time between two passes, at least 1s; up to 15 min after failures
     #[arg(long, value_name = "TIME", default_value = "1min", requires = "follow")]
     every: Nanos,
 }
@@ -76,7 +76,7 @@ fn run(args: &Args) -> anyhow::Result<bool> {
         (None, Some(to)) => send(&args.from, &Bucket::open(to)?, args.follow, every),
         (Some(from), None) => fetched(&Bucket::open(from)?, &args.to, args.follow, every),
         _ => anyhow::bail!(
-            "one of `{}` and `{}` is to be a folder, and the other s3://BUCKET/PREFIX",
+            "give a directory and s3://BUCKET/PREFIX, in either order, instead of `{}` and `{}`",
             args.from.display(),
             args.to.display()
         ),

@@ -178,7 +178,7 @@ async fn send(
 ) -> Result<Option<(String, u64)>, Failed> {
     let name = dir.file_name().and_then(|name| name.to_str());
     let name = name
-        .context("its name is no UTF-8; rename it")
+        .context("its name is not UTF-8; rename it")
         .map_err(Failed::Here)?;
     let recording_key = bucket
         .prefix
@@ -195,7 +195,7 @@ async fn send(
             if its != *own {
                 let url = bucket.url(&recording_key);
                 let why = anyhow::anyhow!(
-                    "another recording is at {url}; rename this folder, or send it to another prefix"
+                    "another recording is at {url}; rename this directory, or send it to another prefix"
                 );
                 return Err(Failed::Here(why));
             }
@@ -237,8 +237,9 @@ pub(crate) fn refusal(act: &str, url: &str, error: &object_store::Error) -> anyh
 }
 
 /// Returns the key of a part. Its names are escaped as keys require.
-fn key(at: &Key, name: &str) -> Key {
-    name.split('/').fold(at.clone(), |key, part| key.join(part))
+fn key(prefix: &Key, name: &str) -> Key {
+    name.split('/')
+        .fold(prefix.clone(), |key, part| key.join(part))
 }
 
 /// Returns the files in the bucket, with their sizes in bytes.

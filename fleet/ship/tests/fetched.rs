@@ -112,7 +112,7 @@ fn obstructing_file_is_kept_and_the_rest_is_fetched() {
 
     assert_eq!(round.failed.len(), 1, "{}", round.text());
     assert!(
-        round.text().contains("something else is there"),
+        round.text().contains("cannot move the recording to"),
         "{}",
         round.text()
     );

@@ -179,7 +179,7 @@ fn missing_bucket_and_unsent_recordings_are_reported() {
 #[test]
 fn invalid_bucket_and_missing_directory_are_refused() {
     for (dir, bucket, words) in [
-        ("/", "latency", "and the other s3://BUCKET/PREFIX"),
+        ("/", "latency", "give a directory and s3://BUCKET/PREFIX"),
         ("/nowhere", "s3://latency", "read `/nowhere`"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_laggard-ship"));

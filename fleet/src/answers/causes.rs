@@ -173,13 +173,9 @@ pub(super) fn words(class: &str, who: Option<&str>) -> String {
 /// Returns the rows of a table of causes.
 pub(super) fn rows(causes: &[FleetCause], watched: u64) -> String {
     let row = |cause: &FleetCause| {
-        let own = if cause.is_ours {
-            " (laggard's own)"
-        } else {
-            ""
-        };
+        let own = if cause.is_ours { " (laggard)" } else { "" };
         let machines = match &cause.host {
-            Some(host) => format!("{host} alone"),
+            Some(host) => format!("only {host}"),
             None => format!("{} of {}", count(cause.hosts), count(watched)),
         };
         vec![
@@ -224,24 +220,22 @@ impl CausesReport {
             return text
                 + match &self.of.since {
                     None => {
-                        "No recording has its late activations with their evidence: record as root on a kernel with BTF.\n"
+                        "No recording has trace data of late wakeups; record as root on a kernel with BTF.\n"
                     }
-                    Some(_) => {
-                        "No recording of that time has its late activations with their evidence.\n"
-                    }
+                    Some(_) => "No recording of that time has trace data of late wakeups.\n",
                 };
         }
         let lost = match self.causes.is_empty() {
-            true => "there were none".into(),
-            false => format!("they lost {} of time", Unit::Auto.write(self.total_ns)),
+            true => "none was late".into(),
+            false => format!("{} of latency in total", Unit::Auto.write(self.total_ns)),
         };
         text += &format!(
-            "Late activations were kept with their evidence on {}; {lost}.\n",
+            "Late wakeups with trace data on {}: {lost}.\n",
             super::head::of(self.watched, "machine"),
         );
         if self.surplus > 0 {
             text += &format!(
-                "{} more were not kept, because there were too many.\n",
+                "{} more late wakeups have no trace data, because there were too many.\n",
                 count(self.surplus)
             );
         }

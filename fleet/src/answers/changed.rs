@@ -278,10 +278,10 @@ fn compare(
     };
     let [first, second] = [before, after].map(counts);
     let sets = compare_recordings(&first, &second, MAX_EQUAL_RATIO, CONFIDENCE)
-        .with_context(|| format!("compare the recordings of `{host}`"))?;
+        .with_context(|| format!("cannot compare the recordings of `{host}`"))?;
     let rate = |side: &[RecordingCount]| {
         let sum = |value: fn(&RecordingCount) -> f64| side.iter().map(value).sum::<f64>();
-        sum(|recording| recording.events) / sum(|one| one.exposure) * 60.0
+        sum(|recording| recording.events) / sum(|recording| recording.exposure) * 60.0
     };
     let group = |side: &[&DatedCount]| {
         side.first()
@@ -377,7 +377,7 @@ impl ChangedReport {
     pub fn text(&self, top: usize) -> String {
         let mut text = self.of.text();
         text += &format!(
-            "{}: minutes in which an activation was later than {}, before and after {} changed.\n",
+            "{}: minutes with a latency above {}, before and after a change of {}.\n",
             self.service,
             Unit::Auto.write_nanos(self.limit_ns),
             self.by.join(" or ")
@@ -386,19 +386,19 @@ impl ChangedReport {
             return text + "Nothing was measured in that time.\n";
         }
         text += &format!(
-            "{} compared: {} late more often, {} less often, {} not decided.\n",
+            "{} compared: {} late more often, {} late less often, {} inconclusive.\n",
             super::head::of(self.compared, "machine"),
             count(self.worse.len() as u64),
             count(self.better.len() as u64),
             count(self.undecided)
         );
         text += &format!(
-            "Of those called more or less often, no more than {:.0} % are expected to be by chance.\n",
+            "At most {:.0} % of the machines listed as changed are expected to be false positives.\n",
             self.false_share * 100.0
         );
         if self.too_few > 0 {
             text += &format!(
-                "{} more with fewer than {MIN_RECORDINGS} recordings before or after: not compared.\n",
+                "{} more not compared: fewer than {MIN_RECORDINGS} recordings before or after the change.\n",
                 count(self.too_few)
             );
         }
@@ -415,7 +415,7 @@ impl ChangedReport {
             let rows: Vec<Vec<String>> = side.iter().take(top).map(row).collect();
             text += &format!("\n{what}\n");
             text += &table(
-                &["", "before", "after", "late an hour", "since", "times", "q"],
+                &["", "before", "after", "late/hour", "since", "ratio", "q"],
                 3,
                 &rows,
             );
@@ -424,17 +424,17 @@ impl ChangedReport {
             }
         }
         if !self.settings.is_empty() {
-            text += "\nWhat tells the machines that are late more often from the others\n";
+            text += "\nSettings that distinguish the machines that are late more often\n";
             let rows: Vec<Vec<String>> = self.settings.iter().map(setting).collect();
             text += &table(&["", "more often", "others", "q"], 1, &rows);
         } else if !self.worse.is_empty() {
-            text += "\nNo setting tells the machines that are late more often from the others.\n";
+            text += "\nNo setting distinguishes the machines that are late more often.\n";
         }
         text
     }
 }
 
-fn row(one: &HostChange) -> Vec<String> {
+fn row(change: &HostChange) -> Vec<String> {
     let times = |ratio: f64| {
         if ratio >= 10.0 {
             format!("{ratio:.0}")
@@ -442,28 +442,28 @@ fn row(one: &HostChange) -> Vec<String> {
             format!("{ratio:.2}")
         }
     };
-    let high = one.ratio_high.map_or("no limit".into(), times);
-    let interval = format!("[{}, {high}]", times(one.ratio_low));
+    let high = change.ratio_high.map_or("no limit".into(), times);
+    let interval = format!("[{}, {high}]", times(change.ratio_low));
     vec![
-        one.host.clone(),
-        one.before.join(", "),
-        one.after.join(", "),
-        super::worst::per_hour(one.before_per_hour),
-        super::worst::per_hour(one.after_per_hour),
-        one.ratio.map_or_else(
+        change.host.clone(),
+        change.before.join(", "),
+        change.after.join(", "),
+        super::worst::per_hour(change.before_per_hour),
+        super::worst::per_hour(change.after_per_hour),
+        change.ratio.map_or_else(
             || interval.clone(),
             |ratio| format!("{} {interval}", times(ratio)),
         ),
-        format!("{:.0e}", one.q),
+        format!("{:.0e}", change.q),
     ]
 }
 
-fn setting(one: &SettingShare) -> Vec<String> {
+fn setting(share: &SettingShare) -> Vec<String> {
     vec![
-        format!("{} = {}", one.name, one.value),
-        format!("{} of {}", one.worse_with, one.worse),
-        format!("{} of {}", one.others_with, one.others),
-        format!("{:.0e}", one.q),
+        format!("{} = {}", share.name, share.value),
+        format!("{} of {}", share.worse_with, share.worse),
+        format!("{} of {}", share.others_with, share.others),
+        format!("{:.0e}", share.q),
     ]
 }
 

@@ -65,7 +65,7 @@ pub fn host(
     let id = rows.whole("host_id")?.first().copied().flatten();
     let Some(id) = id else {
         anyhow::bail!(
-            "no recording that could be read is of `{name}`; `worst --top 1000000` names all machines"
+            "no readable recording is from `{name}`; `worst --top 1000000` lists all machines"
         );
     };
     let kernels = rows.text("kernel")?.into_iter().flatten().collect();
@@ -79,12 +79,12 @@ pub fn host(
         .map(|row| row.figures)
         .collect();
     let hours = engine.query(&sql::hours_of(only))?;
-    let (at, samples) = (hours.whole("at_h")?, hours.whole("samples")?);
+    let (hour_starts, samples) = (hours.whole("at_h")?, hours.whole("samples")?);
     let (missed, largest) = (hours.whole("missed_all")?, hours.whole("largest_ns")?);
     let number =
         |column: &[Option<i64>], row: usize| column[row].unwrap_or_default().unsigned_abs();
     let hour = |row: usize| HostHour {
-        at: jiff::Timestamp::from_second(at[row].unwrap_or_default() * 3_600)
+        hour_starts: jiff::Timestamp::from_second(hour_starts[row].unwrap_or_default() * 3_600)
             .unwrap_or_default()
             .to_string(),
         samples: number(&samples, row),
@@ -121,7 +121,7 @@ impl HostReport {
             "", "machines", "samples", "missed", "lost", "p50", "p99", "p99.9", "p99.99", "largest",
         ];
         text += &table(&heads, 1, &rows);
-        text += "\nIts worst hours (UTC)\n";
+        text += "\nWorst hours (UTC)\n";
         let hour = |hour: &HostHour| {
             vec![
                 hour.at.clone(),
@@ -136,8 +136,8 @@ impl HostReport {
             text += &format!("{} more: --top, --json\n", count(self.more_hours));
         }
         text += match self.causes.is_empty() {
-            true => "\nNo late activation was kept with its evidence.\n",
-            false => "\nWho made it late\n",
+            true => "\nNo late wakeup has trace data.\n",
+            false => "\nCauses of late wakeups\n",
         };
         if !self.causes.is_empty() {
             text += &causes::rows(&self.causes, 1);

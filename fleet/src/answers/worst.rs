@@ -134,19 +134,19 @@ pub fn worst(
     if order == Order::P999 {
         add_p999(engine, &mut hosts, only)?;
     }
-    hosts.sort_by(|(_, one), (_, other)| {
+    hosts.sort_by(|(_, first), (_, second)| {
         let p999 = |host: &WorstHost| host.p999.and_then(|p999| p999.ns);
         match order {
-            Order::Rate => other
+            Order::Rate => second
                 .low_per_hour
                 .unwrap_or_default()
-                .total_cmp(&one.low_per_hour.unwrap_or_default())
+                .total_cmp(&first.low_per_hour.unwrap_or_default())
                 // If no machine was late, all rates are equal.
-                .then(other.largest_ns.cmp(&one.largest_ns)),
-            Order::P999 => p999(other).cmp(&p999(one)),
-            Order::Largest => other.largest_ns.cmp(&one.largest_ns),
+                .then(second.largest_ns.cmp(&first.largest_ns)),
+            Order::P999 => p999(second).cmp(&p999(first)),
+            Order::Largest => second.largest_ns.cmp(&first.largest_ns),
         }
-        .then_with(|| one.host.cmp(&other.host))
+        .then_with(|| first.host.cmp(&second.host))
     });
     let measured = hosts.len();
     hosts.truncate(top);
@@ -234,17 +234,13 @@ impl WorstReport {
         }
         let is_none_late = self.hosts.iter().all(|host| host.per_hour.is_none());
         let by = match self.order {
-            Order::Rate if is_none_late => {
-                "the largest that was seen, because none was late in any minute"
-            }
-            Order::Rate => {
-                "the least late minutes an hour that their recordings leave likely (95 %)"
-            }
+            Order::Rate if is_none_late => "max latency, because no machine was late in any minute",
+            Order::Rate => "lower 95 % bound of the late minutes per hour",
             Order::P999 => "p99.9",
-            Order::Largest => "the largest that was seen",
+            Order::Largest => "max latency",
         };
         text += &format!(
-            "{} of {}, by {by}.\nLate: a minute in which an activation was later than {}.\n\n",
+            "{} of {}, sorted by {by}.\nLate: a minute with a latency above {}.\n\n",
             self.service,
             super::head::of(self.measured, "machine"),
             Unit::Auto.write_nanos(self.limit_ns)
@@ -252,8 +248,8 @@ impl WorstReport {
         let rows: Vec<Vec<String>> = self.hosts.iter().map(row).collect();
         let heads = [
             "",
-            "late an hour",
-            "likely",
+            "late/hour",
+            "95 % CI",
             "minutes",
             "late",
             "p99.9",

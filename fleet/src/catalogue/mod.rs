@@ -123,11 +123,14 @@ impl Catalogue {
         places: &[Place],
         read: impl Fn(&[&Path], &Path) -> anyhow::Result<Vec<Option<Digest>>>,
     ) -> anyhow::Result<Updated> {
-        self.lock.lock().context("wait for another laggard-fleet")?;
+        self.lock
+            .lock()
+            .context("cannot wait for another laggard-fleet")?;
         let scratch = self.dir.join(SCRATCH);
         match fs::remove_dir_all(&scratch) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(error).with_context(|| format!("remove `{}`", scratch.display()));
+                return Err(error)
+                    .with_context(|| format!("cannot remove `{}`", scratch.display()));
             }
             _ => {}
         }
@@ -157,7 +160,7 @@ impl Catalogue {
         if good.len() > MAX_BATCHES {
             let mut by_size: Vec<(usize, u64)> = good
                 .iter()
-                .map(|(number, all)| (all.len(), *number))
+                .map(|(number, files)| (files.len(), *number))
                 .collect();
             by_size.sort_unstable();
             for (_, number) in by_size.into_iter().take(good.len() - MAX_BATCHES / 2) {
@@ -208,7 +211,9 @@ impl Catalogue {
             }
         }
         // From here the catalogue is only read. Other processes may read it, too.
-        self.lock.lock_shared().context("keep the catalogue")?;
+        self.lock
+            .lock_shared()
+            .context("cannot keep the catalogue")?;
         Ok(Updated {
             read: new_read,
             kept: held.len() + new_read,
@@ -221,7 +226,7 @@ impl Catalogue {
             let file = self.file(table, number);
             put(&file, &batch).with_context(|| {
                 format!(
-                    "write `{}`; free some space, or name another folder with --catalogue",
+                    "cannot write `{}`; free some space, or name another folder with --catalogue",
                     file.display()
                 )
             })?;
@@ -239,7 +244,8 @@ impl Catalogue {
             let file = self.file(table, number);
             match fs::remove_file(&file) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(error).with_context(|| format!("remove `{}`", file.display()));
+                    return Err(error)
+                        .with_context(|| format!("cannot remove `{}`", file.display()));
                 }
                 _ => {}
             }
@@ -251,8 +257,8 @@ impl Catalogue {
     fn known(&self) -> anyhow::Result<BTreeMap<u64, Vec<CataloguedRecording>>> {
         let mut numbers = BTreeMap::new();
         for table in TABLES {
-            for entry in fs::read_dir(self.table(table)).context("read the catalogue")? {
-                let path = entry.context("read the catalogue")?.path();
+            for entry in fs::read_dir(self.table(table)).context("cannot read the catalogue")? {
+                let path = entry.context("cannot read the catalogue")?.path();
                 // `1.parquet`, or `1.parquet.part`.
                 let number = path
                     .file_name()
@@ -262,20 +268,20 @@ impl Catalogue {
                     (Some(number), Some("parquet")) => *numbers.entry(number).or_insert(0) += 1,
                     // An earlier process was killed while it wrote this file.
                     (Some(_), Some("part")) => fs::remove_file(&path)
-                        .with_context(|| format!("remove `{}`", path.display()))?,
+                        .with_context(|| format!("cannot remove `{}`", path.display()))?,
                     _ => {}
                 }
             }
         }
-        let form = fs::read(self.dir.join(MARK)).context("read the catalogue")?;
+        let form = fs::read(self.dir.join(MARK)).context("cannot read the catalogue")?;
         if form != VERSION.as_bytes() {
             numbers.keys().try_for_each(|number| self.remove(*number))?;
             numbers.clear();
-            self.lock.set_len(0).context("write the catalogue")?;
+            self.lock.set_len(0).context("cannot write the catalogue")?;
             let written = (&self.lock)
                 .rewind()
                 .and_then(|()| (&self.lock).write_all(VERSION.as_bytes()));
-            written.context("write the catalogue")?;
+            written.context("cannot write the catalogue")?;
         }
         let mut batches = BTreeMap::new();
         for (number, files) in numbers {

@@ -119,10 +119,10 @@ fn small(value: i64) -> i32 {
 impl ColumnBuilder {
     const fn is_empty(&self) -> bool {
         match self {
-            Self::I32(all) => all.is_empty(),
-            Self::I64(all) => all.is_empty(),
-            Self::Bool(all) => all.is_empty(),
-            Self::Text(all) => all.is_empty(),
+            Self::I32(values) => values.is_empty(),
+            Self::I64(values) => values.is_empty(),
+            Self::Bool(values) => values.is_empty(),
+            Self::Text(values) => values.is_empty(),
         }
     }
 }
@@ -136,10 +136,12 @@ impl TableBuilder {
         assert_eq!(self.0.len(), N, "a row has a value for each column");
         for ((name, column), value) in self.0.iter_mut().zip(row) {
             match (column, value) {
-                (ColumnBuilder::I32(all), Value::I32(value)) => all.push(value),
-                (ColumnBuilder::I64(all), Value::I64(value)) => all.push(value),
-                (ColumnBuilder::Bool(all), Value::Bool(value)) => all.push(value),
-                (ColumnBuilder::Text(all), Value::Text(value)) => all.push(value.map(Into::into)),
+                (ColumnBuilder::I32(values), Value::I32(value)) => values.push(value),
+                (ColumnBuilder::I64(values), Value::I64(value)) => values.push(value),
+                (ColumnBuilder::Bool(values), Value::Bool(value)) => values.push(value),
+                (ColumnBuilder::Text(values), Value::Text(value)) => {
+                    values.push(value.map(Into::into))
+                }
                 _ => unreachable!("`{name}` has another type"),
             }
         }
@@ -148,10 +150,10 @@ impl TableBuilder {
     fn finish(self) -> RecordBatch {
         let columns = self.0.into_iter().map(|(name, column)| {
             let (array, is_null): (ArrayRef, bool) = match column {
-                ColumnBuilder::I32(all) => (Arc::new(Int32Array::from(all)), false),
-                ColumnBuilder::I64(all) => (Arc::new(Int64Array::from(all)), true),
-                ColumnBuilder::Bool(all) => (Arc::new(BooleanArray::from(all)), false),
-                ColumnBuilder::Text(all) => (Arc::new(StringArray::from(all)), true),
+                ColumnBuilder::I32(values) => (Arc::new(Int32Array::from(values)), false),
+                ColumnBuilder::I64(values) => (Arc::new(Int64Array::from(values)), true),
+                ColumnBuilder::Bool(values) => (Arc::new(BooleanArray::from(values)), false),
+                ColumnBuilder::Text(values) => (Arc::new(StringArray::from(values)), true),
             };
             (name, array, is_null)
         });

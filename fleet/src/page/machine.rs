@@ -55,7 +55,7 @@ fn hours(html: &mut String, worst: &WorstReport, map: &MachineMap, machine: &Map
         .collect();
     cells.sort_by_key(|(column, cell)| (std::cmp::Reverse((cell.late, cell.largest_ns)), *column));
     *html += &format!(
-        "<h3>Its worst {} of {} (UTC)</h3>\n<ol>\n",
+        "<h3>Worst {} of {} (UTC)</h3>\n<ol>\n",
         if map.step_h == 1 {
             "hours"
         } else {
@@ -71,10 +71,10 @@ fn hours(html: &mut String, worst: &WorstReport, map: &MachineMap, machine: &Map
 
 fn causes(html: &mut String, machine: &MappedMachine) {
     if machine.causes.is_empty() {
-        *html += "<p>No late activation was kept with its evidence.</p>\n";
+        *html += "<p>No late wakeup has trace data.</p>\n";
         return;
     }
-    *html += "<h3>Who made it late, all its services together</h3>\n";
+    *html += "<h3>Causes of late wakeups of all services</h3>\n";
     let rows: Vec<Vec<String>> = machine
         .causes
         .iter()
@@ -87,5 +87,5 @@ fn causes(html: &mut String, machine: &MappedMachine) {
             ]
         })
         .collect();
-    table(html, &["", "of its late time", "late", "up to"], &rows);
+    table(html, &["", "share of latency", "late", "max"], &rows);
 }

@@ -104,14 +104,14 @@ pub fn page(worst: &WorstReport, map: &MachineMap) -> String {
     let title = format!("{} of {} machines", worst.service, count(worst.measured));
     let text = worst.text();
     // The recordings behind the answer, and the table.
-    let (of, figures) = text.split_once("\n\n").unwrap_or((&text, ""));
+    let (scope, figures) = text.split_once("\n\n").unwrap_or((&text, ""));
     let mut html = format!(
         "<!doctype html>\n<html lang=en>\n<meta charset=utf-8>\n\
          <meta name=viewport content=\"width=device-width\">\n\
          <meta http-equiv=Content-Security-Policy content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <title>laggard-fleet: {0}</title>\n<style>\n{STYLE}</style>\n<main>\n<h1>{0}</h1>\n<pre>{1}</pre>\n",
         Escaped(&title),
-        lines(of),
+        lines(scope),
     );
     if !map.machines.is_empty() {
         draw(&mut html, worst, map);

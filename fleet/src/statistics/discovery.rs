@@ -7,7 +7,7 @@ use statrs::function::gamma::ln_gamma;
 /// dependent if the dependence is positive (Benjamini & Yekutieli 2001).
 pub fn benjamini_hochberg(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
-    order.sort_by(|&one, &other| p_values[other].total_cmp(&p_values[one]));
+    order.sort_by(|&first, &second| p_values[second].total_cmp(&p_values[first]));
     let mut adjusted = vec![1.0; p_values.len()];
     let mut least = 1.0_f64;
     for (above, &index) in order.iter().enumerate() {

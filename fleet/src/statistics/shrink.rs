@@ -48,9 +48,9 @@ const SECTIONS: usize = 40;
 impl Prior {
     /// Estimates the distribution of the rates of these machines. Returns `None` if no machine was
     /// ever late, so that there is no rate.
-    pub fn fit(all: &[Counted]) -> Option<Self> {
-        let late: f64 = all.iter().map(|machine| machine.late).sum();
-        let minutes: f64 = all.iter().map(|machine| machine.minutes).sum();
+    pub fn fit(machines: &[Counted]) -> Option<Self> {
+        let late: f64 = machines.iter().map(|machine| machine.late).sum();
+        let minutes: f64 = machines.iter().map(|machine| machine.minutes).sum();
         if late <= 0.0 || minutes <= 0.0 {
             return None;
         }
@@ -58,11 +58,11 @@ impl Prior {
         // The mean of the machines' rates can differ from the mean over all minutes.
         let means = (mean - 12.0, mean + 12.0);
         let maximum_at = |shape: f64| {
-            let constant: f64 = all
+            let constant: f64 = machines
                 .iter()
                 .map(|machine| ln_gamma(machine.late + shape) - ln_gamma(shape))
                 .sum();
-            let likelihood = |mean: f64| constant + rest(all, shape, shape / mean.exp());
+            let likelihood = |mean: f64| constant + rest(machines, shape, shape / mean.exp());
             let best = highest(likelihood, means);
             (likelihood(best), best)
         };
@@ -96,8 +96,9 @@ impl Prior {
 }
 
 /// Returns the logarithm of the likelihood, without the terms that do not depend on the mean.
-fn rest(all: &[Counted], shape: f64, rate: f64) -> f64 {
-    all.iter()
+fn rest(machines: &[Counted], shape: f64, rate: f64) -> f64 {
+    machines
+        .iter()
         .map(|machine| {
             let share = rate / (rate + machine.minutes);
             shape * share.ln() + machine.late * (machine.minutes / (rate + machine.minutes)).ln()
@@ -106,7 +107,7 @@ fn rest(all: &[Counted], shape: f64, rate: f64) -> f64 {
 }
 
 /// Returns the position of the maximum of `of` in a range with a single maximum.
-fn highest(of: impl Fn(f64) -> f64, (mut low, mut high): (f64, f64)) -> f64 {
+fn highest(function: impl Fn(f64) -> f64, (mut low, mut high): (f64, f64)) -> f64 {
     let golden = 0.5 * (5.0_f64.sqrt() - 1.0);
     let (mut left, mut right) = (high - golden * (high - low), low + golden * (high - low));
     let (mut at_left, mut at_right) = (of(left), of(right));
