@@ -25,7 +25,11 @@ pub(crate) fn digest(args: &DigestArgs) -> anyhow::Result<Exit> {
         let mut path = Vec::new();
         loop {
             let mut limited = (&mut input).take(MAX_PATH_BYTES + 1);
-            if limited.read_until(0, &mut path).context("read paths")? == 0 {
+            if limited
+                .read_until(0, &mut path)
+                .context("cannot read paths")?
+                == 0
+            {
                 break;
             }
             if path.last() == Some(&0) {
@@ -33,7 +37,7 @@ pub(crate) fn digest(args: &DigestArgs) -> anyhow::Result<Exit> {
             }
             anyhow::ensure!(
                 !path.is_empty() && path.len() as u64 <= MAX_PATH_BYTES,
-                "a path on standard input has {} bytes, and 1 to {MAX_PATH_BYTES} are possible; end each with a NUL byte (find -print0)",
+                "a path on standard input has {} bytes, not 1 to {MAX_PATH_BYTES}; terminate each path with a NUL byte (find -print0)",
                 path.len()
             );
             if !write(&path_of(std::mem::take(&mut path))?, args.without_samples)? {
@@ -53,7 +57,7 @@ fn path_of(bytes: Vec<u8>) -> anyhow::Result<PathBuf> {
 
 #[cfg(not(unix))]
 fn path_of(bytes: Vec<u8>) -> anyhow::Result<PathBuf> {
-    let text = String::from_utf8(bytes).context("a path on standard input is no UTF-8")?;
+    let text = String::from_utf8(bytes).context("a path on standard input is not UTF-8")?;
     Ok(text.into())
 }
 

@@ -1,4 +1,4 @@
-//! Schemas of what the program writes.
+//! JSON schemas of the output.
 
 use laggard_answer::Report;
 use laggard_answer::why::WhyReport;
@@ -44,7 +44,7 @@ pub(crate) fn schema(of: SchemaOf) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// Returns the schema of what is written: a key that can be left out is not required.
+/// Returns the schema of the serialized form: a key that can be missing is not required.
 fn written<T: JsonSchema>() -> Schema {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     settings.into_generator().into_root_schema_for::<T>()

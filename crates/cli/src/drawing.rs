@@ -23,7 +23,7 @@ impl Format {
             Some("svg") => Ok(Self::Svg),
             Some("png") => Ok(Self::Png),
             _ => anyhow::bail!(
-                "`{}` ends neither in .svg nor in .png, which says how to draw",
+                "`{}` ends neither in .svg nor in .png; the ending selects the format",
                 file.display()
             ),
         }

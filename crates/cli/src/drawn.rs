@@ -21,9 +21,9 @@ pub(crate) struct Drawn {
     pub(crate) overview: Overview,
 }
 
-/// Reads a recording's figures, the data of the page, and the answers; only those of one
-/// application if it is `asked`.
-pub(crate) fn drawn(from: &Recording, asked: Option<&Application>) -> anyhow::Result<Drawn> {
+/// Reads a recording's figures, the data of the HTML report, and the answers; only those for
+/// `application` if it is given.
+pub(crate) fn drawn(from: &Recording, application: Option<&Application>) -> anyhow::Result<Drawn> {
     let mut measured = measured(from, By::Service, ask::threads())?;
     let mut late = RecordedEpisodes::read_if_any(from, &mut measured.shortfalls)?;
     if let Some(late) = &mut late {
@@ -41,7 +41,7 @@ pub(crate) fn drawn(from: &Recording, asked: Option<&Application>) -> anyhow::Re
         report: &report,
         late: explained.as_ref(),
         load: load.as_ref(),
-        application: asked.or(made_for.as_ref()),
+        application: application.or(made_for.as_ref()),
     });
     let charts = charts(&report, by_cpu, courses, explained.as_ref(), &overview);
     Ok(Drawn {

@@ -12,17 +12,17 @@ use crate::pipe;
 pub(crate) fn driver(args: DriverArgs) -> anyhow::Result<Exit> {
     match args.command {
         DriverCommand::Install { file } => {
-            let path = install_driver(&file).context("install the driver")?;
+            let path = install_driver(&file).context("cannot install the driver")?;
             pipe::print(&format!(
-                "The driver is loaded: {}\nUntil `laggard driver remove`, or Windows is restarted: then `install` again loads it.\n",
+                "The driver is loaded: {}\nIt stays loaded until `laggard driver remove`. After a restart of Windows, run `install` again.\n",
                 path.display()
             ))?;
         }
         DriverCommand::Remove => {
-            let was_there = remove_driver().context("remove the driver")?;
+            let was_there = remove_driver().context("cannot remove the driver")?;
             pipe::print(match was_there {
-                true => "The driver is unloaded, and nothing of it is left.\n",
-                false => "The driver is not installed: nothing was changed.\n",
+                true => "The driver is unloaded and its files are removed.\n",
+                false => "The driver is not installed; nothing was changed.\n",
             })?;
         }
         DriverCommand::Status => pipe::print(&told(&driver_status()?, &signing()))?,
@@ -35,11 +35,11 @@ fn told(status: &DriverStatus, signing: &Signing) -> String {
     let status = match status {
         DriverStatus::Absent => "not installed".into(),
         DriverStatus::FileOnly { path } => format!(
-            "not installed, but its file is left: {}\n                   remedy: laggard driver remove",
+            "not installed, but its file exists: {}\n                   remedy: laggard driver remove",
             path.display()
         ),
         DriverStatus::Other { path } => format!(
-            "another service has its name, and runs {path}\n                   remedy: `sc delete wdmlat`, if it is yours"
+            "another service has this name and runs {path}\n                   remedy: `sc delete wdmlat`, if you installed it"
         ),
         DriverStatus::Installed { path, is_running } => format!(
             "installed, {}: {}",
@@ -49,14 +49,16 @@ fn told(status: &DriverStatus, signing: &Signing) -> String {
     };
     let loaded = match (signing.are_checked, signing.is_test) {
         (Some(false), _) => "not checked here",
-        (_, Some(true)) => "those that this machine trusts are loaded (test signing is on)",
-        (_, Some(false)) => "only Microsoft's are loaded (test signing is off)",
-        (_, None) => "this Windows does not tell",
+        (_, Some(true)) => {
+            "drivers with a certificate of this machine are loaded (test signing is on)"
+        }
+        (_, Some(false)) => "only drivers signed by Microsoft are loaded (test signing is off)",
+        (_, None) => "unknown",
     };
     let remedy = match signing.are_checked {
         Some(false) => String::new(),
         _ => format!(
-            "                   for a driver of your own: {}\n",
+            "                   for a driver that you built: {}\n",
             signing.remedy()
         ),
     };
@@ -71,7 +73,7 @@ const fn switch(is_on: Option<bool>) -> &'static str {
     match is_on {
         Some(true) => "on",
         Some(false) => "off",
-        None => "this machine does not tell",
+        None => "unknown",
     }
 }
 

@@ -14,7 +14,7 @@ use crate::system;
 pub(crate) enum Exit {
     /// Success.
     Ok,
-    /// A requirement is not met, or it is unknown whether it is met, or there is no answer.
+    /// A requirement is not met or is unknown, or there is no answer.
     Unmet,
     /// The measurement is not trustworthy.
     Untrustworthy,
@@ -57,11 +57,11 @@ impl Exit {
 pub(crate) const CODES: &str = "\
 Exit codes:
   0  success
-  1  a requirement is not met or not shown to be met; a service, load, fault or
-     timer is not available; or there is no answer (forecast, import)
+  1  a requirement fails or is unknown; a service, load, fault or timer is not
+     available; or there is no result (forecast, import)
   2  error: wrong arguments, an unreadable recording, a full disk, no memory
-  3  the measurement is not trustworthy (losses or overhead), or it does not
-     decide a requirement (check)
+  3  the measurement is not trustworthy (losses or overhead), or it is too short
+     to decide a requirement (check)
 If the command after `--` fails, laggard exits with its code (128 plus the
 number of a signal).";
 

@@ -19,18 +19,18 @@ pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Exit> {
     let format = match (args.format, &args.output) {
         (Some(format), _) => format,
         (None, Some(folder)) => return redacted::write(&recording, folder),
-        (None, None) => anyhow::bail!("say what to write: `--format FORMAT`, or `--redact`"),
+        (None, None) => anyhow::bail!("give `--format FORMAT` or `--redact`"),
     };
     match output(args, format)? {
         Some(path) => {
             let mut file = NewFile::create(path, args.force)?;
             write(format, &recording, &mut file)
-                .with_context(|| format!("write `{}`", path.display()))?;
+                .with_context(|| format!("cannot write `{}`", path.display()))?;
             file.keep()?;
         }
         None => match write(format, &recording, pipe::stdout()?) {
             Err(error) if is_gone(&error) => {}
-            written => written.context("write to standard output")?,
+            written => written.context("cannot write to standard output")?,
         },
     }
     Ok(Exit::Ok)
@@ -82,12 +82,11 @@ fn samples(mut table: Box<dyn Table + '_>, from: &Recording) -> anyhow::Result<(
     table.finish()?;
     if manifest.plan.keep == Keep::Tail {
         pipe::say(
-            "only the tail was kept (`--keep tail`): these rows are the latest of all activations; \
-             the formats openmetrics, prometheus and hdr have the distribution of all",
+            "the recording has only the tail (`--keep tail`): these rows are the wakeups with the largest latencies; use the format openmetrics, prometheus or hdr for the whole distribution",
         );
     }
     if manifest.state == State::Running {
-        pipe::say("the recording has no end: it still runs, or was killed");
+        pipe::say("the recording is incomplete: it is still running, or was killed");
     }
     for shortfall in missing {
         pipe::say(&format!("missing: {shortfall}; {}", shortfall.advice()));

@@ -33,7 +33,7 @@ pub(crate) fn load(args: LoadArgs) -> anyhow::Result<Exit> {
             let stop = Arc::new(AtomicBool::new(false));
             for signal in [SIGINT, SIGTERM] {
                 signal_hook::flag::register(signal, stop.clone())
-                    .context("watch for the signal that ends the load")?;
+                    .context("cannot watch for the signal that ends the load")?;
             }
             let gate = || {
                 if hold {
@@ -117,5 +117,6 @@ fn text_of(name: &str) -> anyhow::Result<String> {
         return Ok(text.into());
     }
     Recipe::find(name)?;
-    laggard_files::read_text(Path::new(name)).with_context(|| format!("read the load `{name}`"))
+    laggard_files::read_text(Path::new(name))
+        .with_context(|| format!("cannot read the load `{name}`"))
 }

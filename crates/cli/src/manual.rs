@@ -11,14 +11,14 @@ use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 use crate::args::Args;
 use crate::exit::Exit;
 
-/// One man page per command.
+/// Writes a man page per command.
 pub(crate) fn man(dir: &Path) -> anyhow::Result<Exit> {
     let mut command = Args::command().disable_help_subcommand(true);
     command.build();
-    let context = || format!("write man pages to `{}`", dir.display());
+    let context = || format!("cannot write man pages to `{}`", dir.display());
     if !dir.exists() {
         return Err(anyhow::anyhow!(
-            "the folder does not exist; create it with `mkdir -p {}`",
+            "the directory does not exist; create it with `mkdir -p {}`",
             dir.display()
         ))
         .with_context(context);

@@ -1,4 +1,4 @@
-//! What the commands that measure, or run what is measured, have in common.
+//! Code that the measuring commands share.
 
 use std::io::{BufRead as _, Read as _};
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ pub(crate) fn plan(args: &RecordArgs) -> anyhow::Result<Plan> {
     })
 }
 
-/// So many busy processes on the one CPU that is asked for.
+/// Returns the contexts with this number of busy processes on the selected CPU.
 fn contexts(busy: Competitors, args: &RecordArgs) -> anyhow::Result<Contexts> {
     let cpu = match args.cpus.as_ref().map(CpuList::as_slice) {
         None => None,
@@ -57,7 +57,7 @@ fn contexts(busy: Competitors, args: &RecordArgs) -> anyhow::Result<Contexts> {
     })
 }
 
-/// The plan, where each of those that are asked beside busy processes is.
+/// Checks that the duration is longer than the period of the wakeups next to busy processes.
 fn long_enough(plan: Plan) -> anyhow::Result<Plan> {
     let period = plan.period;
     match plan.duration {
@@ -68,13 +68,14 @@ fn long_enough(plan: Plan) -> anyhow::Result<Plan> {
     }
 }
 
-/// The plan with what `application` needs, unless the user asked otherwise: the
-/// service that runs it, as often as its slack takes, and the interrupts.
+/// Adds the needs of `application` to the plan, unless options set them: the service that runs it,
+/// a period that its slack allows, and the IRQ service.
 fn made_for(application: &Application, args: &RecordArgs, plan: Plan) -> Plan {
     let runs = application.service.unwrap_or(Service::Fifo(90));
     let (services, optional) = match plan.services {
-        Some(asked) => (asked, plan.optional),
-        // The application needs no interrupts measured: they tell why.
+        Some(services) => (services, plan.optional),
+        // The application does not need the IRQ service. It is measured because it helps to explain
+        // the others.
         None => (vec![Service::Irq, runs], vec![Service::Irq]),
     };
     Plan {
@@ -86,10 +87,12 @@ fn made_for(application: &Application, args: &RecordArgs, plan: Plan) -> Plan {
     }
 }
 
-/// The plan as this program carries it out: it runs the loads itself, and its
-/// command line is what the recording tells.
+/// Sets the parts of the plan that this program implements: it runs the loads, and its command line
+/// is in the recording.
 pub(crate) fn by_this_program(plan: Plan) -> Plan {
-    let takes_turns = plan.contexts.is_some_and(|one| one.turn_ns.is_some());
+    let takes_turns = plan
+        .contexts
+        .is_some_and(|contexts| contexts.turn_ns.is_some());
     // Turns are real-time, which only root may be.
     let is_ours = matches!(plan.load, LoadChoice::Named(_)) && !takes_turns;
     Plan {
@@ -110,15 +113,15 @@ pub(crate) fn failed(failure: Option<Failure>) -> Option<Exit> {
     })
 }
 
-/// Gives a recording to whom `sudo` made it for, so that who asks it needs no
-/// rights: all but measuring is done without. One that was never begun is nobody's.
+/// Gives a recording to the user who ran `sudo`, so that reading it needs no rights. Does nothing
+/// if no recording was started.
 pub(crate) fn hand_over(recording: Option<&Folder>) -> anyhow::Result<()> {
     let Some((folder, LoadUser { user, group })) = recording.zip(caller()) else {
         return Ok(());
     };
     folder
         .hand_over(user, group)
-        .with_context(|| format!("give `{}` to user {user}", folder.path().display()))
+        .with_context(|| format!("cannot give `{}` to user {user}", folder.path().display()))
 }
 
 /// For whom `sudo` runs this program as root.
@@ -126,29 +129,28 @@ pub(crate) fn caller() -> Option<LoadUser> {
     LoadUser::of_sudo()
 }
 
-/// What limits on this process do to what is measured without a recording.
+/// Returns warnings about limits of this process, for measurements without a recording.
 pub(crate) fn caveats() -> Vec<Caveat> {
     host::quota(&linux::own_rights()).into_iter().collect()
 }
 
-/// The one CPU that is measured on: the one asked for, or the last of those on which
-/// this process was started.
+/// Returns the selected CPU, or the last CPU on which this process was started.
 ///
 /// # Errors
-/// When it may not be used, or is not there.
-pub(crate) fn one_cpu(asked: Option<u32>) -> anyhow::Result<Cpu> {
+/// If the CPU does not exist or this process may not use it.
+pub(crate) fn one_cpu(number: Option<u32>) -> anyhow::Result<Cpu> {
     let allowed = linux::allowed_cpus();
-    match asked.map(Cpu) {
+    match number.map(Cpu) {
         Some(cpu) if allowed.contains(cpu) => Ok(cpu),
         Some(cpu) if linux::online_cpus().contains(cpu) => {
-            bail!("CPU {cpu} is not for this process; choose from {allowed}")
+            bail!("this process may not use CPU {cpu}; choose from {allowed}")
         }
         Some(cpu) => bail!("CPU {cpu} is not online; choose from {allowed}"),
         None => linux::usual_cpus()
             .as_slice()
             .last()
             .copied()
-            .context("find a CPU"),
+            .context("cannot find a CPU"),
     }
 }
 
@@ -157,7 +159,7 @@ pub(crate) fn say_where() {
     let (usual, allowed) = (linux::usual_cpus(), linux::allowed_cpus());
     if usual != allowed {
         crate::pipe::say(&format!(
-            "measures CPU {usual} of {allowed}, on which it was started (taskset); --cpus names others"
+            "measuring only CPU {usual} of {allowed}, because of the CPU affinity at start (taskset); select others with --cpus"
         ));
     }
 }
@@ -182,7 +184,7 @@ pub(crate) struct FoundLoad {
     pub(crate) absence: Option<Absence>,
 }
 
-/// Tests whether a load can run here.
+/// Finds a load that can run here.
 ///
 /// # Errors
 /// If there is no such load.
@@ -227,7 +229,7 @@ pub(crate) fn default_name(what: &str) -> PathBuf {
     }
 }
 
-/// Says that all is set up, and returns once somebody says to begin, or is gone.
+/// Reports that the setup is done, and waits for a line of input or its end.
 pub(crate) fn wait_for_word() {
     // If the other side is gone, it does not write a word either.
     let _ = pipe::print(&format!("{READY}\n"));

@@ -47,15 +47,14 @@ pub(crate) fn plot(args: &PlotArgs) -> anyhow::Result<Exit> {
     }
 }
 
-/// Refuses rows that have no way to a service: nothing is known of them but when they
-/// were and how long they took.
+/// Refuses recordings of rows, which have only times and durations, without stages.
 fn have_stages(args: &PlotArgs) -> anyhow::Result<()> {
     for recording in open(&args.recordings)? {
         let plan = &recording.manifest().plan;
         let has_way = plan.rows == RowsOf::Activations;
-        if let Some(of) = plan.rows.words(plan.period_ns).filter(|_| !has_way) {
+        if let Some(rows) = plan.rows.words(plan.period_ns).filter(|_| !has_way) {
             anyhow::bail!(
-                "`{}` is of {of}, which have no stages on the way; plot their distribution, or time",
+                "`{}` contains {rows}, which have no stages on the way; plot their distribution, or time",
                 recording.dir().display()
             );
         }
@@ -88,7 +87,7 @@ fn of_one(
     let recordings = open(&args.recordings)?;
     let [from] = recordings.as_slice() else {
         anyhow::bail!(
-            "stages, time and cpus are drawn of one recording; {} were given",
+            "stages, time and cpus take one recording, not {}",
             args.recordings.len()
         );
     };
@@ -102,7 +101,7 @@ fn of_one(
 /// episode is read.
 struct FigureInput {
     report: RecordingReport,
-    /// The same, CPU by CPU.
+    /// Report of the same recording per CPU.
     by_cpu: RecordingReport,
     courses: Vec<CourseView>,
 }
@@ -118,8 +117,8 @@ impl FigureInput {
         })
     }
 
-    /// The service to draw: the one asked for, else the most urgent thread, else
-    /// the first. Of two ways to it the direct one.
+    /// Returns the service to draw: the selected one, otherwise the most urgent thread, otherwise
+    /// the first. Prefers the direct route.
     fn course(&self, service: Option<Service>) -> anyhow::Result<&CourseView> {
         let report = &self.report;
         let wanted = report.services.iter().find(|row| match service {
@@ -128,7 +127,7 @@ impl FigureInput {
         });
         let row = match (wanted, service) {
             (None, Some(wanted)) => anyhow::bail!(
-                "`{}` has no service `{wanted}`; `laggard show --services` lists those it has",
+                "`{}` has no service `{wanted}`; `laggard show --services` lists its services",
                 report.path
             ),
             (row, _) => row.or(report.services.first()),
@@ -142,16 +141,18 @@ impl FigureInput {
 }
 
 fn exit<'a>(reports: impl IntoIterator<Item = &'a RecordingReport>) -> Exit {
-    if reports.into_iter().all(|one| one.trust == Trust::Good) {
+    if reports
+        .into_iter()
+        .all(|report| report.trust == Trust::Good)
+    {
         Exit::Ok
     } else {
         Exit::Untrustworthy
     }
 }
 
-/// The report with the distributions that are asked for alone; unless asked,
-/// those that the page shows at first: a few services of one recording, one of
-/// each of `several`.
+/// Keeps only the selected distributions. By default these are the ones that the HTML report shows
+/// first: a few services of one recording, or one service of each of `several`.
 fn only(mut report: RecordingReport, args: &PlotArgs, several: bool) -> RecordingReport {
     let first = if several {
         foremost(&report).into_iter().collect()
@@ -167,19 +168,19 @@ fn only(mut report: RecordingReport, args: &PlotArgs, several: bool) -> Recordin
 
 fn mttf(args: &PlotArgs, to: &Target<'_>) -> anyhow::Result<Exit> {
     let application = by_name(&args.app)?;
-    let seen = loads_for_demand(&ask::of(&args.recordings))?;
-    let loads = seen
+    let loads_read = loads_for_demand(&ask::of(&args.recordings))?;
+    let loads = loads_read
         .iter()
-        .map(|one| {
-            let lines = one.lines();
+        .map(|load| {
+            let lines = load.lines();
             let thread = lines.iter().find(|(service, _)| service.is_thread());
             let first = thread.or(lines.first()).filter(|_| !args.all);
             let wanted = args.service.or(first.map(|(service, _)| *service));
-            let mut outlook = assess(one, &application, wanted)?;
+            let mut outlook = assess(load, &application, wanted)?;
             if let (None, Some(first)) = (args.service, first) {
                 outlook
                     .services
-                    .retain(|of| (of.service, of.route) == *first);
+                    .retain(|service| (service.service, service.route) == *first);
             }
             Ok(outlook)
         })
@@ -192,5 +193,5 @@ fn mttf(args: &PlotArgs, to: &Target<'_>) -> anyhow::Result<Exit> {
     to.write_and_say(Picture::Mttf {
         reports: std::slice::from_ref(&report),
     })?;
-    Ok(Exit::of(&seen))
+    Ok(Exit::of(&loads_read))
 }

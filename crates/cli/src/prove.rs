@@ -73,12 +73,14 @@ pub(crate) fn prove(
     let names = || REMEDIES.map(|remedy| remedy.name).join(", ");
     let Some(remedy) = REMEDIES.iter().find(|candidate| candidate.name == name) else {
         anyhow::bail!(
-            "`{name}` is not a remedy that laggard can test and undo; use one of {}",
+            "`{name}` is not a setting that laggard can test and restore; use one of {}",
             names()
         );
     };
     let Some(caveat) = found.iter().find(|candidate| candidate.kind == remedy.kind) else {
-        anyhow::bail!("`{name}`: nothing of it spoils latency here, so there is nothing to prove");
+        anyhow::bail!(
+            "`{name}` does not increase latency on this machine; there is nothing to test"
+        );
     };
     if remedy.kind == CaveatKind::RtThrottling
         && let Some(exit) = prove_throttling(caveat, remedy)?
@@ -86,11 +88,14 @@ pub(crate) fn prove(
         return Ok(exit);
     }
     let now = setting_now(remedy.setting);
-    let now = now.with_context(|| format!("read the setting `{}`", remedy.setting))?;
+    let now = now.with_context(|| format!("cannot read the setting `{}`", remedy.setting))?;
     let factor = format!("--factor=sysctl:{}={now},{}", remedy.setting, remedy.value);
     let words = ["laggard", "compare", &factor].map(OsString::from);
     let parsed = Args::try_parse_from(words.into_iter().chain(options.iter().cloned()));
-    let Some(Command::Compare(args)) = parsed.context("read what follows `--`")?.command else {
+    let Some(Command::Compare(args)) = parsed
+        .context("cannot parse the options after `--`")?
+        .command
+    else {
         unreachable!("the words begin with the command");
     };
     anyhow::ensure!(
@@ -99,7 +104,7 @@ pub(crate) fn prove(
     );
     let advice = doc::terminal(&remedy_of(caveat), terminal::look(Unit::Auto)).plain();
     pipe::print(&format!(
-        "{advice}Its effect here, B with it against A as it is:\n\n"
+        "{advice}Effect on this machine (A: unchanged, B: with the remedy):\n\n"
     ))?;
     compare::compare_and(&args, |report| keep(report, remedy.kind, host))
 }
@@ -112,13 +117,15 @@ fn prove_throttling(caveat: &Caveat, remedy: &SettingRemedy) -> anyhow::Result<O
     let cpu = *cpus.as_slice().last().context("no CPU may be used")?;
     let trial = |state: &str| -> anyhow::Result<StarvationTrial> {
         let trial = linux::try_starvation(cpu)
-            .with_context(|| format!("loop at SCHED_FIFO on CPU {cpu} (needs root)"))?;
+            .with_context(|| format!("cannot loop at SCHED_FIFO on CPU {cpu} (needs root)"))?;
         pipe::print(&format!("{state}: {}\n", stops(&trial)))?;
         Ok(trial)
     };
     pipe::print(&doc::terminal(&remedy_of(caveat), terminal::look(Unit::Auto)).plain())?;
-    if trial("As it is")?.stops.is_empty() {
-        pipe::print("Nothing stops real-time threads here: there is nothing to prove.\n")?;
+    if trial("Unchanged")?.stops.is_empty() {
+        pipe::print(
+            "Real-time threads are not throttled on this machine; there is nothing to test.\n",
+        )?;
         return Ok(Some(Exit::Ok));
     }
     let setting = Setting::hold(remedy.setting)?;
@@ -128,12 +135,12 @@ fn prove_throttling(caveat: &Caveat, remedy: &SettingRemedy) -> anyhow::Result<O
     pipe::say(&setting.restore());
     if with?.stops.is_empty() {
         pipe::print(&format!(
-            "Real-time throttling made the stops: {assigned} removes them.\n\n"
+            "Real-time throttling caused the stops; {assigned} removes them.\n\n"
         ))?;
         return Ok(None);
     }
     pipe::print(&format!(
-        "The kernel's fair server makes the stops: {assigned} does not remove them. They end when every real-time \
+        "The kernel's fair server causes the stops; {assigned} does not remove them. They end when every real-time \
          thread sleeps, or with 0 in /sys/kernel/debug/sched/fair_server/cpu*/runtime.\n"
     ))?;
     Ok(Some(Exit::Ok))
@@ -167,11 +174,13 @@ pub(crate) fn setting_now(name: &str) -> Option<String> {
 fn keep(report: &CompareReport, kind: CaveatKind, host: &Host) {
     let is_script = |note: &Note| note.doubt == Doubt::Scripted;
     if report.notes.iter().any(is_script) {
-        return pipe::say("the effect is not kept for `laggard doctor`: it is from a script");
+        return pipe::say(
+            "the effect is not stored for `laggard doctor`, because it is from a script",
+        );
     }
     if !report.is_enough {
         return pipe::say(
-            "the effect is not kept for `laggard doctor`: fewer than 4 rounds give no verdict",
+            "the effect is not stored for `laggard doctor`, because fewer than 4 rounds give no verdict",
         );
     }
     let today = Zoned::now().date().to_string();
@@ -180,9 +189,9 @@ fn keep(report: &CompareReport, kind: CaveatKind, host: &Host) {
     };
     pipe::say(&match proven::keep(&proven::folder(), effect) {
         Ok(file) => format!(
-            "the effect is kept in `{}`: `laggard doctor` shows it while kernel and setting are those it was measured with; delete the file to forget it",
+            "stored the effect in `{}`; `laggard doctor` shows it until the kernel or the setting changes; delete the file to remove it",
             file.display()
         ),
-        Err(err) => format!("the effect is not kept for `laggard doctor`: {err:#}"),
+        Err(err) => format!("the effect is not stored for `laggard doctor`: {err:#}"),
     });
 }

@@ -1,7 +1,7 @@
-//! Where it is kept what doctor's remedies did on this machine.
+//! Stores the measured effects of doctor's remedies on this machine.
 //!
-//! In the folder for the state of programs, because who tries a remedy is root and
-//! who asks doctor need not be.
+//! They are in the system's state directory: trying a remedy needs root, and reading the effects
+//! does not.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -16,7 +16,7 @@ use crate::pipe;
 
 /// The version of the file's layout.
 const SCHEMA: u32 = 1;
-/// systemd's word for the folder of a program's state, and where it is without.
+/// Variable in which systemd passes the state directory of a program, and the default.
 const VARIABLE: &str = "STATE_DIRECTORY";
 const FOLDER: &str = "/var/lib/laggard";
 const NAME: &str = "proven.json";
@@ -28,25 +28,24 @@ struct ProvenFile {
     effects: Vec<ProvenEffect>,
 }
 
-/// Where effects are kept.
+/// Returns the directory of the effects.
 pub(crate) fn folder() -> PathBuf {
-    let named = std::env::var_os(VARIABLE).filter(|one| !one.is_empty());
+    let named = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
     // There may be several, of which the first is ours.
     let first = named
         .as_ref()
-        .and_then(|all| std::env::split_paths(all).next());
+        .and_then(|paths| std::env::split_paths(paths).next());
     first.unwrap_or_else(|| FOLDER.into())
 }
 
-/// Keeps `effect` in `folder`, in place of what the same trial found before.
-/// Returns the file.
+/// Stores `effect` in `folder`, and replaces an earlier result of the same trial. Returns the file.
 pub(crate) fn keep(folder: &Path, effect: ProvenEffect) -> anyhow::Result<PathBuf> {
     let place = folder.join(NAME);
     let mut effects = read(&place)?;
-    effects.retain(|one| !effect.replaces(one));
+    effects.retain(|stored| !effect.replaces(stored));
     effects.push(effect);
     fs::create_dir_all(folder)
-        .with_context(|| format!("make the folder `{}`", folder.display()))?;
+        .with_context(|| format!("cannot create the directory `{}`", folder.display()))?;
     let bytes = pipe::json(&ProvenFile {
         schema: SCHEMA,
         effects,
@@ -55,8 +54,8 @@ pub(crate) fn keep(folder: &Path, effect: ProvenEffect) -> anyhow::Result<PathBu
     Ok(place)
 }
 
-/// Those in `folder` that were measured on `host` as it is now, of settings that
-/// are what they were compared with.
+/// Returns the effects in `folder` that were measured on `host` as it is now. The settings must
+/// still have the values without the remedy.
 pub(crate) fn of(
     folder: &Path,
     host: &Host,
@@ -66,15 +65,17 @@ pub(crate) fn of(
         pipe::say(&format!("{err:#}"));
         Vec::new()
     });
-    effects.retain(|one| one.is_of(host) && now(&one.setting).as_ref() == Some(&one.without));
+    effects.retain(|effect| {
+        effect.is_of(host) && now(&effect.setting).as_ref() == Some(&effect.without)
+    });
     effects
 }
 
-/// What is in `file`; nothing where there is none.
+/// Reads `file`. Returns no effects if it does not exist.
 fn read(file: &Path) -> anyhow::Result<Vec<ProvenEffect>> {
     let context = || {
         format!(
-            "read what remedies did here from `{}`; delete it if it is damaged",
+            "cannot read the effects of remedies from `{}`; delete it if it is damaged",
             file.display()
         )
     };
@@ -82,14 +83,14 @@ fn read(file: &Path) -> anyhow::Result<Vec<ProvenEffect>> {
         Err(err) if err.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         text => text.with_context(context)?,
     };
-    let found: ProvenFile = serde_json::from_str(&text).with_context(context)?;
+    let stored: ProvenFile = serde_json::from_str(&text).with_context(context)?;
     anyhow::ensure!(
-        found.schema == SCHEMA,
-        "`{}` has layout {}, and this program knows {SCHEMA}; use the newer program, or delete it",
+        stored.schema == SCHEMA,
+        "`{}` has schema {}, and this program supports {SCHEMA}; use a newer laggard, or delete the file",
         file.display(),
-        found.schema
+        stored.schema
     );
-    Ok(found.effects)
+    Ok(stored.effects)
 }
 
 #[cfg(test)]
@@ -134,8 +135,8 @@ mod tests {
         let file = keep(&folder, effect("6.12", "again")).unwrap();
 
         let effects = |kernel: &str, now: &str| -> Vec<String> {
-            let found = of(&folder, &host(kernel), |_| Some(now.into()));
-            found.into_iter().map(|one| one.effect).collect()
+            let effects = of(&folder, &host(kernel), |_| Some(now.into()));
+            effects.into_iter().map(|effect| effect.effect).collect()
         };
         assert_eq!(none, []);
         assert_eq!(effects("6.12", "1"), ["again"]);
@@ -154,22 +155,22 @@ mod tests {
     #[test]
     fn what_a_remedy_did_under_one_load_does_not_replace_what_it_did_under_another() {
         let dir = tempfile::tempdir().unwrap();
-        let under = |load: &str, told| ProvenEffect {
+        let under = |load: &str, result| ProvenEffect {
             load: load.into(),
-            ..effect("6.12", told)
+            ..effect("6.12", result)
         };
 
-        for one in [
+        for effect in [
             under("fileio", "half as often"),
             under("none", "no difference"),
             under("none", "again"),
         ] {
-            keep(dir.path(), one).unwrap();
+            keep(dir.path(), effect).unwrap();
         }
 
-        let found = of(dir.path(), &host("6.12"), |_| Some("1".into()));
-        let told: Vec<String> = found.into_iter().map(|one| one.effect).collect();
-        assert_eq!(told, ["half as often", "again"]);
+        let effects = of(dir.path(), &host("6.12"), |_| Some("1".into()));
+        let results: Vec<String> = effects.into_iter().map(|effect| effect.effect).collect();
+        assert_eq!(results, ["half as often", "again"]);
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub(crate) fn provoke(args: &ProvokeArgs) -> anyhow::Result<Exit> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, stop.clone())
-            .context("watch for the signal that ends the fault")?;
+            .context("cannot watch for the signal that ends the fault")?;
     }
     linux::end_in_order(stop.clone())?;
     let mut view = View::new(&plan, args.json.as_deref())?;
@@ -43,7 +43,7 @@ pub(crate) fn provoke(args: &ProvokeArgs) -> anyhow::Result<Exit> {
         };
         let fault = thread::Builder::new()
             .spawn_scoped(scope, fault)
-            .context("start a thread; see `ulimit -u` and the cgroup's pids.max")?;
+            .context("cannot start a thread; see `ulimit -u` and the cgroup's pids.max")?;
         let shown = told.iter().try_for_each(|hit| view.show(&hit));
         if shown.is_err() {
             stop.store(true, Ordering::Relaxed);
@@ -62,19 +62,19 @@ pub(crate) fn provoke(args: &ProvokeArgs) -> anyhow::Result<Exit> {
 fn plan(args: &ProvokeArgs) -> anyhow::Result<Disturbance> {
     let kind = args.kind;
     if kind.has_own_length() && args.length.is_some() {
-        bail!("the length of `{kind}` cannot be chosen; leave --length out");
+        bail!("`{kind}` does not take --length; remove it");
     }
     if kind.has_own_period() && args.every.is_some() {
-        bail!("the period of `{kind}` comes from the kernel's settings; leave --every out");
+        bail!("the kernel's settings define the period of `{kind}`; remove --every");
     }
     if kind != disturb::FaultKind::Throttle && !args.pid.is_empty() {
-        bail!("`{kind}` stops no process; --pid is for `throttle`");
+        bail!("`{kind}` does not take --pid, which is for `throttle`");
     }
     let online = linux::online_cpus();
     let cpu = match args.cpu.map(Cpu) {
         Some(cpu) if online.contains(cpu) => cpu,
         Some(cpu) => bail!("CPU {cpu} is not online; choose from {online}"),
-        None => *online.as_slice().last().context("find a CPU")?,
+        None => *online.as_slice().last().context("cannot find a CPU")?,
     };
     let (length, every) = kind.usual_times();
     let plan = Disturbance {
@@ -129,7 +129,7 @@ impl View {
                 laggard_files::check(path, "hits")?;
                 let output = OutputFile::begin(path, AtSignal::Finishes);
                 Some(Hits::File(output.with_context(|| {
-                    format!("write the hits to `{}`", path.display())
+                    format!("cannot write the hits to `{}`", path.display())
                 })?))
             }
         };
@@ -155,7 +155,7 @@ impl View {
         if let Some(json) = &mut self.json {
             match disturb::write_hits(&[*hit], json) {
                 Err(err) if !self.shows_text && err.kind() == io::ErrorKind::BrokenPipe => {}
-                result => result.context("write the hits")?,
+                result => result.context("cannot write the hits")?,
             }
         }
         if !self.shows_each {
@@ -172,7 +172,7 @@ impl View {
     /// Gives the file of hits its final name.
     fn keep(&mut self) -> anyhow::Result<()> {
         match self.json.take() {
-            Some(Hits::File(file)) => file.keep().context("write the hits"),
+            Some(Hits::File(file)) => file.keep().context("cannot write the hits"),
             Some(Hits::Stdout(_)) | None => Ok(()),
         }
     }
@@ -187,7 +187,7 @@ impl View {
                 Unit::Auto.write_nanos(least),
                 Unit::Auto.write_nanos(most)
             ),
-            _ => "no hit; go on for longer, or see docs/reference/faults.md for what prevents this fault\n"
+            _ => "no hit; increase --duration, or see docs/reference/faults.md for what prevents this fault\n"
                 .into(),
         };
         self.say(&text)

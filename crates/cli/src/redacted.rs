@@ -12,8 +12,7 @@ use crate::exit::Exit;
 use crate::pipe;
 use crate::temporary::Temporary;
 
-/// Writes `recording` without names to `folder`, and says what was replaced and
-/// what was not.
+/// Writes `recording` without names to `folder`, and prints the replacements and what was left out.
 pub(crate) fn write(recording: &Recording, folder: &Path) -> anyhow::Result<Exit> {
     anyhow::ensure!(
         folder.as_os_str() != "-",
@@ -32,18 +31,18 @@ fn copy(recording: &Recording, place: Destination, redactor: &mut Redactor) -> a
             recording.dir().display()
         )
     })?;
-    for one in left_out {
-        pipe::say(&format!("left out: {}: {}", one.file, one.reason));
+    for file in left_out {
+        pipe::say(&format!("left out: {}: {}", file.file, file.reason));
     }
     Ok(())
 }
 
-/// Copies without names, in a folder of nobody else's that is this program's
-/// working folder, and is removed with this value.
+/// Copies without names, in a private directory. It is the working directory of this program, and
+/// is removed on drop.
 #[derive(Debug)]
 pub(crate) struct Copies {
     before: PathBuf,
-    /// What the copies are called, in the order of what they are copies of.
+    /// Names of the copies, in the order of the originals.
     pub(crate) names: Vec<PathBuf>,
     redactor: Redactor,
     /// Removed last.
@@ -76,9 +75,9 @@ impl Copies {
         Ok(copies)
     }
 
-    /// The same application, called as the copies call it.
-    pub(crate) fn application(&mut self, asked: &Application) -> anyhow::Result<Application> {
-        let redacted: AskedApplication = self.redactor.application(asked.into());
+    /// Returns the application under the name that the copies use for it.
+    pub(crate) fn application(&mut self, application: &Application) -> anyhow::Result<Application> {
+        let redacted: AskedApplication = self.redactor.application(application.into());
         Ok((&redacted).try_into()?)
     }
 }
@@ -90,11 +89,11 @@ impl Drop for Copies {
     }
 }
 
-/// One that keeps the names of laggard's own loads and applications.
+/// Returns a redactor that keeps the names of laggard's loads and applications.
 fn redactor() -> anyhow::Result<Redactor> {
     let loads = LOADS_OF_OURS.into_iter().map(|(name, _)| name.to_owned());
     let applications = catalogue()?.into_iter();
-    let applications = applications.map(|one| Ok((&by_name(&one.name)?).into()));
+    let applications = applications.map(|application| Ok((&by_name(&application.name)?).into()));
     Ok(Redactor::new(PublicNames {
         loads: loads.collect(),
         applications: applications.collect::<anyhow::Result<_>>()?,

@@ -21,9 +21,9 @@ use crate::{ask, pipe};
 const PAGE: &str = "report.html";
 
 pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
-    let asked = args.app.as_deref().map(by_name).transpose()?;
+    let application = args.app.as_deref().map(by_name).transpose()?;
     if !args.redact {
-        return write(args, &args.recordings, asked, args.output.as_deref());
+        return write(args, &args.recordings, application, args.output.as_deref());
     }
     // The directory of the recordings is private, too. From here, all are in one directory.
     let page = Path::new(PAGE);
@@ -32,8 +32,10 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
         output => Some(std::path::absolute(output.as_deref().unwrap_or(page))?),
     };
     let mut copies = Copies::make(&args.recordings)?;
-    let asked = asked.map(|asked| copies.application(&asked)).transpose()?;
-    write(args, &copies.names, asked, file.as_deref())
+    let application = application
+        .map(|application| copies.application(&application))
+        .transpose()?;
+    write(args, &copies.names, application, file.as_deref())
 }
 
 /// Writes the requested format of `recordings` to `file`.
@@ -136,10 +138,10 @@ fn answered(
         },
         sched: match &args.tasks {
             Some(file) => {
-                let asked = read_tasks(file)?;
+                let tasks = read_tasks(file)?;
                 let answers = seen
                     .iter()
-                    .map(|load| Ok(SchedPage::new(analysed(load, &asked)?)));
+                    .map(|load| Ok(SchedPage::new(analysed(load, &tasks)?)));
                 answers.collect::<anyhow::Result<_>>()?
             }
             None => Vec::new(),
@@ -164,24 +166,24 @@ fn weigh(report: &Report, charts: &mut [Charts], seen: &[Load]) -> anyhow::Resul
             continue;
         };
         let is_it =
-            |one: &&Load| matches!(one.runs.as_slice(), [only] if only.path == recording.path);
-        let is_known = |one: &Load| one.runs.iter().any(|run| run.path == recording.path);
+            |load: &&Load| matches!(load.runs.as_slice(), [only] if only.path == recording.path);
+        let is_known = |load: &Load| load.runs.iter().any(|run| run.path == recording.path);
         let read;
-        let one = match seen.iter().find(is_it) {
-            Some(one) => one,
+        let load = match seen.iter().find(is_it) {
+            Some(load) => load,
             // Without a wakeup there is no answer.
             None if !seen.iter().any(is_known) => continue,
             None => {
                 read = loads(&ask::of(&[recording.path.clone().into()]))?;
                 match read.first() {
-                    Some(one) => one,
+                    Some(load) => load,
                     None => continue,
                 }
             }
         };
-        let known = one.causes()?;
-        let usage = one.usage().unwrap_or(UsagePattern::ALWAYS);
-        why::add_gains(&mut causes.why, one, &known, usage)?;
+        let causes_of_load = load.causes()?;
+        let usage = load.usage().unwrap_or(UsagePattern::ALWAYS);
+        why::add_gains(&mut causes.why, load, &causes_of_load, usage)?;
         causes.describe();
     }
     Ok(())

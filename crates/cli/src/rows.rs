@@ -67,9 +67,9 @@ impl RowFolder {
         })
     }
 
-    /// Adds the samples of a row in order: the expiry and the latency of each. The
-    /// recording starts with the first of them. After an error nothing more is written,
-    /// and [`RowFolder::end`] returns the error: the figures do not depend on it.
+    /// Adds the samples of a row in order: the expiry and the latency of each. The recording starts
+    /// with the first sample. After an error nothing more is written, and [`RowFolder::end`]
+    /// returns the error, because the figures do not depend on it.
     pub(crate) fn add(
         &mut self,
         plan: &RowPlan,

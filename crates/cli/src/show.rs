@@ -1,4 +1,4 @@
-//! `laggard show`: what recordings say.
+//! `laggard show`: summary of recordings.
 
 use laggard_answer::overview::{self, Overview, OverviewError};
 use laggard_answer::qos::by_name;
@@ -64,7 +64,7 @@ fn between_runs(recordings: &[Recording], args: &ShowArgs) -> anyhow::Result<Exi
     };
     // The trust needs all figures.
     let reports = in_figures(recordings, None, false)?;
-    let trusts: Vec<&Trust> = reports.iter().map(|one| &one.trust).collect();
+    let trusts: Vec<&Trust> = reports.iter().map(|report| &report.trust).collect();
     if args.json {
         pipe::print(&pipe::json(&report)?)?;
     } else {
@@ -78,13 +78,13 @@ fn between_runs(recordings: &[Recording], args: &ShowArgs) -> anyhow::Result<Exi
     })
 }
 
-/// What each recording shows, and answers in short.
+/// Returns the report and the first screen of each recording.
 fn in_short(
     recordings: &[Recording],
     args: &ShowArgs,
 ) -> anyhow::Result<(Vec<RecordingReport>, Vec<Overview>)> {
-    let asked = args.application.as_deref().map(by_name).transpose()?;
-    let read = |recording| overview::read(recording, asked.as_ref(), ask::threads());
+    let application = args.application.as_deref().map(by_name).transpose()?;
+    let read = |recording| overview::read(recording, application.as_ref(), ask::threads());
     let read: Result<Vec<_>, OverviewError> = recordings.iter().map(read).collect();
     Ok(read?.into_iter().unzip())
 }
@@ -123,10 +123,10 @@ fn figures(reports: &[RecordingReport], args: &ShowArgs) -> text::Screen {
         Detail::Short
     };
     let each = |describe: &dyn Fn(&RecordingReport) -> Document| {
-        let mut all = Document::new("Latency");
+        let mut latency = Document::new("Latency");
         let documents = reports.iter().map(describe);
-        all.blocks = documents.flat_map(|document| document.blocks).collect();
-        all
+        latency.blocks = documents.flat_map(|document| document.blocks).collect();
+        latency
     };
     let is_split = matches!(args.by, Some(ByArg::Cpu | ByArg::Minute));
     let document = match reports {
@@ -140,8 +140,7 @@ fn figures(reports: &[RecordingReport], args: &ShowArgs) -> text::Screen {
     doc::terminal(&document, terminal::look(args.unit))
 }
 
-/// What has a row of its own: two recordings of a load are beside each other
-/// without any.
+/// Returns the grouping of the rows. Two recordings under one load are side by side by default.
 fn rows(by: Option<ByArg>) -> By {
     match by {
         Some(ByArg::Cpu) => By::Cpu,

@@ -97,20 +97,20 @@ fn settle(args: &StudyArgs, path: &Path) -> anyhow::Result<bool> {
     if path.is_dir() {
         check_owner(path)?;
     }
-    if let Some(known) = kind_of(path)? {
-        if known.study != kind.study {
+    if let Some(existing) = kind_of(path)? {
+        if existing.study != kind.study {
             bail!(
                 "`{shown}` is the directory of the study {}; give another one with --output",
-                known.study
+                existing.study
             );
         }
-        if kind.is_quick && !known.is_quick {
+        if kind.is_quick && !existing.is_quick {
             bail!("`{shown}` is not a --quick study; leave out --quick, or give another --output");
         }
-        if !kind.is_quick && known.is_quick && !args.show {
+        if !kind.is_quick && existing.is_quick && !args.show {
             bail!("`{shown}` is a --quick study; add --quick, or give another --output");
         }
-        return Ok(known.is_quick);
+        return Ok(existing.is_quick);
     }
     match path.read_dir() {
         Ok(mut entries) => {
@@ -151,7 +151,7 @@ fn check_owner(path: &Path) -> anyhow::Result<()> {
     let is_expected = owner == 0 || sudo_caller().is_some_and(|(user, _)| user == owner);
     if !is_expected {
         bail!(
-            "`{}` belongs to user {owner}, who could redirect what root writes there; give another directory with --output, or run as that user",
+            "`{}` belongs to user {owner}, who could redirect the files that root writes; give another directory with --output, or run as that user",
             path.display()
         );
     }
@@ -282,15 +282,15 @@ fn announce(args: &StudyArgs, dir: &StudyDir, missing: &[StudyMissing]) {
         ));
     }
     if !geteuid().is_root() {
-        pipe::say("missing: interrupt, softirq and kworker, which need root (sudo)");
+        pipe::say("missing: timer IRQ, softirq and kworker, which need root (sudo)");
     }
     for gap in args.study.gaps() {
         pipe::say(&format!("not repeated: {}", gap_words(*gap)));
     }
 }
 
-/// Makes the recordings that are missing, the shorter spans of all steps first. A step whose
-/// recording fails is added to `missing`.
+/// Makes the missing recordings, the shorter spans of all steps first. A step whose recording fails
+/// is added to `missing`.
 fn record(
     args: &StudyArgs,
     dir: &StudyDir,
@@ -352,7 +352,7 @@ fn record_options(
     // Whole milliseconds, rounded up.
     options.push(format!("{}ms", length.ns().div_ceil(1_000_000)));
     match &args.backend {
-        // A script has neither a load nor services of its own.
+        // A script replaces the load and the services.
         Some(backend) => options.push(format!("--backend={backend}")),
         None => options.extend(step.record_options(is_quick).into_iter().map(Into::into)),
     }
@@ -415,8 +415,8 @@ fn print(
     let mut document = document(&report, &names);
     document.notes("Not drawn", drawings.notes);
     let draw = |figure: &Figure| {
-        let found = drawings.figures.iter().find(|(name, _)| *name == figure.id);
-        found.map(|(_, svg)| svg.clone())
+        let drawing = drawings.figures.iter().find(|(name, _)| *name == figure.id);
+        drawing.map(|(_, svg)| svg.clone())
     };
     let page = path.join(PAGE);
     let title = format!("laggard study {}", args.study);
@@ -506,7 +506,7 @@ fn distributions(
         let mut of_service: Vec<_> = reports.iter().map(|(_, report)| report.clone()).collect();
         for report in &mut of_service {
             report.histograms.retain(|view| view.service == service);
-            // One route, as in the tables.
+            // The tables have one route per service.
             let has_deferred = report
                 .histograms
                 .iter()
@@ -545,7 +545,11 @@ fn mean_times(
         return Ok(());
     }
     let mut loads: Vec<Load> = loads_for_demand(&ask::of(&paths))?;
-    loads.retain(|load| load.lines().iter().any(|(known, _)| *known == service));
+    loads.retain(|load| {
+        load.lines()
+            .iter()
+            .any(|(recorded, _)| *recorded == service)
+    });
     let mut reports = Vec::new();
     for ms in BUFFERS_MS {
         let buffer = Nanos::from_ms(ms);

@@ -66,9 +66,9 @@ pub(crate) fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
     ));
     let mut bench = SwitchBench::new();
     let mut load = start_load(args.load.as_deref(), cpu, &stop)?;
-    let runs = measure(&mut bench, &plans, &stop, |plan, of, stretch| {
+    let runs = measure(&mut bench, &plans, &stop, |plan, row, stretch| {
         if let Some(folder) = &mut recordings {
-            record(folder, &row_plan(plan, of.threads, args), stretch);
+            record(folder, &row_plan(plan, row.threads, args), stretch);
         }
     })?;
     if let Some(status) = load.as_mut().map(LoadProcess::poll).transpose()?.flatten() {
@@ -173,18 +173,18 @@ fn is_complete(report: &SwitchReport) -> bool {
 
 /// Describes the recording of a row.
 fn row_plan(plan: &SwitchPlan, threads: usize, args: &SwitchArgs) -> RowPlan {
-    let way = plan.way;
-    let set = match way.working_set_bytes {
+    let series = plan.way;
+    let set = match series.working_set_bytes {
         0 => String::new(),
         bytes => format!("-{bytes}"),
     };
     RowPlan {
-        name: format!("{}-{threads}{set}", way.via),
+        name: format!("{}-{threads}{set}", series.via),
         rows: RowsOf::HandOvers {
             threads: u32::try_from(threads).unwrap_or(u32::MAX),
-            way,
+            way: series,
         },
-        service: match way.service {
+        service: match series.service {
             SwitchPolicy::Fifo(priority) => Service::Fifo(priority),
             SwitchPolicy::Other => Service::Other,
             SwitchPolicy::Deadline => Service::Deadline,
@@ -198,9 +198,9 @@ fn row_plan(plan: &SwitchPlan, threads: usize, args: &SwitchArgs) -> RowPlan {
 
 /// Adds a stretch to the recording of its row: gross durations, with the times before.
 fn record(folder: &mut RowFolder, plan: &RowPlan, stretch: &SwitchStretch) {
-    let at = |&ns: &u32| stretch.begin + Nanos::from_ns(ns.into());
+    let expiry = |&ns: &u32| stretch.begin + Nanos::from_ns(ns.into());
     let took = |&ns: &u32| Nanos::from_ns(ns.into());
-    let samples = stretch.at_ns.iter().map(at);
+    let samples = stretch.at_ns.iter().map(expiry);
     let samples = samples.zip(stretch.took_ns.iter().map(took));
     folder.add(plan, samples, stretch.left_out);
 }
@@ -221,10 +221,10 @@ fn measure(
     let mut runs = Vec::new();
     for plan in plans {
         bar.set_message(plan.way.via.name());
-        runs.extend(bench.measure(plan, stop, |of, stretch| {
+        runs.extend(bench.measure(plan, stop, |row, stretch| {
             bar.inc(1);
-            if !of.is_extra {
-                keep(plan, of, &stretch);
+            if !row.is_extra {
+                keep(plan, row, &stretch);
             }
             StretchFigures::new(&stretch)
         }));
@@ -266,10 +266,10 @@ fn plans(args: &SwitchArgs) -> anyhow::Result<Vec<SwitchPlan>> {
         length,
         stretches,
     };
-    let all = ways
+    let combinations = ways
         .iter()
         .flat_map(|&via| sets.iter().map(move |&set| (via, set)));
-    let plans: Vec<SwitchPlan> = all.map(plan).collect();
+    let plans: Vec<SwitchPlan> = combinations.map(plan).collect();
     let bytes = plans.iter().map(SwitchPlan::bytes).max().unwrap_or(0);
     if let Some(free) = host::free_memory(&Files::default()) {
         check_memory(bytes, free)?;

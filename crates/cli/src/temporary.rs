@@ -13,7 +13,7 @@ use crate::system::{self, TemporaryLock};
 
 /// Prefix of the directory's name.
 const PREFIX: &str = "laggard-copies-";
-/// Time after which the creator has surely locked it.
+/// Time after which the creator has locked its directory.
 const SETTLED: Duration = Duration::from_secs(60);
 /// Number of attempts to remove a directory into which a file is written, and the pause between
 /// two: one second in total.
@@ -31,7 +31,7 @@ pub(crate) struct Temporary {
 }
 
 impl Temporary {
-    /// Creates a directory, and removes those of killed programs.
+    /// Creates a directory, and removes the directories of killed programs.
     pub(crate) fn make() -> anyhow::Result<Self> {
         let around = env::temp_dir();
         // Best effort: another time, or by who cleans the folder around it.
@@ -39,7 +39,12 @@ impl Temporary {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.unwrap_or_default().as_nanos();
         let path = around.join(format!("{PREFIX}{}-{now}", process::id()));
-        let context = || format!("make the folder `{}` for copies", path.display());
+        let context = || {
+            format!(
+                "cannot create the directory `{}` for copies",
+                path.display()
+            )
+        };
         let ((folder, lock), unfinished) = Unfinished::begin(AtSignal::Ends, || {
             let folder = Folder::make(&path, Access::Private).with_context(context)?;
             let lock = TemporaryLock::of(&path).with_context(context)?;

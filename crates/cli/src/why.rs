@@ -124,12 +124,12 @@ fn handlers(args: &WhyArgs, late: &RecordedEpisodes) -> anyhow::Result<Exit> {
     print(&view::handlers(&report, top))
 }
 
-/// Writes the causes of each series, those with most time first.
+/// Prints the causes of each series, sorted by total time.
 fn rank(args: &WhyArgs, recording: &Recording) -> anyhow::Result<Exit> {
     let is_full = args.all || args.json;
-    let (mut causes, known) = if is_full {
-        let (causes, known) = EpisodeCauses::read_known(recording)?;
-        (causes, Some(known))
+    let (mut causes, classified) = if is_full {
+        let (causes, classified) = EpisodeCauses::read_known(recording)?;
+        (causes, Some(classified))
     } else {
         (EpisodeCauses::read(recording)?, None)
     };
@@ -147,8 +147,8 @@ fn rank(args: &WhyArgs, recording: &Recording) -> anyhow::Result<Exit> {
         .unwrap_or(if is_full { FULL_TOP } else { SHORT_TOP });
     let mut report = causes.explained(args.service).why(top);
     let gains = samples.map_err(anyhow::Error::from).and_then(|samples| {
-        known.map_or(Ok(()), |known| {
-            add_gains(args, &mut report, &samples, &known)
+        classified.map_or(Ok(()), |classified| {
+            add_gains(args, &mut report, &samples, &classified)
         })
     });
     if let Err(error) = gains {
@@ -181,11 +181,11 @@ fn add_gains(
     args: &WhyArgs,
     report: &mut WhyReport,
     samples: &[Load],
-    known: &KnownCauses,
+    classified: &KnownCauses,
 ) -> anyhow::Result<()> {
     for load in samples {
         let usage = args.usage.or(load.usage()).unwrap_or(UsagePattern::ALWAYS);
-        why::add_gains(report, load, known, usage)?;
+        why::add_gains(report, load, classified, usage)?;
     }
     Ok(())
 }

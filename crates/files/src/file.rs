@@ -23,7 +23,7 @@ pub fn write(file: &Path, what: &str, bytes: &[u8]) -> anyhow::Result<()> {
             output.write_all(bytes)?;
             output.keep()
         })
-        .with_context(|| format!("write the {what} `{}`", file.display()))
+        .with_context(|| format!("cannot write the {what} `{}`", file.display()))
 }
 
 /// Reports before long work the errors of [`write()`]: a directory, a missing parent
@@ -44,7 +44,8 @@ pub fn check(file: &Path, what: &str) -> anyhow::Result<()> {
         folder.is_none_or(Path::is_dir),
         "write the {what} `{shown}`: its folder is not there; make it, or give another name"
     );
-    let place = OutputPlace::find(file).with_context(|| format!("write the {what} `{shown}`"))?;
+    let place =
+        OutputPlace::find(file).with_context(|| format!("cannot write the {what} `{shown}`"))?;
     drop(place);
     Ok(())
 }
@@ -58,7 +59,7 @@ pub fn check_regular(file: &Path, what: &str) -> anyhow::Result<()> {
     OutputPlace::find(file)
         .map_err(Into::into)
         .and_then(|place| regular(&place))
-        .with_context(|| format!("write the {what} `{}`", file.display()))
+        .with_context(|| format!("cannot write the {what} `{}`", file.display()))
 }
 
 fn regular(place: &OutputPlace) -> anyhow::Result<()> {
@@ -136,7 +137,7 @@ impl OutputFile {
                 "{refused:#}; choose a directory where you may create files"
             ));
         };
-        let content = tempfile::tempfile().context("create a temporary file")?;
+        let content = tempfile::tempfile().context("cannot create a temporary file")?;
         Ok(Self(Output::Waiting { content, target }))
     }
 
@@ -198,7 +199,7 @@ impl NewFile {
     /// # Errors
     /// If it exists, is no regular file, or cannot be written.
     pub fn create(path: &Path, may_replace: bool) -> anyhow::Result<Self> {
-        let context = || format!("write `{}`", path.display());
+        let context = || format!("cannot write `{}`", path.display());
         if path.file_name().is_some() {
             Self::refuse(path, may_replace)?;
         }
@@ -236,7 +237,7 @@ impl NewFile {
         // It may have been created during the work.
         Self::refuse(&self.path, self.may_replace)?;
         let kept = self.output.keep();
-        kept.with_context(|| format!("write `{}`", self.path.display()))
+        kept.with_context(|| format!("cannot write `{}`", self.path.display()))
     }
 }
 

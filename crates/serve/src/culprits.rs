@@ -86,8 +86,8 @@ impl Culprits {
             return name.into();
         }
         let who = (class, name);
-        if let Some(known) = self.named.get_mut(&who) {
-            known.time += time;
+        if let Some(named) = self.named.get_mut(&who) {
+            named.time += time;
             return who.1.into();
         }
         let met = self.candidates.entry(who.clone()).or_insert_with(|| {

@@ -108,11 +108,10 @@ fn cost_in_words(cost: &OwnCost) -> String {
     let threads = cost.measuring_cpu_ns + cost.other_cpu_ns;
     let outside = match cost.outside_cpu_ns {
         Nanos::ZERO => String::new(),
-        time => format!("; {:.2} s of CPU time to begin", time.as_secs_f64()),
+        time => format!("; {:.2} s of CPU time at the start", time.as_secs_f64()),
     };
     format!(
-        "cost so far: {:.2} % of one CPU (threads that measure {:.2}, other threads {:.2}, \
-         eBPF programs {:.2}), {} MB at most{outside}",
+        "overhead so far: {:.2} % of one CPU (measuring threads {:.2}, other threads {:.2}, BPF programs {:.2}), {} MB peak memory{outside}",
         share(cost.total()),
         share(cost.measuring_cpu_ns),
         share(cost.other_cpu_ns),

@@ -54,9 +54,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     let mut web = Web::open(args.web_config.as_deref())?;
     if !args.listen.is_local() && !args.expose && !web.is_closed() {
         bail!(
-            "{} is reached from other machines, which would read the names of processes, devices \
-             and kernel functions here, without a password, or in the clear; give --web-config a \
-             file with both, say --expose, or listen on 127.0.0.1",
+            "other machines can reach {} and would read the names of processes, devices and kernel functions without a password or without encryption; give a file with both to --web-config, use --expose, or listen on 127.0.0.1",
             args.listen
         );
     }
@@ -88,7 +86,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         let err = http::serve(&theirs, &*shown, &mut web);
         pipe::say(&format!("no more answers: {err}"));
     })
-    .context("start the thread that answers")?;
+    .context("cannot start the thread that answers")?;
     pipe::print(&format!(
         "laggard serve: {}\nAnswers at {}: /metrics, /episodes, /healthz, and a page\n",
         served.in_words(),
@@ -136,7 +134,7 @@ fn listen(listen: &ListenArg) -> anyhow::Result<Listener> {
         ListenArg::Tcp(address) => Listener::tcp(*address),
         ListenArg::Unix(path) => Listener::unix(path),
     };
-    listener.with_context(|| format!("listen on {listen}; choose another with --listen"))
+    listener.with_context(|| format!("cannot listen on {listen}; choose another with --listen"))
 }
 
 /// Starts a thread with the CPU share that this program had at its start. The thread ends with the

@@ -249,7 +249,7 @@ impl Metrics {
         );
         series.register(
             "lost_activations",
-            "Lost wakeups, of which nothing was recorded",
+            "Lost wakeups, which have no record",
             new.lost.clone(),
         );
         series.register(

@@ -321,8 +321,7 @@ impl ServedPieces {
         let without = (self.last_without * 2).clamp(MIN_WITHOUT_STORE, MAX_WITHOUT_STORE);
         (self.without, self.last_without) = (Some(without), without);
         pipe::say(&format!(
-            "the store cannot be written: {why}; measuring continues, and recording is tried again \
-             in {} s, or as soon as the store can be written",
+            "cannot write to the store: {why}; measuring continues; recording is retried in {} s, or as soon as the store is writable",
             count(without.as_secs())
         ));
         store.note_failure();

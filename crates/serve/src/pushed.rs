@@ -44,7 +44,7 @@ impl Push {
     pub(crate) fn new(args: &ServeArgs) -> anyhow::Result<Option<Self>> {
         let environment = |name: &str| std::env::var(name).ok();
         let target = OtlpTarget::new(args.otlp.as_deref(), environment);
-        let target = target.context("send by OTLP (--otlp)")?;
+        let target = target.context("cannot send by OTLP (--otlp)")?;
         Ok(target.map(|target| Self {
             target,
             series: OtlpSeries::default(),
@@ -63,7 +63,7 @@ impl Push {
         host: &Host,
         shown: &Arc<ServedState>,
     ) -> anyhow::Result<Pushing> {
-        let instance = new_instance().context("name this run")?;
+        let instance = new_instance().context("cannot create an ID for this run")?;
         let facts = ResourceFacts {
             host_name: host.node.clone(),
             host_id: machine_id(),
@@ -94,7 +94,7 @@ impl Push {
             // The receiver is gone if the end took too long.
             let _ = tell.send(());
         })
-        .context("start the thread that sends")?;
+        .context("cannot start the thread that sends")?;
         shown.seen().handover = Some(handover);
         Ok(Pushing {
             target,

@@ -88,7 +88,7 @@ impl HeldDir {
         options.read(true).custom_flags(OFlag::O_DIRECTORY.bits());
         let opened = options
             .open(dir)
-            .with_context(|| format!("open the store `{shown}`"))?;
+            .with_context(|| format!("cannot open the store `{shown}`"))?;
         // The directory itself is locked, too, because other users can remove its lock file.
         if let Err(fs::TryLockError::WouldBlock) = opened.try_lock() {
             return Err(taken(dir));
@@ -119,12 +119,12 @@ impl HeldDir {
 fn locked_file(dir: &Path) -> anyhow::Result<File> {
     let shown = dir.display();
     let lock = lock_file(&dir.join(LOCK))
-        .with_context(|| format!("write `{LOCK}` in the store `{shown}`"))?;
+        .with_context(|| format!("cannot write `{LOCK}` in the store `{shown}`"))?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(fs::TryLockError::WouldBlock) => Err(taken(dir)),
         Err(fs::TryLockError::Error(err)) => {
-            Err(err).with_context(|| format!("lock the store `{shown}`"))
+            Err(err).with_context(|| format!("cannot lock the store `{shown}`"))
         }
     }
 }
@@ -147,9 +147,10 @@ impl Store {
             !dir.as_os_str().as_encoded_bytes().starts_with(b"s3://"),
             "the store `{shown}` is not a directory; use a local one, and send its finished recordings with `laggard-ship DIR {shown} --follow` (docs/how-to/fleet.md)"
         );
-        fs::create_dir_all(dir).with_context(|| format!("make the store `{shown}`"))?;
+        fs::create_dir_all(dir).with_context(|| format!("cannot create the store `{shown}`"))?;
         let held = HeldDir::lock(dir)?;
-        let owner = fs::symlink_metadata(dir).with_context(|| format!("read the store `{shown}`"));
+        let owner =
+            fs::symlink_metadata(dir).with_context(|| format!("cannot read the store `{shown}`"));
         Ok(Self {
             dir: dir.to_owned(),
             keep,
@@ -172,12 +173,12 @@ impl Store {
         let mut held = locked(&self.held);
         let device = held.dir.metadata();
         let device = device
-            .with_context(|| format!("read the store `{shown}`"))?
+            .with_context(|| format!("cannot read the store `{shown}`"))?
             .dev();
         match fs::symlink_metadata(&self.dir) {
             Ok(metadata) => {
                 let target = fs::metadata(&self.dir);
-                let target = target.with_context(|| format!("read the store `{shown}`"))?;
+                let target = target.with_context(|| format!("cannot read the store `{shown}`"))?;
                 if is_same(&target, &held.dir) {
                     let lock = fs::symlink_metadata(self.dir.join(LOCK));
                     if !lock.is_ok_and(|lock| is_same(&lock, &held.lock)) {
@@ -194,26 +195,26 @@ impl Store {
                 }
                 ensure!(
                     target.dev() == device || held.is_mounted_again(&self.dir),
-                    "the store `{shown}` is on another file system now; mount the one that it was \
-                     on, or restart laggard"
+                    "the store `{shown}` is now on another file system; mount the previous one, or restart laggard"
                 );
             }
             Err(err) if err.kind() == io::ErrorKind::NotFound => {
                 // Parent directories are not created, because a file system may be unmounted.
                 fs::create_dir(&self.dir)
-                    .with_context(|| format!("make the store `{shown}` again"))?;
-                let made =
-                    fs::metadata(&self.dir).with_context(|| format!("read the store `{shown}`"))?;
+                    .with_context(|| format!("cannot create the store `{shown}` again"))?;
+                let made = fs::metadata(&self.dir)
+                    .with_context(|| format!("cannot read the store `{shown}`"))?;
                 if made.dev() != device {
                     fs::remove_dir(&self.dir)
-                        .with_context(|| format!("remove the directory `{shown}`"))?;
+                        .with_context(|| format!("cannot remove the directory `{shown}`"))?;
                     bail!(
-                        "the store `{shown}` was removed, and its directory is on another file \
-                         system now; mount the one that it was on, or restart laggard"
+                        "the store `{shown}` was removed, and its directory is now on another file system; mount the previous one, or restart laggard"
                     );
                 }
             }
-            Err(err) => return Err(err).with_context(|| format!("read the store `{shown}`")),
+            Err(err) => {
+                return Err(err).with_context(|| format!("cannot read the store `{shown}`"));
+            }
         }
         *held = HeldDir::lock(&self.dir)?;
         Ok(())
@@ -240,7 +241,7 @@ impl Store {
                 Ok(_) => {}
                 Err(err) if err.kind() == io::ErrorKind::NotFound => {
                     return Some(format!(
-                        "the recording `{name}`, or a part of it, was removed from `{shown}`"
+                        "another program removed the recording `{name}`, or a part of it, from `{shown}`"
                     ));
                 }
                 Err(err) => {
@@ -274,7 +275,7 @@ impl Store {
             self.dir.display()
         );
         let place = Destination::from(self.dir.join(self.next_name()));
-        Recorder::check(&place).context("start a recording")?;
+        Recorder::check(&place).context("cannot start a recording")?;
         Ok(())
     }
 
@@ -434,7 +435,7 @@ impl StoreKeeper {
             .set(i64::try_from(bytes).unwrap_or(i64::MAX));
         if let Some((path, why)) = keep_reason {
             bail!(
-                "the old recording `{}` cannot be removed: {why}; others go instead of it",
+                "cannot remove the old recording `{}`: {why}; other recordings are removed instead",
                 path.display()
             );
         }
@@ -451,7 +452,7 @@ impl StoreKeeper {
     fn oldest_first(&self) -> anyhow::Result<Vec<Stored>> {
         let shown = self.dir.display();
         let mut recordings =
-            recordings(&self.dir).with_context(|| format!("read the store `{shown}`"))?;
+            recordings(&self.dir).with_context(|| format!("cannot read the store `{shown}`"))?;
         // A recording with a later name than the recording in progress already existed, and the
         // clock was set back. It is therefore older than all recordings since.
         if let Some(now) = self.being_made().as_deref().and_then(parse_name) {
@@ -485,7 +486,8 @@ impl StoreKeeper {
         let is_removable = |recording: &&Stored| {
             last.as_ref() != Some(&recording.name) && recording.keep_reason.is_none()
         };
-        let room = || free(&self.dir).with_context(|| format!("see how full `{shown}` is"));
+        let room =
+            || free(&self.dir).with_context(|| format!("cannot read the free space of `{shown}`"));
         let mut there = room()?;
         let ours: u64 = recordings
             .iter()

@@ -28,7 +28,7 @@ class Driver(BesideDriver):
             self.assertIn("installed, loaded: ", self.said(0, "status"))
         self.assertEqual(INSTALLED.read_bytes(), BUILT.read_bytes())
 
-        self.assertIn("nothing of it is left", self.said(0, "remove"))
+        self.assertIn("its files are removed", self.said(0, "remove"))
 
         self.assert_absent()
         self.assertIn("nothing was changed", self.said(0, "remove"))

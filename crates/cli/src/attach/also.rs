@@ -84,7 +84,7 @@ impl AlsoMeasured {
         let also = Self {
             services: services.to_vec(),
             end,
-            thread: thread.context("start a thread for --also")?,
+            thread: thread.context("cannot start a thread for --also")?,
         };
         match has_begun.recv() {
             Ok(()) => Ok(also),

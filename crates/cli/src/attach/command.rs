@@ -36,13 +36,13 @@ pub(super) fn end(command: &mut Child) -> anyhow::Result<ExitStatus> {
     let _ = kill(Pid::from_raw(number), Signal::SIGTERM);
     let start = Instant::now();
     while start.elapsed() < GRACE {
-        if let Some(status) = command.try_wait().context("wait for the command")? {
+        if let Some(status) = command.try_wait().context("cannot wait for the command")? {
             return Ok(status);
         }
         thread::sleep(Duration::from_millis(10));
     }
-    command.kill().context("end the command")?;
-    command.wait().context("wait for the command")
+    command.kill().context("cannot end the command")?;
+    command.wait().context("cannot wait for the command")
 }
 
 /// Returns the exit code of a command that failed by itself.

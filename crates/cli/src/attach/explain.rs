@@ -110,15 +110,15 @@ impl LateWatch {
     }
 
     /// Finds the causes of the cycles that did not end.
-    pub(super) fn explain_unfinished(&mut self, seen: &mut AttachCollector) {
+    pub(super) fn explain_unfinished(&mut self, collector: &mut AttachCollector) {
         if let Some(flight) = &mut self.flight {
             flight.poll();
             let evidence = |cpu, from, to| flight.evidence(cpu, from, to);
-            seen.explain_unfinished(evidence, &mut self.names);
+            collector.explain_unfinished(evidence, &mut self.names);
         }
     }
 
-    /// Returns the number of switches that the flight recorder missed; `None`: there is no
+    /// Returns the number of context switches that the flight recorder missed. `None` without a
     /// recorder.
     pub(super) fn unseen_switches(&self) -> Option<u64> {
         self.flight.as_ref().map(|flight| flight.unseen_switches())

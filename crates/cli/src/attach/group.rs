@@ -6,7 +6,7 @@ use laggard_measure::linux::{AttachGroup, AttachTarget};
 
 use crate::args::AttachArgs;
 
-/// Control group whose processes change.
+/// Control group, whose processes may change.
 pub(super) struct FollowedGroup {
     pub(super) group: AttachGroup,
     /// Processes at the last look. A process ID that is used again between two looks counts

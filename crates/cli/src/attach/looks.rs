@@ -56,7 +56,7 @@ impl AttachLooks {
             thread::sleep(left.map_or(BETWEEN_LOOKS, |left| left.min(BETWEEN_LOOKS)));
             let ended_before = ended.is_some();
             if let Some(command) = &mut command {
-                ended = command.try_wait().context("wait for the command")?;
+                ended = command.try_wait().context("cannot wait for the command")?;
             }
             self.watch_new_processes();
             self.look(linux::now());

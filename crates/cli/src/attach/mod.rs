@@ -53,7 +53,7 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
         && !linux::is_system_call(name)
     {
         bail!(
-            "--cycle {name}: laggard knows no system call of this name; write auto, wake or a call such as `epoll_wait:5`"
+            "unknown system call in `--cycle {name}`; write auto, wake or a call such as `epoll_wait:5`"
         );
     }
     let mut group = group(args)?;
@@ -246,12 +246,12 @@ fn targets(
     let Some(name) = &args.comm else {
         return Ok(Vec::new());
     };
-    let found = linux::find_threads(name).context("look for threads in /proc")?;
-    if found.is_empty() {
+    let threads = linux::find_threads(name).context("cannot search threads in /proc")?;
+    if threads.is_empty() {
         bail!("no process or thread is named `{name}`; `ps -eLo pid,tid,comm` shows names");
     }
-    let all = found.into_iter();
-    let held = all.map(|(process, threads)| AttachTarget::found(process, threads));
+    let named = threads.into_iter();
+    let held = named.map(|(process, threads)| AttachTarget::found(process, threads));
     let held: Result<Vec<_>, _> = held.collect();
     let held: Vec<AttachTarget> = held?.into_iter().flatten().collect();
     if held.is_empty() {
@@ -284,9 +284,9 @@ fn beginning(args: &AttachArgs, targets: &[AttachTarget], group: Option<&Followe
 }
 
 fn caveats(probe: &AttachProbe) -> Vec<Caveat> {
-    let mut all = measuring::caveats();
+    let mut caveats = measuring::caveats();
     if let Some(reason) = probe.context_unknown() {
-        all.push(Caveat::new(
+        caveats.push(Caveat::new(
             CaveatKind::AbilityAbsent,
             format!(
                 "this kernel does not show whether a CPU is in an interrupt ({reason}): a wakeup by an interrupt without a tracepoint counts as one by the interrupted thread"
@@ -297,7 +297,7 @@ fn caveats(probe: &AttachProbe) -> Vec<Caveat> {
     for cause in probe.unseen_causes() {
         let (what, advice) = match cause {
             UnseenCause::KernelLock => (
-                "this kernel has no tracepoint lock:contention_begin: a wait for a lock of the kernel counts as `held up in` its system call",
+                "this kernel has no tracepoint lock:contention_begin; a wait for a kernel lock counts as `held up in` its system call",
                 "use Linux 5.19 or later",
             ),
             UnseenCause::Reclaim => (
@@ -309,14 +309,14 @@ fn caveats(probe: &AttachProbe) -> Vec<Caveat> {
                 "use a kernel with CONFIG_MEMCG=y",
             ),
         };
-        all.push(Caveat::new(CaveatKind::AbilityAbsent, what, advice));
+        caveats.push(Caveat::new(CaveatKind::AbilityAbsent, what, advice));
     }
     if probe.renumbers() {
-        all.push(Caveat::new(
+        caveats.push(Caveat::new(
             CaveatKind::AbilityAbsent,
-            "thread IDs are those of the host, not of this PID namespace (a container)",
+            "thread IDs are from the host, not from this PID namespace (a container)",
             "identify threads by name, or attach from the host",
         ));
     }
-    all
+    caveats
 }

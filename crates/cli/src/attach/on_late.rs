@@ -26,7 +26,7 @@ pub(super) struct AttachOnLate {
 }
 
 impl AttachOnLate {
-    /// Readies the actions. `None`: there are none.
+    /// Prepares the actions. Returns `None` if there are no actions.
     pub(super) fn start(
         args: &AttachArgs,
         interrupted: &Arc<AtomicBool>,

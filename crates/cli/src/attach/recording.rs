@@ -280,35 +280,35 @@ impl Writing {
     fn row(
         &mut self,
         thread: &WatchedThread,
-        (cpu, way, at): (Cpu, WokenWay, Nanos),
+        (cpu, woken_by, due): (Cpu, WokenWay, Nanos),
         row: Activation,
         batch: &mut Batch,
     ) {
-        let Some(line) = self.line(cpu, thread, way) else {
+        let Some(line) = self.line(cpu, thread, woken_by) else {
             self.unlined += 1;
             return;
         };
         let place = usize::from(line.0);
         let seq = self.kept_lines[place].rows;
         self.kept_lines[place].rows += 1;
-        if let Some(known) = self.threads.get_mut(&thread.number) {
-            known.line = Some(line);
+        if let Some(state) = self.threads.get_mut(&thread.number) {
+            state.line = Some(line);
         }
         self.places
-            .insert((at, thread.number, row.expiry), (line, seq));
+            .insert((due, thread.number, row.expiry), (line, seq));
         batch.push(&Activation { line, seq, ..row });
     }
 
-    fn line(&mut self, cpu: Cpu, thread: &WatchedThread, way: WokenWay) -> Option<LineId> {
-        let task = WatchedTask::new(thread.name, self.place_in_name(thread), way);
+    fn line(&mut self, cpu: Cpu, thread: &WatchedThread, woken_by: WokenWay) -> Option<LineId> {
+        let task = WatchedTask::new(thread.name, self.place_in_name(thread), woken_by);
         if let Some(&line) = self.lines.get(&(cpu, task)) {
-            self.kept_lines[usize::from(line.0)].thread = (thread.number, way);
+            self.kept_lines[usize::from(line.0)].thread = (thread.number, woken_by);
             return Some(line);
         }
         let line = LineId::at(self.lines.len()).filter(|_| self.lines.len() < MAX_LINES)?;
         self.lines.insert((cpu, task), line);
         self.kept_lines.push(LineState {
-            thread: (thread.number, way),
+            thread: (thread.number, woken_by),
             deadline: None,
             rows: 0,
             late: LineWatch {
@@ -344,7 +344,7 @@ impl Writing {
             self.wait_for_deadline(cycle, taken, evidence);
             return Ok(());
         };
-        // One of the longest cycles, but in time.
+        // It is one of the longest cycles, but it met its deadline.
         if !cycle.missed() {
             return Ok(());
         }
@@ -378,7 +378,7 @@ impl Writing {
         }
     }
 
-    /// Returns the episode of a cycle; `None`: it has no line, or its causes are unknown.
+    /// Returns the episode of a cycle. `None` if the cycle has no line, or its causes are unknown.
     fn episode(
         &self,
         cycle: &AttachChosen,

@@ -31,7 +31,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Exit> {
     }
     let audio = host::audio(&files, &host);
     let proven = proven::of(&proven::folder(), &host, prove::setting_now);
-    let found = Examined {
+    let examined = Examined {
         host,
         cpus,
         method: Some(linux::method(&abilities)),
@@ -40,5 +40,5 @@ pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Exit> {
         audio,
         proven,
     };
-    tell(args, found, recording.as_ref())
+    tell(args, examined, recording.as_ref())
 }

@@ -14,7 +14,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Exit> {
         bail!("--prove tries settings of Linux; leave it out");
     }
     let recording = args.recording.as_ref().map(Recording::open).transpose()?;
-    let found = Examined {
+    let examined = Examined {
         host: windows::identify(),
         cpus: args.cpus.clone().unwrap_or_else(windows::allowed_cpus),
         method: None,
@@ -23,5 +23,5 @@ pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Exit> {
         audio: Vec::new(),
         proven: Vec::new(),
     };
-    tell(args, found, recording.as_ref())
+    tell(args, examined, recording.as_ref())
 }

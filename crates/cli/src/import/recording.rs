@@ -211,12 +211,12 @@ impl Writing {
                 routine,
                 epoch,
             } => {
-                let at = (routine, epoch);
-                let cached = self.drivers.get(&at).copied();
+                let key = (routine, epoch);
+                let cached = self.drivers.get(&key).copied();
                 let driver =
                     cached.unwrap_or_else(|| DriverName::new(&names.driver(routine, epoch)));
                 if self.drivers.len() < MAX_CACHED_DRIVERS {
-                    self.drivers.insert(at, driver);
+                    self.drivers.insert(key, driver);
                 }
                 match sort {
                     RoutineSort::Isr => TracedService::Isr(driver),
@@ -357,7 +357,7 @@ fn caveats(clock: TraceClock, report: &TraceReport) -> Vec<Caveat> {
         caveats.push(Caveat::new(
             CaveatKind::Clocksource,
             format!(
-                "the clock of the trace has steps of {}: a shorter time is recorded as a step, its upper bound",
+                "the clock of the trace has steps of {}; a shorter time is recorded as one step, its upper bound",
                 report.clock_step_ns
             ),
             "record with the performance counter (`xperf -ClockType PerfCounter`)",

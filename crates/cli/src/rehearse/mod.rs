@@ -107,17 +107,21 @@ fn under_the_load(args: &RehearseArgs, dirs: &[PathBuf]) -> anyhow::Result<Load>
     let mut loaded = loads_for_demand(&ask::of(dirs))?;
     if let Some(other) = loaded.iter().find(|load| load.label != label) {
         anyhow::bail!(
-            "`{}` was recorded under `{}`, not under `{label}`; a prediction holds for its own load only",
+            "`{}` was recorded under `{}`, not under `{label}`; a prediction is only valid for its load",
             other.runs[0].path,
             other.label
         );
     }
-    loaded.pop().context("read a recording to predict from")
+    loaded
+        .pop()
+        .context("cannot read a recording to predict from")
 }
 
 fn keep(report: &RehearsalReport, place: &Destination) -> anyhow::Result<()> {
-    let folder = place.folder().context("find what was recorded")?;
-    put_answer(folder, RESULT, pipe::json(report)?.as_bytes()).context("write the result")
+    let folder = place
+        .folder()
+        .context("cannot find the recording of the run")?;
+    put_answer(folder, RESULT, pipe::json(report)?.as_bytes()).context("cannot write the result")
 }
 
 fn show(args: &RehearseArgs, report: &RehearsalReport) -> anyhow::Result<()> {

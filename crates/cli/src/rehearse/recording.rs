@@ -38,7 +38,7 @@ pub(super) fn before(
     let fine = Nanos::from_us(wanted.slack().ns() / FINE_PART / 1_000);
     let plan = plan(args, &place, args.record_first, fine.clamp(least, most));
     pipe::say_as_it_is(&format!(
-        "Recording {} without the tasks first, to predict from\n",
+        "First recording {} without the tasks, to predict from\n",
         args.record_first
     ));
     Session::ready(&plan, interrupted)?.run(&mut [&mut Conductor { tasks: None }])?;
@@ -59,7 +59,7 @@ pub(super) fn meanwhile(
     let mut tasks = launch(args)?;
     tasks
         .wait_until_ready(interrupted)
-        .context("get the tasks ready")?;
+        .context("cannot set up the tasks")?;
     unless_interrupted(interrupted)?;
     pipe::say_as_it_is(&format!(
         "Running {} task{} for {}\n",
@@ -77,7 +77,7 @@ pub(super) fn meanwhile(
 }
 
 fn launch(args: &RehearseArgs) -> anyhow::Result<LoadProcess> {
-    let program = std::env::current_exe().context("find this program, to run the tasks")?;
+    let program = std::env::current_exe().context("cannot find this program, to run the tasks")?;
     let words: [OsString; 6] = [
         "rehearse".into(),
         args.tasks.clone().into(),
@@ -100,7 +100,7 @@ fn counts_of(mut tasks: LoadProcess) -> anyhow::Result<Vec<TaskCount>> {
         }
     };
     let words = ended.last_words.clone().unwrap_or_default();
-    serde_json::from_str(&words).with_context(|| format!("run the tasks: {ended}"))
+    serde_json::from_str(&words).with_context(|| format!("cannot run the tasks: {ended}"))
 }
 
 /// Plans a recording at `place` under the load of the user.

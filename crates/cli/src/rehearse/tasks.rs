@@ -28,7 +28,7 @@ impl RehearsedTasks {
             .tasks
             .sort_by_key(|task| std::cmp::Reverse(task.service.urgency()));
         let online = linux::online_cpus();
-        let last = *online.as_slice().last().context("find a CPU")?;
+        let last = *online.as_slice().last().context("cannot find a CPU")?;
         let tasks = asked
             .tasks
             .iter()
@@ -70,7 +70,7 @@ pub(super) fn check_recorded(task: &ModelledTask, load: &Load) -> anyhow::Result
         Ok(())
     } else {
         anyhow::bail!(
-            "task `{}` runs as `{}` on CPU {}, which the recording to predict from did not measure; record those, or choose others",
+            "task `{}` runs as `{}` on CPU {}, which the recording to predict from did not measure; measure them, or choose others",
             task.name,
             task.service,
             task.cpu

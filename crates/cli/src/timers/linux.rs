@@ -31,7 +31,7 @@ pub(super) fn check_policies(policies: &[Service]) -> anyhow::Result<()> {
     }
     if let Some(lent) = policies.iter().find(|policy| policy.lent().is_some()) {
         bail!(
-            "--policy {lent} is a priority that another thread lends, which needs no timer; use other, or fifo:1 to fifo:99"
+            "--policy {lent} is a lent priority, which does not use a timer; use other, or fifo:1 to fifo:99"
         );
     }
     Ok(())

@@ -25,9 +25,9 @@ impl BareBench {
 }
 
 /// Returns the CPU that the user chose, or the last one that this process may use.
-pub(super) fn one_cpu(asked: Option<u32>) -> anyhow::Result<Cpu> {
+pub(super) fn one_cpu(number: Option<u32>) -> anyhow::Result<Cpu> {
     let allowed = allowed_cpus();
-    match asked.map(Cpu) {
+    match number.map(Cpu) {
         Some(cpu) if allowed.contains(cpu) => Ok(cpu),
         Some(cpu) => bail!("--cpu {cpu}: this process may not use it; choose from {allowed}"),
         None => allowed
@@ -50,7 +50,7 @@ pub(super) fn check_policies(policies: &[Service]) -> anyhow::Result<()> {
     }
 }
 
-/// No recordings: their clock is that of Linux.
+/// Discards rows, because the clock of recordings is that of Linux.
 pub(super) struct UnkeptRows;
 
 #[allow(clippy::unnecessary_wraps, reason = "as on Linux")]

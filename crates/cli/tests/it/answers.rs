@@ -35,8 +35,8 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"))
 }
 
-fn service<'a>(of: &'a Value, name: &str) -> &'a Value {
-    let services = of["loads"][0]["services"].as_array().unwrap();
+fn service<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let services = report["loads"][0]["services"].as_array().unwrap();
     services
         .iter()
         .find(|service| service["service"] == name)
@@ -222,7 +222,7 @@ fn forecast_fits_a_screen_and_lists_the_reasons_in_all() {
     recorded(&dir, 30, &[(10_000, 4), (20_000, 7)]);
     let stdout = |args: &[&str]| String::from_utf8(ask(&dir, "forecast", args).stdout).unwrap();
 
-    let (short, all) = (stdout(&[]), stdout(&["--all"]));
+    let (short, full) = (stdout(&[]), stdout(&["--all"]));
 
     assert!(short.lines().count() <= 24, "{short}");
     assert!(!short.contains("refused"), "{short}");
@@ -232,7 +232,7 @@ fn forecast_fits_a_screen_and_lists_the_reasons_in_all() {
     let wide = |line: &&str| line.chars().count() > 80 && !line.contains(path);
     assert_eq!(short.lines().find(wide), None);
     assert!(short.contains("halves the 99.2 % chance"), "{short}");
-    assert!(all.contains("\n(a) ") && !short.contains("(a) "), "{all}");
+    assert!(full.contains("\n(a) ") && !short.contains("(a) "), "{full}");
 }
 
 /// Blocks last 1 s or longer.
@@ -322,8 +322,8 @@ fn a_task_set_meets_its_deadlines_until_a_stall_takes_its_slack() {
 #[test]
 fn commands_that_begin_with_the_same_word_are_loads_of_their_own_in_every_answer() {
     let dir = TempDir::new().unwrap();
-    let (one, other) = (dir.path().join("a.laggard"), dir.path().join("b.laggard"));
-    for (recording, time) in [(&one, "50"), (&other, "60")] {
+    let (first, other) = (dir.path().join("a.laggard"), dir.path().join("b.laggard"));
+    for (recording, time) in [(&first, "50"), (&other, "60")] {
         let options = ["--duration=2s", "--", "sleep", time];
         record(recording, &script(1_000_000, ""), &options)
             .assert()
@@ -332,7 +332,7 @@ fn commands_that_begin_with_the_same_word_are_loads_of_their_own_in_every_answer
     let text_of = |command: &str, args: &[&str]| {
         let output = laggard()
             .arg(command)
-            .args([&one, &other])
+            .args([&first, &other])
             .args(args)
             .output()
             .unwrap();

@@ -1,4 +1,4 @@
-//! `laggard check`: verdicts on recordings whose every latency is known.
+//! Tests of `laggard check` with recordings in which every latency is known.
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,8 +17,8 @@ fn recorded(dir: &TempDir, name: &str, script: &str, options: &[&str]) {
         .success();
 }
 
-fn every(of: usize) -> String {
-    format!("period_ns = 1000000\n{}", often(of))
+fn every(one_in: usize) -> String {
+    format!("period_ns = 1000000\n{}", often(one_in))
 }
 
 fn ask(dir: &TempDir, recordings: &[&str], requirements: &str, options: &[&str]) -> Output {
@@ -48,13 +48,13 @@ fn verdicts(output: &Output) -> (i32, Vec<String>) {
 }
 
 /// Returns a requirement for recordings with stalls, in which about one wakeup is late.
-fn share(of: &str, share: &str) -> String {
-    let longest = if of == "1ms" { "2ms" } else { "20ms" };
-    format!("{}longest = \"{longest}\"\n", any_share(of, share))
+fn share(limit: &str, share: &str) -> String {
+    let longest = if limit == "1ms" { "2ms" } else { "20ms" };
+    format!("{}longest = \"{longest}\"\n", any_share(limit, share))
 }
 
-fn any_share(of: &str, share: &str) -> String {
-    format!("[[require]]\nservice = \"fifo:90\"\nat_most = \"{of}\"\nshare = {share}\n")
+fn any_share(limit: &str, share: &str) -> String {
+    format!("[[require]]\nservice = \"fifo:90\"\nat_most = \"{limit}\"\nshare = {share}\n")
 }
 
 #[test]
@@ -62,14 +62,18 @@ fn share_passes_fails_or_is_unknown_with_an_exit_code_for_each() {
     let dir = TempDir::new().unwrap();
     recorded(&dir, "a", &every(1_000), &["--duration=100s"]);
 
-    for (share_of, code, said) in [
+    for (share_of, code, message) in [
         ("1e-2", 0, "pass"),
         ("1e-4", 1, "fail"),
         ("9.5e-4", 3, "unknown too_short"),
     ] {
         let output = ask(&dir, &["a"], &share("3500us", share_of), &["--json"]);
 
-        assert_eq!(verdicts(&output), (code, vec![said.into()]), "{share_of}");
+        assert_eq!(
+            verdicts(&output),
+            (code, vec![message.into()]),
+            "{share_of}"
+        );
     }
     // A failure outweighs an unknown verdict.
     let requirements = share("3500us", "9.5e-4") + &share("3500us", "1e-4") + &share("5ms", "0.1");
@@ -100,7 +104,7 @@ fn share_of_1e_5_without_a_late_wakeup_needs_299_573_samples() {
     // The last expiry of a script is one period before its end.
     let none = script(1_000_000, "");
     let requirements = share("1ms", "1e-5");
-    for (name, duration, code, said) in [
+    for (name, duration, code, message) in [
         ("few", "--duration=299573ms", 3, "unknown too_short"),
         ("enough", "--duration=299574ms", 0, "pass"),
     ] {
@@ -110,7 +114,7 @@ fn share_of_1e_5_without_a_late_wakeup_needs_299_573_samples() {
 
         assert_eq!(
             verdicts(&output),
-            (code, vec![said.into()]),
+            (code, vec![message.into()]),
             "{name}: {output:?}"
         );
     }
@@ -307,7 +311,7 @@ fn levels_applications_and_baselines_are_checked() {
 fn errors_in_the_file_and_missing_data_are_refused_with_their_place() {
     let dir = TempDir::new().unwrap();
     recorded(&dir, "a", &every(100), &["--duration=10s"]);
-    for (text, said) in [
+    for (text, message) in [
         (
             "[[require]]\nat_most = \"250\"\nshare = 1e-5",
             "r.toml:2:11: `250` has no unit",
@@ -329,7 +333,7 @@ fn errors_in_the_file_and_missing_data_are_refused_with_their_place() {
         let output = ask(&dir, &["a"], text, &[]);
 
         let stderr = String::from_utf8(output.stderr).unwrap();
-        assert!(stderr.contains(said), "{stderr}");
+        assert!(stderr.contains(message), "{stderr}");
         assert_eq!(output.status.code(), Some(2), "{stderr}");
     }
     let missing = laggard()
@@ -385,8 +389,8 @@ fn recording_with_a_failed_load_is_not_compared_with_a_baseline() {
     let dir = TempDir::new().unwrap();
     let options = ["--duration=30s", "--load=idle"];
     let names = ["a1", "a2", "a3", "a4", "b1", "b2", "b3", "b4"];
-    for (name, of) in names.iter().zip([2_000; 4].into_iter().chain([250; 4])) {
-        recorded(&dir, name, &every(of), &options);
+    for (name, one_in) in names.iter().zip([2_000; 4].into_iter().chain([250; 4])) {
+        recorded(&dir, name, &every(one_in), &options);
     }
     let text = "[[require]]\nservice = \"fifo:90\"\nnot_worse_than = 1.25\n";
     let compared = |first: &[&str], second: &[&str]| {

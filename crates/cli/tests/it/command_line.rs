@@ -1,4 +1,4 @@
-//! What a user types wrongly, and what the program answers.
+//! Tests of wrong arguments and their messages.
 
 use assert_cmd::Command;
 use predicates::prelude::{Predicate as _, PredicateBooleanExt as _, predicate};
@@ -81,15 +81,17 @@ fn help_is_no_wider_than_a_terminal() {
         String::from_utf8(output.stdout).unwrap()
     };
     let main = help(&["--help"]);
-    let commands = main.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let commands = commands.take_while(|line| line.starts_with("  "));
-    // What follows the names is behind more spaces.
-    let names = commands.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    // A command is a line with two spaces, its name, and two or more spaces before the summary.
+    let names: Vec<&str> = main
+        .lines()
+        .filter_map(|line| line.strip_prefix("  ")?.split_once("  "))
+        .map(|(name, _)| name)
+        .filter(|name| name.bytes().all(|byte| byte.is_ascii_lowercase()))
+        .filter(|name| !name.is_empty())
+        .collect();
+    assert!(names.len() > 15, "{names:?}");
 
-    for name in std::iter::once("")
-        .chain(names)
-        .filter(|name| *name != "help")
-    {
+    for name in std::iter::once("").chain(names) {
         let text = match name {
             "" => main.clone(),
             name => help(&[name, "--help"]),
@@ -101,7 +103,7 @@ fn help_is_no_wider_than_a_terminal() {
 
 #[test]
 fn wrong_arguments_are_errors_that_say_how_to_write_them() {
-    for (args, said) in [
+    for (args, message) in [
         (
             vec!["record", "--stages", "expire,softirq"],
             "unknown stage `softirq`; use `none` or some of irq, irq_thread, expire, raise, waking, running",
@@ -144,11 +146,11 @@ fn wrong_arguments_are_errors_that_say_how_to_write_them() {
         ),
         (
             vec!["provoke", "tick", "--length", "1ms"],
-            "leave --length out",
+            "does not take --length",
         ),
         (
             vec!["provoke", "queue", "--pid", "1"],
-            "--pid is for `throttle`",
+            "does not take --pid, which is for `throttle`",
         ),
         (vec!["provoke", "queue", "--cpu", "8191"], "is not online"),
         (
@@ -180,7 +182,7 @@ fn wrong_arguments_are_errors_that_say_how_to_write_them() {
             vec!["timers", "--max-lateness", "1ms"],
             "--max-lateness has no effect without --api",
         ),
-        (vec!["driver", "status"], "it is about a driver for Windows"),
+        (vec!["driver", "status"], "only available on Windows"),
         (vec!["load", "run", "nothing"], "is not a load"),
         (vec!["load", "run", "nowhere.toml"], "cannot read the load"),
         (
@@ -204,7 +206,7 @@ fn wrong_arguments_are_errors_that_say_how_to_write_them() {
             "cannot read `/nonexistent`",
         ),
     ] {
-        laggard(&args).code(2).stderr(contains(said));
+        laggard(&args).code(2).stderr(contains(message));
     }
 }
 
@@ -326,10 +328,10 @@ fn the_published_schema_of_show_is_the_program_s() {
         std::fs::write(published, &schema).unwrap();
     }
 
-    let found = std::fs::read_to_string(published).unwrap();
+    let stored = std::fs::read_to_string(published).unwrap();
 
     assert!(
-        found == schema,
+        stored == schema,
         "docs/show.schema.json is stale; run this test with LAGGARD_REWRITE_SCHEMA=1"
     );
 }

@@ -1,4 +1,4 @@
-//! `laggard compare`: verdicts on recordings whose every latency is known.
+//! Tests of `laggard compare` with recordings in which every latency is known.
 
 use std::path::PathBuf;
 use std::process::Output;
@@ -11,8 +11,8 @@ use crate::scripted;
 use crate::scripted::{laggard, load_ended, often, record};
 
 /// Records for 30 s. One wakeup in `of` is 4 ms late.
-fn recorded(dir: &TempDir, names: &[&str], of: usize, options: &[&str]) {
-    let script = format!("period_ns = 1000000\n{}", often(of));
+fn recorded(dir: &TempDir, names: &[&str], one_in: usize, options: &[&str]) {
+    let script = format!("period_ns = 1000000\n{}", often(one_in));
     for name in names {
         record(&dir.path().join(name), &script, &["--duration=30s"])
             .args(options)
@@ -172,7 +172,7 @@ fn recordings_that_were_not_measured_alike_are_refused() {
     record(&dir.path().join("short"), &short, &["--duration=10ms"])
         .assert()
         .code(3);
-    for (other, options, code, said) in [
+    for (other, options, code, message) in [
         ("slow", &[][..], 2, "period: `2ms`"),
         ("loaded", &[], 2, "`--factor load`"),
         ("a", &[], 2, "are the same recording"),
@@ -189,7 +189,7 @@ fn recordings_that_were_not_measured_alike_are_refused() {
         let output = ask(&dir, &["a"], &[other], options);
 
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(stderr.contains(said), "{other}: {stderr}");
+        assert!(stderr.contains(message), "{other}: {stderr}");
         assert_eq!(output.status.code(), Some(code), "{other}: {stderr}");
     }
 }

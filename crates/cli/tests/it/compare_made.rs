@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::scripted::{backend, laggard, often};
 
 /// Returns the answer and the messages.
-fn made(dir: &TempDir, options: &[&str], of: usize) -> Output {
+fn made(dir: &TempDir, options: &[&str], one_in: usize) -> Output {
     laggard()
         .current_dir(dir.path())
         .args(["compare", "--into=made", "--each=30s", "--seed=0"])
@@ -21,7 +21,7 @@ fn made(dir: &TempDir, options: &[&str], of: usize) -> Output {
         .arg("--")
         .arg(backend(
             dir.path(),
-            &format!("period_ns = 1000000\n{}", often(of)),
+            &format!("period_ns = 1000000\n{}", often(one_in)),
         ))
         .output()
         .unwrap()
@@ -117,27 +117,27 @@ fn command_before_a_recording_is_printed_and_that_of_a_also_runs_at_the_end() {
         500,
     );
 
-    let (told, said) = (String::from_utf8_lossy(&output.stdout), said(&output));
-    assert!(output.status.success(), "{said}");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), said(&output));
+    assert!(output.status.success(), "{stderr}");
     assert_eq!(
         fs::read_to_string(dir.path().join("log")).unwrap(),
         "a\nb\na\n"
     );
     assert!(
-        told.contains("\nChanged: run before: `echo a >>log` in A, `echo b >>log` in B\n"),
-        "{told}"
+        stdout.contains("\nChanged: run before: `echo a >>log` in A, `echo b >>log` in B\n"),
+        "{stdout}"
     );
     assert!(
-        said.contains("runs before each A and at the end: echo a >>log\n"),
-        "{said}"
+        stderr.contains("runs before each A and at the end: echo a >>log\n"),
+        "{stderr}"
     );
     assert!(
-        said.contains("fewer than 4 rounds give a ratio and no verdict"),
-        "{said}"
+        stderr.contains("fewer than 4 rounds give a ratio and no verdict"),
+        "{stderr}"
     );
 }
 
-/// As when it is asked in a pipe to `head`, or the terminal is closed.
+/// This happens if the output is a pipe to `head`, or the terminal is closed.
 #[test]
 fn setting_is_restored_even_if_the_output_is_closed() {
     let dir = TempDir::new().unwrap();
@@ -201,9 +201,9 @@ fn all_changes_are_reported() {
 const SCRIPTS: &str = "--before=A=echo a >>log; cp a.toml script.toml,B=cp b.toml script.toml";
 
 /// Writes the scripts of two sides, in which one wakeup in `of` is late.
-fn scripts(dir: &TempDir, of: [usize; 2]) {
-    for (name, of) in ["a.toml", "b.toml"].into_iter().zip(of) {
-        let text = format!("period_ns = 1000000\n{}", often(of));
+fn scripts(dir: &TempDir, one_in: [usize; 2]) {
+    for (name, one_in) in ["a.toml", "b.toml"].into_iter().zip(one_in) {
+        let text = format!("period_ns = 1000000\n{}", often(one_in));
         fs::write(dir.path().join(name), text).unwrap();
     }
 }
@@ -300,9 +300,9 @@ fn undecided_trial_makes_all_rounds() {
 fn earlier_verdict_that_is_not_confirmed_is_listed() {
     let dir = TempDir::new().unwrap();
     let second = "[[line]]\nservice = \"fifo:50\"";
-    for (name, of) in [("often.toml", 250), ("seldom.toml", 2_000)] {
+    for (name, one_in) in [("often.toml", 250), ("seldom.toml", 2_000)] {
         let other = often(500).replace("[[line]]\nservice = \"fifo:90\"", second);
-        let text = format!("period_ns = 1000000\n{}\n{other}", often(of));
+        let text = format!("period_ns = 1000000\n{}\n{other}", often(one_in));
         fs::write(dir.path().join(name), text).unwrap();
     }
     let before = "--before=A=[ $(ls made | grep -c lagg) -lt 8 ] && cp seldom.toml script.toml || \

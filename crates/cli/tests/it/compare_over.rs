@@ -1,4 +1,4 @@
-//! `laggard compare --over`: changes in series of recordings whose every latency is known.
+//! Tests of `laggard compare --over` with recordings in which every latency is known.
 
 use std::process::Output;
 
@@ -8,9 +8,9 @@ use tempfile::TempDir;
 use crate::scripted::{laggard, often, record};
 
 /// Records `r00`, `r01` ... for 10 s. One wakeup in `of` is 4 ms late.
-fn recorded(dir: &TempDir, of: impl IntoIterator<Item = usize>) {
-    for (number, of) in of.into_iter().enumerate() {
-        let script = format!("period_ns = 1000000\n{}", often(of));
+fn recorded(dir: &TempDir, one_in: impl IntoIterator<Item = usize>) {
+    for (number, one_in) in one_in.into_iter().enumerate() {
+        let script = format!("period_ns = 1000000\n{}", often(one_in));
         let name = dir.path().join(format!("r{number:02}"));
         record(&name, &script, &["--duration=10s"])
             .assert()

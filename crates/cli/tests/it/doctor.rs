@@ -131,7 +131,7 @@ fn a_remedy_is_tried_beside_its_advice_and_undone() {
         stderr(&tried)
     );
     assert!(
-        stderr(&tried).contains("not kept for `laggard doctor`: it is from a script"),
+        stderr(&tried).contains("not stored for `laggard doctor`, because it is from a script"),
         "{}",
         stderr(&tried)
     );
@@ -154,7 +154,7 @@ fn a_remedy_is_tried_without_other_changes() {
 
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{stderr}");
-    if stderr.contains("nothing of it spoils latency here") {
+    if stderr.contains("does not increase latency on this machine") {
         return println!("skipped: timer_migration is off here");
     }
     assert!(
@@ -201,8 +201,8 @@ fn effect_of_a_remedy_is_shown_with_its_advice_while_the_setting_holds() {
     }
     assert_eq!(tried.status.code(), Some(0), "{stderr}");
     assert!(
-        stderr.contains("the effect is kept in `")
-            && stderr.contains("delete the file to forget it"),
+        stderr.contains("stored the effect in `")
+            && stderr.contains("delete the file to remove it"),
         "{stderr}"
     );
     let text = ask(&["--all"]);

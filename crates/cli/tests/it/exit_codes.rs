@@ -98,13 +98,13 @@ fn each_command_says_by_its_exit_code_whether_its_answer_can_be_used() {
         ("forecast good", 1),
         ("forecast lossy", 3),
     ] {
-        let (found, said) = code(&dir, words);
+        let (actual, message) = code(&dir, words);
 
-        assert_eq!(found, Some(expected), "`{words}`: {said}");
+        assert_eq!(actual, Some(expected), "`{words}`: {message}");
         assert_eq!(
             expected == 2,
-            said.starts_with("laggard: ") || said.starts_with("error: "),
-            "`{words}`: {said}"
+            message.starts_with("laggard: ") || message.starts_with("error: "),
+            "`{words}`: {message}"
         );
     }
 }
@@ -126,9 +126,9 @@ fn exit_code_of_record_shows_availability_and_trust() {
             1,
         ),
     ] {
-        let (found, said) = code(&dir, &words);
+        let (actual, message) = code(&dir, &words);
 
-        assert_eq!(found, Some(expected), "`{words}`: {said}");
+        assert_eq!(actual, Some(expected), "`{words}`: {message}");
         assert!(!dir.path().join("x").exists(), "`{words}`");
     }
 }

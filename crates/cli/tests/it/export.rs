@@ -110,7 +110,7 @@ fn an_arrow_table_has_the_rows_and_columns_of_the_csv() {
     assert!(stderr.contains("Arrow is a binary format"), "{stderr}");
 }
 
-/// 65,536 rows are written together: those before and after are of other batches.
+/// A batch has 65,536 rows, so the rows are in several batches.
 #[test]
 fn rows_of_several_batches_are_all_there_in_their_order() {
     let dir = TempDir::new().unwrap();
@@ -131,12 +131,12 @@ fn rows_of_several_batches_are_all_there_in_their_order() {
     let file = FileReader::try_new(Cursor::new(file), None).unwrap();
     let stream = StreamReader::try_new(Cursor::new(stream), None).unwrap();
     assert_eq!(file.num_batches(), 2);
-    for told in [
+    for read in [
         as_csv(file.map(Result::unwrap)),
         as_csv(stream.map(Result::unwrap)),
     ] {
-        let told: Vec<String> = told.iter().map(|row| row.join(",")).collect();
-        assert!(told == rows, "{} rows for {}", told.len(), rows.len());
+        let read: Vec<String> = read.iter().map(|row| row.join(",")).collect();
+        assert!(read == rows, "{} rows for {}", read.len(), rows.len());
     }
 }
 
@@ -182,7 +182,7 @@ fn openmetrics_describes_each_family_and_has_an_end() {
     ] {
         assert!(metrics.contains(part), "{part} in\n{metrics}");
     }
-    // A bucket holds those below it too, up to all.
+    // Buckets are cumulative.
     let counts: Vec<u64> = metrics
         .lines()
         .filter(|line| line.contains("_bucket{service=\"fifo:90\""))

@@ -167,7 +167,7 @@ fn measured(dir: &Path, priority: Option<u32>, application: &str) -> Option<Valu
 fn root_measures_the_application_s_service_and_interrupts_as_finely_as_it_needs() {
     let dir = open_folder();
     fs::write(dir.path().join("mixer.toml"), MIXER).unwrap();
-    // Their slack: a few activations fall into it.
+    // A few wakeups are within the slack.
     for (application, slack_ns) in [("jack-128", 1_870_000), ("mixer.toml", 10_500_000)] {
         let Some(manifest) = measured(dir.path(), None, application) else {
             return;

@@ -23,7 +23,7 @@ fn long() -> String {
     format!("{NAME}{}", "n".repeat(4_096 - NAME.len()))
 }
 
-/// As TOML has it.
+/// Escapes a name for TOML.
 fn toml(name: &str) -> String {
     let escaped = name.chars().map(|char| match char {
         char if char.is_ascii_graphic() => char.to_string(),

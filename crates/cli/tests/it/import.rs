@@ -176,8 +176,8 @@ fn json_has_the_figures_and_the_losses() {
         ("/losses/unread_bytes", 0.into()),
         ("/losses/first_damage", Value::Null),
     ];
-    for (at, expected) in values {
-        assert_eq!(report.pointer(at), Some(&expected), "{at}");
+    for (pointer, expected) in values {
+        assert_eq!(report.pointer(pointer), Some(&expected), "{pointer}");
     }
     let warnings = report["warnings"].as_array().unwrap().iter();
     let kinds: Vec<&str> = warnings
@@ -246,7 +246,7 @@ fn a_file_that_is_not_a_trace_is_an_error_with_its_name() {
     .unwrap();
     std::fs::write(dir.path().join("empty.etl"), "").unwrap();
 
-    for (file, said) in [
+    for (file, message) in [
         ("text.etl", "not a Windows trace: the file has 70 bytes"),
         ("empty.etl", "not a Windows trace: the file has 0 bytes"),
         ("", "not a regular file"),
@@ -256,7 +256,7 @@ fn a_file_that_is_not_a_trace_is_an_error_with_its_name() {
         let error = String::from_utf8(output.stderr).unwrap();
 
         assert_eq!(output.status.code(), Some(2), "{file}");
-        assert!(error.contains(said) && error.contains(file), "{error}");
+        assert!(error.contains(message) && error.contains(file), "{error}");
     }
 }
 
@@ -358,7 +358,7 @@ fn times_of_a_coarse_clock_are_upper_bounds() {
 
 #[test]
 fn routines_with_one_name_have_their_types() {
-    let dpc = |opcode, at| MadeEvent::dpc(opcode, at + 100, at, DRIVER);
+    let dpc = |opcode, start| MadeEvent::dpc(opcode, start + 100, start, DRIVER);
     let events = [dpc(68, 1_000), dpc(69, 2_000), dpc(66, 3_000)];
     let text = in_one_line(MadeTrace::new(HZ, 0, 0).buffer(0, &events));
 

@@ -1,4 +1,5 @@
-//! `laggard import -o`: a recording of a trace of Windows, and who reads and refuses it.
+//! Tests of `laggard import -o`: the commands that read the recording of a Windows trace, and the
+//! commands that refuse it.
 
 use std::fs;
 use std::path::Path;
@@ -40,17 +41,17 @@ fn made(events_lost: u32, driver: &str) -> MadeTrace {
     let name = driver;
     for round in 0..30_i64 {
         for cpu in [0_u16, 1] {
-            let at = 10_000 + round * 20_000 + i64::from(cpu) * 7_000;
+            let start = 10_000 + round * 20_000 + i64::from(cpu) * 7_000;
             let thread = 8 + 4 * u32::from(cpu);
             trace = trace.buffer(
                 cpu,
                 &[
-                    MadeEvent::isr(at + 100 + round, at, DRIVER + 0xf310),
-                    MadeEvent::ready(at + 200, thread),
-                    MadeEvent::dpc(68, at + 1_200, at + 200, DRIVER + 0x10),
-                    MadeEvent::switch(at + 1_250, 0, thread, 24),
-                    MadeEvent::hard_fault(at + 3_000, at + 1_300, thread),
-                    MadeEvent::switch(at + 3_100, thread, 0, 0),
+                    MadeEvent::isr(start + 100 + round, start, DRIVER + 0xf310),
+                    MadeEvent::ready(start + 200, thread),
+                    MadeEvent::dpc(68, start + 1_200, start + 200, DRIVER + 0x10),
+                    MadeEvent::switch(start + 1_250, 0, thread, 24),
+                    MadeEvent::hard_fault(start + 3_000, start + 1_300, thread),
+                    MadeEvent::switch(start + 3_100, thread, 0, 0),
                 ],
             );
         }
@@ -58,7 +59,7 @@ fn made(events_lost: u32, driver: &str) -> MadeTrace {
     trace.buffer(0, &[MadeEvent::image(900_000, DRIVER, 0x10000, name)])
 }
 
-/// A folder with that trace, and a recording `traced` of it.
+/// Returns a directory with the trace and the recording `traced` of it.
 fn recorded(trace: MadeTrace, code: i32) -> TempDir {
     let dir = TempDir::new().unwrap();
     fs::write(dir.path().join("trace.etl"), trace.bytes()).unwrap();
@@ -90,7 +91,7 @@ fn services(dir: &Path) -> Vec<(String, u64, u64)> {
 fn each_driver_and_priority_is_a_service_with_the_times_that_the_trace_tells() {
     let dir = recorded(made(0, r"\drivers\made.sys"), 0);
 
-    let seen = services(dir.path());
+    let measured = services(dir.path());
 
     let expected = [
         ("isr:made.sys", 60, 12_900),
@@ -99,7 +100,7 @@ fn each_driver_and_priority_is_a_service_with_the_times_that_the_trace_tells() {
         ("hardfault", 60, 170_000),
     ];
     assert_eq!(
-        seen,
+        measured,
         expected.map(|(name, count, longest)| (name.to_owned(), count, longest))
     );
     let shown = laggard(dir.path(), &["show", "--by", "cpu", "traced"]);
@@ -163,15 +164,15 @@ fn microsofts_limits_are_checked_of_every_driver_of_a_trace() {
     let (_, shipped) = check(SHIPPED);
     let (code, shorter) = check(&SHIPPED.replace("\"100us\"", "\"50us\""));
 
-    let of = |rows: &Value, what: &str| -> Vec<String> {
+    let column = |rows: &Value, what: &str| -> Vec<String> {
         let rows = rows.as_array().unwrap_or_else(|| panic!("{rows}"));
         let text = |row: &Value| row[what].as_str().unwrap().to_owned();
         rows.iter().map(text).collect()
     };
-    assert_eq!(of(&shipped, "service"), ["dpc:made.sys", "isr:made.sys"]);
-    // 100 us each; of 60 ISRs nothing is known of one in 1,000.
+    assert_eq!(column(&shipped, "service"), ["dpc:made.sys", "isr:made.sys"]);
+    // Each ISR takes 100 us. 60 ISRs do not determine 1 in 1,000.
     assert_eq!(code, Some(1));
-    assert_eq!(of(&shorter, "verdict"), ["fail", "unknown"]);
+    assert_eq!(column(&shorter, "verdict"), ["fail", "unknown"]);
     let nobody = SHIPPED.replace("dpc:*", "dpc:other.sys");
     fs::write(dir.path().join("limits.toml"), nobody).unwrap();
     let refused = laggard(dir.path(), &["check", "traced", "--require", "limits.toml"]);
@@ -185,12 +186,12 @@ fn who_asks_how_often_something_is_late_is_told_why_a_trace_does_not_say() {
     for words in ["qos traced", "forecast traced", "report traced"] {
         let output = laggard(dir.path(), &words.split(' ').collect::<Vec<_>>());
         assert_eq!(output.status.code(), Some(2), "{words}: {output:?}");
-        let said = said(&output);
+        let message = said(&output);
         assert!(
-            said.contains(
+            message.contains(
                 "so rates per time are unknown: an imported trace has no sampling schedule"
             ),
-            "{words}: {said}"
+            "{words}: {message}"
         );
     }
     let why = laggard(dir.path(), &["why", "traced"]);
@@ -292,8 +293,15 @@ fn a_recording_that_fills_the_disk_says_that_it_failed() {
 fn long() -> MadeTrace {
     (0..2_500_i64).fold(MadeTrace::new(HZ, 0, 0), |trace, buffer| {
         let events: Vec<MadeEvent> = (0..80)
-            .map(|one| (buffer * 80 + one) * 1_000)
-            .map(|at| MadeEvent::dpc(68, at + 900, at, DRIVER + at.unsigned_abs() % 4_096))
+            .map(|event| (buffer * 80 + event) * 1_000)
+            .map(|start| {
+                MadeEvent::dpc(
+                    68,
+                    start + 900,
+                    start,
+                    DRIVER + start.unsigned_abs() % 4_096,
+                )
+            })
             .collect();
         trace.buffer(0, &events)
     })
@@ -333,7 +341,7 @@ fn a_trace_by_the_system_s_time_makes_a_recording_that_begins_when_it_did() {
     const SYSTEM_TIME: i64 = 133_000_000_000_000_000;
     let events: Vec<MadeEvent> = (1..=40)
         .map(|number| SYSTEM_TIME + number * 156_250)
-        .map(|at| MadeEvent::dpc(68, at, at, DRIVER))
+        .map(|start| MadeEvent::dpc(68, start, start, DRIVER))
         .collect();
     let dir = recorded(
         MadeTrace::new(HZ, 0, 0).by_system_time().buffer(0, &events),
@@ -354,7 +362,7 @@ fn a_trace_by_the_system_s_time_makes_a_recording_that_begins_when_it_did() {
     assert!(manifest.contains("2022-06-18T04:26:40"), "{manifest}");
 }
 
-/// Whatever the stamps of a trace are, what is left at the place can be read.
+/// The recording is readable for any timestamps in the trace.
 #[test]
 fn stamps_out_of_any_range_leave_a_readable_recording_or_none() {
     for stamps in [
@@ -366,7 +374,7 @@ fn stamps_out_of_any_range_leave_a_readable_recording_or_none() {
     ] {
         for is_system_time in [false, true] {
             let dir = TempDir::new().unwrap();
-            let events = stamps.map(|at| MadeEvent::dpc(68, at, at, DRIVER));
+            let events = stamps.map(|start| MadeEvent::dpc(68, start, start, DRIVER));
             let mut trace = MadeTrace::new(HZ, 0, 0);
             if is_system_time {
                 trace = trace.by_system_time();

@@ -68,14 +68,14 @@ fn qos_without_an_application_has_a_line_for_each_of_a_few() {
 
     let line_of = |name: &str| lines.iter().find(|line| line.starts_with(name)).unwrap();
     assert!(line_of("jack-128 ").contains("NOT FIT"), "{lines:#?}");
-    // Its slack is longer than any stall.
+    // The slack of the application is longer than any stall.
     assert!(line_of("sdr ").contains("UNKNOWN"), "{lines:#?}");
     assert!(lines.len() <= 16, "{lines:#?}");
 }
 
 /// Returns the script of a thread with this service. One wakeup in `of` is late by 1 ms more.
-fn thread(service: &str, of: usize) -> String {
-    let early = r#"[["irq", 14000], ["waking", 640], ["user", 4211]], "#.repeat(of - 1);
+fn thread(service: &str, one_in: usize) -> String {
+    let early = r#"[["irq", 14000], ["waking", 640], ["user", 4211]], "#.repeat(one_in - 1);
     format!(
         "[[line]]\nservice = \"{service}\"\nroute = \"direct\"\n\
          steps = [{early}[[\"irq\", 14000], [\"waking\", 1000640], [\"user\", 4211]]]\n"
@@ -140,7 +140,7 @@ fn qos_and_the_first_screen_never_disagree() {
                 assert_eq!(own[0][field], fit[field], "{field} of {name} in\n{script}");
             }
             assert_eq!(own[0]["outlook"], fit["figures"], "{name}");
-            // As coarse as this, no recording would decide, however long.
+            // With this resolution, no recording decides.
             let is_coarse = fit["figures"]["failures"].is_null();
             assert!(
                 !is_coarse || fit["decided_by_ns"].is_null(),

@@ -1,4 +1,4 @@
-//! `show --intervals`: times between runs in recordings whose every latency is known.
+//! Tests of `show --intervals`: times between runs in recordings in which every latency is known.
 
 use std::process::Output;
 
@@ -106,7 +106,7 @@ fn recordings_without_every_wakeup_and_wrong_bins_are_refused() {
         String::from_utf8(output.stderr).unwrap()
     };
 
-    for (said, part) in [
+    for (message, part) in [
         (missing(&tail, &[]), "record without `--keep tail`"),
         (
             missing(&whole, &["--bins=10ns"]),
@@ -119,6 +119,6 @@ fn recordings_without_every_wakeup_and_wrong_bins_are_refused() {
         (missing(&whole, &["--bins=100"]), "`100` has no unit"),
         (missing(&whole, &["--all"]), "cannot be used with"),
     ] {
-        assert!(said.contains(part), "{part} in {said}");
+        assert!(message.contains(part), "{part} in {message}");
     }
 }

@@ -1,6 +1,6 @@
-//! The JSON of `compare` and `check` for recordings whose every latency is known,
-//! kept in `snapshots/`; and that a page of `compare` has the same figures.
-//! `cargo insta review` after a change that is meant.
+//! Tests of the JSON of `compare` and `check` for recordings in which every latency is known, with
+//! the expected output in `snapshots/`. The HTML report of `compare` must have the same figures.
+//! Run `cargo insta review` after an intended change.
 
 use std::fs;
 use std::process::Output;
@@ -14,8 +14,8 @@ use crate::scripted::{laggard, often, record};
 /// 4 ms late.
 fn sides() -> TempDir {
     let dir = TempDir::new().unwrap();
-    for (letter, of) in [("a", 2_000), ("b", 250)] {
-        let script = format!("period_ns = 1000000\n{}", often(of));
+    for (letter, one_in) in [("a", 2_000), ("b", 250)] {
+        let script = format!("period_ns = 1000000\n{}", often(one_in));
         for number in 1..=4 {
             let name = dir.path().join(format!("{letter}{number}"));
             record(&name, &script, &["--duration=30s", "--no-dither"])
@@ -34,25 +34,25 @@ fn ask(dir: &TempDir, words: &[&str]) -> Output {
         .unwrap()
 }
 
-/// What does not depend on when and where, and numbers to six digits: the last
-/// ones are those of the system's mathematics.
+/// Removes the parts that depend on the machine and the time, and rounds numbers to six digits,
+/// because further digits depend on the math library.
 fn lasting(output: &Output) -> String {
-    let mut found: Value =
+    let mut answer: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"));
     for (key, instead) in [("host", "(a machine)"), ("recorded_at", "(a time)")] {
-        if let Some(value) = found.get_mut(key) {
+        if let Some(value) = answer.get_mut(key) {
             *value = instead.into();
         }
     }
-    round(&mut found);
-    // Of a machine: they are told, and are not of what was recorded.
+    round(&mut answer);
+    // They describe the machine, not the recording.
     for key in ["notes", "differing"] {
-        if let Some(list) = found.get_mut(key) {
+        if let Some(list) = answer.get_mut(key) {
             assert!(list.is_array(), "{key}");
             *list = "(of a machine)".into();
         }
     }
-    serde_json::to_string_pretty(&found).unwrap()
+    serde_json::to_string_pretty(&answer).unwrap()
 }
 
 fn round(value: &mut Value) {
@@ -61,8 +61,8 @@ fn round(value: &mut Value) {
             let rounded = format!("{:.5e}", number.as_f64().unwrap());
             *value = Number::from_f64(rounded.parse().unwrap()).unwrap().into();
         }
-        Value::Array(all) => all.iter_mut().for_each(round),
-        Value::Object(all) => all.values_mut().for_each(round),
+        Value::Array(elements) => elements.iter_mut().for_each(round),
+        Value::Object(fields) => fields.values_mut().for_each(round),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
@@ -121,7 +121,7 @@ fn rows(page: &str) -> Vec<Vec<String>> {
     rows.map(row).filter(|row| !row.is_empty()).collect()
 }
 
-/// What a cell says: `12 s` in ns, `8.1` as it is.
+/// Parses a cell: `12 s` to ns, `8.1` unchanged.
 fn figure(text: &str) -> f64 {
     let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
     let scale = match unit {
@@ -138,18 +138,21 @@ fn figure(text: &str) -> f64 {
 
 /// Two digits are off by a twentieth at most.
 fn assert_alike(cell: &str, json: f64) {
-    let told = figure(cell);
-    assert!((told / json - 1.0).abs() <= 0.05, "{cell} is not {json}");
+    let figure_of_cell = figure(cell);
+    assert!(
+        (figure_of_cell / json - 1.0).abs() <= 0.05,
+        "{cell} is not {json}"
+    );
 }
 
 #[test]
 fn page_of_compare_has_the_figures_of_its_json() {
     let dir = sides();
-    let at = ["--at=1ms,2ms"];
-    let json = ask(&dir, &[&COMPARE[..], &at, &["--json"]].concat());
+    let levels = ["--at=1ms,2ms"];
+    let json = ask(&dir, &[&COMPARE[..], &levels, &["--json"]].concat());
     let json: Value = serde_json::from_slice(&json.stdout).unwrap();
 
-    let written = ask(&dir, &[&COMPARE[..], &at, &["-o", "c.html"]].concat());
+    let written = ask(&dir, &[&COMPARE[..], &levels, &["-o", "c.html"]].concat());
 
     assert_eq!(written.status.code(), Some(0), "{written:?}");
     assert_eq!(
@@ -182,11 +185,11 @@ fn page_of_compare_has_the_figures_of_its_json() {
         let levels = service["levels"].as_array().unwrap();
         assert_eq!(of_service.clone().count(), levels.len(), "{rows:?}");
         for (row, level) in of_service.zip(levels) {
-            let [verdict, _, at, every, ratio] = &row[..] else {
+            let [verdict, _, levels, every, ratio] = &row[..] else {
                 panic!("{row:?}");
             };
             let (a, b) = every.split_once(" / ").unwrap();
-            assert_alike(at, level["level_ns"].as_f64().unwrap());
+            assert_alike(levels, level["level_ns"].as_f64().unwrap());
             for (cell, side) in [(a, &level["first"]), (b, &level["second"])] {
                 let clusters = side["clusters"].as_f64().unwrap();
                 if clusters > 0.0 {
@@ -195,18 +198,18 @@ fn page_of_compare_has_the_figures_of_its_json() {
                     assert_eq!(cell, "never")
                 }
             }
-            let told = ratio.split([' ', '(', ')']);
-            let told: Vec<&str> = told.filter(|word| !matches!(*word, "" | "to")).collect();
-            let known = ["ratio", "ratio_low", "ratio_high"].map(|key| level[key].as_f64());
-            if let [Some(ratio), Some(low), Some(high)] = known {
-                assert_eq!(told.len(), 3, "{row:?}");
-                for (cell, json) in told.into_iter().zip([ratio, low, high]) {
+            let figures = ratio.split([' ', '(', ')']);
+            let figures: Vec<&str> = figures.filter(|word| !matches!(*word, "" | "to")).collect();
+            let expected = ["ratio", "ratio_low", "ratio_high"].map(|key| level[key].as_f64());
+            if let [Some(ratio), Some(low), Some(high)] = expected {
+                assert_eq!(figures.len(), 3, "{row:?}");
+                for (cell, json) in figures.into_iter().zip([ratio, low, high]) {
                     assert_alike(cell, json);
                 }
                 compared += 1;
             }
-            let said = level["change"]["verdict"].as_str().unwrap();
-            let word = match said {
+            let message = level["change"]["verdict"].as_str().unwrap();
+            let word = match message {
                 "equivalent" => "same",
                 other => other,
             };
@@ -222,9 +225,12 @@ fn the_page_of_compare_is_not_written_where_it_cannot_be() {
 
     let output = ask(&dir, &[&COMPARE[..], &["-o", "none/c.html"]].concat());
 
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("write the report `none/c.html`"), "{said}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(
+        message.contains("write the report `none/c.html`"),
+        "{message}"
+    );
 }
 
 /// Reads from standard input what was answered, and holds it to the schemas.
@@ -253,7 +259,7 @@ impl Answers {
         self.0.push((schema.into(), what.into(), answer));
     }
 
-    /// Asks a command that may say that something is not met.
+    /// Runs a command that may exit with code 1 for an unmet requirement.
     fn ask(&mut self, dir: &TempDir, schema: &str, words: &str) {
         let output = ask(dir, &words.split(' ').collect::<Vec<_>>());
         let text = String::from_utf8_lossy(&output.stdout);
@@ -326,7 +332,7 @@ fn varied() -> TempDir {
     let user = both("[[\"user\", 900]]");
     let late = format!("{stages}, [[\"user\", 9000000]], {stages}");
     let huge = "[[\"user\", 900000000000000]]";
-    let stall = |at, length| format!("[[stall]]\nat_ns = {at}\nlength_ns = {length}\n");
+    let stall = |start, length| format!("[[stall]]\nat_ns = {start}\nlength_ns = {length}\n");
     for (name, lines, options) in [
         ("stages", both(stages), &["--duration=2s"][..]),
         ("again", both(stages), &["--duration=2s"]),

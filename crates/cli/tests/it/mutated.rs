@@ -21,7 +21,7 @@ use crate::whole;
 
 /// Mutants of a run of all tests.
 const USUAL: u64 = 500;
-/// The same of a user's texts.
+/// Default number of mutated text files.
 const TEXTS_USUAL: u64 = 150;
 /// Memory limit of a command: many times the need of such a small recording, also without
 /// optimisation.
@@ -165,7 +165,7 @@ fn mutate(recording: &Path, noise: &mut Noise) -> String {
                     "other rows".to_owned()
                 }
             };
-            // After the good frame, or instead of it.
+            // Appends to the good frame, or replaces it.
             if noise.below(2) == 0 {
                 bytes.clear();
             }
@@ -261,19 +261,23 @@ fn change_json(bytes: &mut Vec<u8>, noise: &mut Noise) -> String {
         return flip(bytes, noise);
     };
     let how = match (noise.below(4), &mut *value) {
-        (0, Value::Array(all)) if !all.is_empty() => {
-            let element = all[0].clone();
-            all.extend(std::iter::repeat_n(element, 5_000));
+        (0, Value::Array(elements)) if !elements.is_empty() => {
+            let element = elements[0].clone();
+            elements.extend(std::iter::repeat_n(element, 5_000));
             "5000 times more".to_owned()
         }
-        (1, Value::Array(all)) => {
-            all.reverse();
-            all.truncate(noise.below(3));
+        (1, Value::Array(elements)) => {
+            elements.reverse();
+            elements.truncate(noise.below(3));
             "turned around and cut".to_owned()
         }
-        (2, Value::Object(all)) if !all.is_empty() => {
-            let key = all.keys().nth(noise.below(all.len())).cloned().unwrap();
-            all.remove(&key);
+        (2, Value::Object(fields)) if !fields.is_empty() => {
+            let key = fields
+                .keys()
+                .nth(noise.below(fields.len()))
+                .cloned()
+                .unwrap();
+            fields.remove(&key);
             format!("without `{key}`")
         }
         _ => {
@@ -288,15 +292,15 @@ fn change_json(bytes: &mut Vec<u8>, noise: &mut Noise) -> String {
 
 fn pointers(value: &Value, place: String, pointers_found: &mut Vec<String>) {
     match value {
-        Value::Array(all) => {
-            for (number, one) in all.iter().enumerate().take(50) {
-                pointers(one, format!("{place}/{number}"), pointers_found);
+        Value::Array(elements) => {
+            for (number, element) in elements.iter().enumerate().take(50) {
+                pointers(element, format!("{place}/{number}"), pointers_found);
             }
         }
-        Value::Object(all) => {
-            for (key, one) in all {
+        Value::Object(fields) => {
+            for (key, field) in fields {
                 pointers(
-                    one,
+                    field,
                     format!("{place}/{}", key.replace('/', "~1")),
                     pointers_found,
                 );
@@ -337,13 +341,13 @@ fn hostile(noise: &mut Noise) -> Value {
     noise.one_of(&values).clone()
 }
 
-/// As the reader computes it: of the file with eight zeros in its place.
+/// Computes the checksum as the reader does: over the file with eight zeros in its place.
 fn make_checksum_right(content: &mut [u8]) {
     let key = b"laggard.crc32";
-    let Some(at) = content.windows(key.len()).rposition(|some| some == key) else {
+    let Some(start) = content.windows(key.len()).rposition(|some| some == key) else {
         return;
     };
-    let digits = at + key.len() + 2..at + key.len() + 10;
+    let digits = start + key.len() + 2..start + key.len() + 10;
     if digits.end > content.len() {
         return;
     }

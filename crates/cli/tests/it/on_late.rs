@@ -1,4 +1,4 @@
-//! `--on-late`: actions on late wakeups, of a script whose every latency is known.
+//! Tests of `--on-late` with a script in which every latency is known.
 
 use std::fs;
 use std::path::Path;
@@ -14,14 +14,17 @@ use crate::scripted::{backend, laggard, record, script, stall};
 /// Three stalls of 20 ms in 3 s; everything else is 18.851 us late.
 fn stalls() -> String {
     let stalls = [500_500_000, 1_500_500_000, 2_500_500_000];
-    script(1_000_000, &stalls.map(|at| stall(at, 20_000_000)).concat())
+    script(
+        1_000_000,
+        &stalls.map(|start| stall(start, 20_000_000)).concat(),
+    )
 }
 
 /// Records the stalls to `r.laggard` in `dir`.
 fn recorded(dir: &TempDir, options: &[&str]) -> Output {
     let recording = dir.path().join("r.laggard");
-    let all = [&["--duration=3s", "--on-late-threshold=10ms"], options].concat();
-    record(&recording, &stalls(), &all).output().unwrap()
+    let options = [&["--duration=3s", "--on-late-threshold=10ms"], options].concat();
+    record(&recording, &stalls(), &options).output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -118,18 +121,24 @@ fn late_wakeups_within_the_interval_are_counted_and_reported() {
         .output()
         .unwrap();
 
-    let said = text(&output.stderr);
+    let message = text(&output.stderr);
     // A script is played faster than commands run, so the second may be skipped for that reason.
     let start = "Late wakeups above 10.0 ms: 3; acted on ";
-    let acted = said.split_once(start).unwrap().1.split_once(';').unwrap().0;
-    assert!(["1", "2"].contains(&acted), "{said}");
+    let acted = message
+        .split_once(start)
+        .unwrap()
+        .1
+        .split_once(';')
+        .unwrap()
+        .0;
+    assert!(["1", "2"].contains(&acted), "{message}");
     assert!(
-        said.contains("skipped 1 within 1.50 s of another"),
-        "{said}"
+        message.contains("skipped 1 within 1.50 s of another"),
+        "{message}"
     );
-    let row = said.lines().find(|line| line.ends_with("`exec=true`"));
+    let row = message.lines().find(|line| line.ends_with("`exec=true`"));
     let cells: Vec<&str> = row.unwrap().split_whitespace().collect();
-    assert_eq!(cells[..3], [acted, "0", "0"], "{said}");
+    assert_eq!(cells[..3], [acted, "0", "0"], "{message}");
 }
 
 #[test]
@@ -144,9 +153,9 @@ fn live_view_acts_too_and_a_failure_is_reported() {
         .output()
         .unwrap();
 
-    let said = text(&output.stderr);
-    assert!(said.contains("seen\n"), "{said}");
-    assert!(said.contains("failed: exit status: 7"), "{said}");
+    let message = text(&output.stderr);
+    assert!(message.contains("seen\n"), "{message}");
+    assert!(message.contains("failed: exit status: 7"), "{message}");
     let shown = text(&output.stdout);
     assert!(
         shown.contains("Late wakeup: SCHED_FIFO 90 on CPU 0"),
@@ -173,10 +182,10 @@ fn impossible_action_is_refused_before_anything_is_measured() {
 
         let output = recorded(&dir, &[&format!("--on-late={action}")]);
 
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{action}: {said}");
-        assert!(said.contains(reason), "{action}: {said}");
-        assert!(said.contains("--on-late"), "{action}: {said}");
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{action}: {message}");
+        assert!(message.contains(reason), "{action}: {message}");
+        assert!(message.contains("--on-late"), "{action}: {message}");
         assert!(!dir.path().join("r.laggard").exists(), "{action}");
     }
 }

@@ -187,9 +187,9 @@ fn a_line_that_is_never_served_again_has_waited_at_least_until_it_was_given_up()
 
 #[test]
 fn a_tail_recording_shows_the_same_figures_but_for_its_buckets() {
-    let (all, tail) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let (whole, tail) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let script = script(1_000_000, &stall(2_000_500_000, 50_000_000));
-    record(&all, &script, 20);
+    record(&whole, &script, 20);
     scripted::record(
         &tail.path().join("r.laggard"),
         &script,
@@ -198,10 +198,10 @@ fn a_tail_recording_shows_the_same_figures_but_for_its_buckets() {
     .assert()
     .success();
 
-    let (all, tail) = (shown(&all), shown(&tail));
+    let (whole, tail) = (shown(&whole), shown(&tail));
 
-    assert_eq!(row(&all, "fifo:90"), row(&tail, "fifo:90"));
-    assert_eq!(all["stages"], tail["stages"]);
+    assert_eq!(row(&whole, "fifo:90"), row(&tail, "fifo:90"));
+    assert_eq!(whole["stages"], tail["stages"]);
 }
 
 #[test]

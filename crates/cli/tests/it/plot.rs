@@ -154,7 +154,7 @@ fn a_png_is_written_for_its_extension() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let bytes = fs::read(dir.path().join("out.PNG")).unwrap();
     assert_eq!(&bytes[1..4], b"PNG");
-    // Width and height of the header: twice those asked for.
+    // Width and height in the header, at twice the requested size.
     assert_eq!(&bytes[16..24], &[0, 0, 5, 0, 0, 0, 3, 32]);
 }
 
@@ -185,7 +185,7 @@ fn undrawable_figure_is_an_error_with_a_remedy() {
         (
             &["time", "--size=10x10"],
             "out.svg",
-            "is no size from 480x300",
+            "is not a size from 480x300",
         ),
     ] {
         let dir = TempDir::new_in(dir.path()).unwrap();

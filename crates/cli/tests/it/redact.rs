@@ -56,7 +56,7 @@ fn stays(path: &str) -> bool {
     let parts = |path: &str| path.split('.').map(str::to_owned).collect::<Vec<_>>();
     STAYS.iter().any(|pattern| {
         let (pattern, path) = (parts(pattern), parts(path));
-        let same = |(one, other): (&String, &String)| one == "*" || one == other;
+        let same = |(pattern, other): (&String, &String)| pattern == "*" || pattern == other;
         pattern.len() == path.len() && pattern.iter().zip(&path).all(same)
     })
 }
@@ -70,15 +70,20 @@ fn plant<T: DeserializeOwned>(whole: &Value) -> (Value, Vec<String>) {
         };
         match value {
             Value::String(_) => texts.push((pointer.into(), path.into())),
-            Value::Array(all) => {
-                for (number, one) in all.iter().enumerate() {
+            Value::Array(elements) => {
+                for (number, element) in elements.iter().enumerate() {
                     let key = number.to_string();
-                    paths(one, &format!("{pointer}/{key}"), &below(path, &key), texts);
+                    paths(
+                        element,
+                        &format!("{pointer}/{key}"),
+                        &below(path, &key),
+                        texts,
+                    );
                 }
             }
-            Value::Object(all) => {
-                for (key, one) in all {
-                    paths(one, &format!("{pointer}/{key}"), &below(path, key), texts);
+            Value::Object(fields) => {
+                for (key, field) in fields {
+                    paths(field, &format!("{pointer}/{key}"), &below(path, key), texts);
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -246,31 +251,36 @@ fn answer(command: &[&str], recording: &Path) -> Value {
 }
 
 /// Collects the paths at which two answers differ in more than a redacted name.
-fn differences(one: &Value, other: &Value, path: &str, differences_found: &mut Vec<String>) {
-    match (one, other) {
-        (Value::Object(one), Value::Object(other)) => {
-            let keys: Vec<_> = one.keys().collect();
-            if keys != other.keys().collect::<Vec<_>>() {
+fn differences(first: &Value, second: &Value, path: &str, differences_found: &mut Vec<String>) {
+    match (first, second) {
+        (Value::Object(first), Value::Object(second)) => {
+            let keys: Vec<_> = first.keys().collect();
+            if keys != second.keys().collect::<Vec<_>>() {
                 differences_found.push(format!("{path}: {keys:?}"));
                 return;
             }
-            for (key, value) in one {
+            for (key, value) in first {
                 differences(
                     value,
-                    &other[key],
+                    &second[key],
                     &format!("{path}.{key}"),
                     differences_found,
                 );
             }
         }
-        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
-            for (number, (one, other)) in one.iter().zip(other).enumerate() {
-                differences(one, other, &format!("{path}.{number}"), differences_found);
+        (Value::Array(first), Value::Array(second)) if first.len() == second.len() => {
+            for (number, (first, second)) in first.iter().zip(second).enumerate() {
+                differences(
+                    first,
+                    second,
+                    &format!("{path}.{number}"),
+                    differences_found,
+                );
             }
         }
-        (Value::String(one), Value::String(_)) if one.contains(SECRET) => {}
-        (one, other) if one == other => {}
-        (one, other) => differences_found.push(format!("{path}: {one} {other}")),
+        (Value::String(first), Value::String(_)) if first.contains(SECRET) => {}
+        (first, second) if first == second => {}
+        (first, second) => differences_found.push(format!("{path}: {first} {second}")),
     }
 }
 
@@ -512,16 +522,16 @@ fn a_copy_that_does_not_fit_leaves_nothing_in_the_way_of_another_try() {
     fs::create_dir(&there).unwrap();
 
     for to in [&new, &there] {
-        let (code, said) = export_within("1", &planted, to);
+        let (code, message) = export_within("1", &planted, to);
 
-        assert_eq!(code, Some(2), "{said}");
+        assert_eq!(code, Some(2), "{message}");
         for part in [
             "larger than a file may be here; raise the limit",
             "the incomplete copy is removed",
         ] {
-            assert!(said.contains(part), "{said}");
+            assert!(message.contains(part), "{message}");
         }
-        assert!(!said.contains("is kept"), "{said}");
+        assert!(!message.contains("is kept"), "{message}");
     }
 
     assert!(!new.exists());
@@ -529,7 +539,7 @@ fn a_copy_that_does_not_fit_leaves_nothing_in_the_way_of_another_try() {
     assert_eq!(export_within("unlimited", &planted, &there).0, Some(0));
 }
 
-/// It would look like twice the evidence.
+/// Otherwise it would look like twice the evidence.
 #[test]
 fn a_recording_and_its_copy_without_names_are_the_same_recording() {
     let dir = scripted::stalled();

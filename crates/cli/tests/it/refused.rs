@@ -184,7 +184,7 @@ fn recording_is_shown_even_if_its_owner_cannot_be_changed() {
     assert!(shown.contains("SCHED_OTHER"), "{shown}");
 }
 
-/// The same of what makes several recordings.
+/// Commands that make several recordings are also refused.
 #[test]
 fn answer_precedes_the_error_about_the_owner_of_the_directory() {
     if !is_root() {
@@ -296,7 +296,7 @@ fn a_termination_signal_ends_a_complete_recording_and_its_load() {
     ends_a_recording("TERM");
 }
 
-/// As when the terminal is closed, or the connection is gone.
+/// This happens if the terminal is closed, or the connection is lost.
 #[test]
 fn a_hangup_ends_a_complete_recording_and_its_load() {
     ends_a_recording("HUP");

@@ -1,5 +1,4 @@
-//! The same recording says the same thing, however many threads read it and
-//! however fast each is.
+//! Output does not depend on the number and speed of the reading threads.
 
 use std::fs;
 use std::path::Path;

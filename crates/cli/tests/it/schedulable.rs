@@ -54,10 +54,10 @@ fn a_constant_latency_delays_a_task_by_itself_and_by_nothing_else() {
     let dir = TempDir::new().unwrap();
     recorded(&dir, "r", &script(1_000_000, ""), &["--duration=20s"]);
 
-    let (found, code) = sched(&dir, "r", &format!("permitted = \"5s\"\n{SHORT}{LONG}"));
+    let (report, code) = sched(&dir, "r", &format!("permitted = \"5s\"\n{SHORT}{LONG}"));
 
     // A stall of two periods could have come unseen, but no latency did.
-    let (short, long) = (&found["tasks"][0], &found["tasks"][1]);
+    let (short, long) = (&report["tasks"][0], &report["tasks"][1]);
     assert_eq!(ns(short, "least_ns"), 60_000.0 + 18_851.0);
     assert_eq!((&short["verdict"], code), (&"unknown".into(), Some(1)));
     let finer = &doubt(short, "coarse")["finer"];
@@ -82,10 +82,10 @@ fn with_a_probe_that_is_fine_enough_a_constant_latency_meets() {
     let tasks = "permitted = \"1s\"\n\
                  [[task]]\nname = \"ten times\"\nperiod = \"2500us\"\ncompute = \"600us\"\n";
 
-    let (found, code) = sched(&dir, "r", tasks);
+    let (report, code) = sched(&dir, "r", tasks);
 
-    assert_eq!(code, Some(0), "{found}");
-    let most = ns(&found["tasks"][0], "most_ns");
+    assert_eq!(code, Some(0), "{report}");
+    let most = ns(&report["tasks"][0], "most_ns");
     assert!((618_851.0..1_200_000.0).contains(&most), "{most}");
 }
 
@@ -98,15 +98,15 @@ fn many_stalls_before_a_deadline_add_up_however_short_each_is() {
         .collect();
     recorded(&dir, "r", &script(1_000_000, &stalls), &["--duration=20s"]);
 
-    let (found, _) = sched(&dir, "r", &format!("permitted = \"5s\"\n{LONG}"));
+    let (report, _) = sched(&dir, "r", &format!("permitted = \"5s\"\n{LONG}"));
 
     // 600 ms of work in the 40 of each 50 ms that are free.
     let (least, most) = (
-        ns(&found["tasks"][0], "least_ns"),
-        ns(&found["tasks"][0], "most_ns"),
+        ns(&report["tasks"][0], "least_ns"),
+        ns(&report["tasks"][0], "most_ns"),
     );
-    assert!((735e6..=751e6).contains(&least), "{found}");
-    assert!((750e6..780e6).contains(&most), "{found}");
+    assert!((735e6..=751e6).contains(&least), "{report}");
+    assert!((750e6..780e6).contains(&most), "{report}");
 }
 
 /// A task that may miss each of its activations always meets what is asked.
@@ -144,7 +144,7 @@ fn requirement_that_a_short_recording_cannot_decide_is_unknown() {
     let tasks = LONG.replace("600ms", "60ms");
 
     let (hourly, refused) = sched(&dir, "r", &tasks);
-    let (seldom, told) = sched(&dir, "r", &format!("permitted = \"5s\"\n{tasks}"));
+    let (seldom, code) = sched(&dir, "r", &format!("permitted = \"5s\"\n{tasks}"));
 
     let task = &hourly["tasks"][0];
     assert_eq!((&task["verdict"], refused), (&"unknown".into(), Some(1)));
@@ -154,7 +154,7 @@ fn requirement_that_a_short_recording_cannot_decide_is_unknown() {
         "{task}"
     );
     assert_eq!(
-        (&seldom["tasks"][0]["verdict"], told),
+        (&seldom["tasks"][0]["verdict"], code),
         (&"meets".into(), Some(0)),
         "{seldom}"
     );
@@ -191,7 +191,7 @@ fn a_recording_of_the_tail_answers_as_the_whole_one_or_does_not_tell() {
     }
 }
 
-/// It met every deadline, with a rare latency of 0 ns.
+/// The task met every deadline, with a rare latency of 0 ns.
 #[test]
 fn recording_in_which_every_latency_is_zero_shows_no_deadline_met() {
     let dir = TempDir::new().unwrap();
@@ -199,9 +199,9 @@ fn recording_in_which_every_latency_is_zero_shows_no_deadline_met() {
     recorded(&dir, "r", zero, &["--duration=20s"]);
     let tasks = format!("permitted = \"5s\"\n{TIGHT}buffers = 3\n");
 
-    let (found, code) = sched(&dir, "r", &tasks);
+    let (report, code) = sched(&dir, "r", &tasks);
 
-    let task = &found["tasks"][0];
+    let task = &report["tasks"][0];
     assert_eq!((&task["verdict"], code), (&"unknown".into(), Some(1)));
     doubt(task, "all_zero");
     assert_eq!(task["most_ns"], Value::Null, "{task}");
@@ -211,7 +211,7 @@ fn recording_in_which_every_latency_is_zero_shows_no_deadline_met() {
         (&false.into(), &false.into()),
         "{pseudo}"
     );
-    assert_eq!(found["set"]["edf"], Value::Null, "{found}");
+    assert_eq!(report["set"]["edf"], Value::Null, "{report}");
 }
 
 /// The answer about a task set in an rt-app file.
@@ -249,7 +249,7 @@ fn rt_app_tasks_are_analysed_as_the_service_of_their_priority_or_the_nearest_bel
         "{{ /* a comment */ \"tasks\" : {{ {}{}{} }} }}",
         fifo("low", 40, 400, 20_000),
         fifo("high", 90, 300, 10_000),
-        // Its slack is shorter than the latency of the service that stands in.
+        // The slack is shorter than the latency of the substitute service.
         fifo("between", 60, 95, 100),
     );
 

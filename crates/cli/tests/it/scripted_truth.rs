@@ -14,7 +14,7 @@ use crate::scripted::laggard;
 
 const START: Nanos = Nanos::from_secs(1_000);
 
-/// Latency of a wakeup by CPU, service and number. `None`: it is missing.
+/// Latency of a wakeup by CPU, service and number. `None` if it is missing.
 type ScriptedLateness = fn(u32, Service, u64) -> Option<Nanos>;
 
 /// Content of a recording.
@@ -180,7 +180,7 @@ fn pending_wakeup_is_reported_with_the_limit_that_it_exceeds() {
     };
     let recording = recorded(dir.path(), &truth);
 
-    // Its slack is so short that only an interval is known.
+    // The slack is so short that only an interval is known.
     let said_of_it = said(&recording, &["qos", "--app", "jack-128"]);
     let table = said(&recording, &["qos"]);
     let curve = said(&recording, &["qos", "--app", "jack-128", "--curve"]);

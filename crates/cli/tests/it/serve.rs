@@ -51,9 +51,9 @@ fn scraped_values_match_show_of_the_stored_recording() {
         (value(text, count), value(text, &of_other)) == (Some(1.0), Some(1.0))
     };
     let text = serve.until("/metrics", is_whole);
-    let (code, said) = serve.end();
+    let (code, message) = serve.end();
 
-    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(code, Some(0), "{message}");
     let [recording] = &recordings(&store)[..] else {
         panic!("{:?}", recordings(&store))
     };
@@ -125,7 +125,7 @@ fn failure_at_the_start_of_a_later_piece_is_reported_and_retried() {
     let is_measuring = |text: &str| value(text, "laggard_measuring ") == Some(1.0);
     serve.until("/metrics", is_measuring);
 
-    // Its script is missing for a while.
+    // The script is missing for a while.
     fs::rename(&file, &aside).unwrap();
     let ill = serve.until("/healthz", |text| text.contains("nothing is measured"));
     sleep(FRESH);
@@ -133,7 +133,7 @@ fn failure_at_the_start_of_a_later_piece_is_reported_and_retried() {
     fs::rename(&aside, &file).unwrap();
     serve.until("/healthz", |text| text.ends_with("\r\n\r\nok\n"));
     let again = serve.until("/metrics", is_measuring);
-    let (code, said) = serve.end();
+    let (code, message) = serve.end();
 
     assert!(ill.starts_with("HTTP/1.1 503"), "{ill}");
     assert!(ill.contains("read the script"), "{ill}");
@@ -142,10 +142,14 @@ fn failure_at_the_start_of_a_later_piece_is_reported_and_retried() {
     assert!(page.contains("Not measuring:"), "{page}");
     let failures = value(&again, "laggard_measuring_failures_total ");
     assert!(failures >= Some(1.0), "{again}");
-    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(code, Some(0), "{message}");
     // However often it was tried.
-    assert_eq!(said.matches("it is tried again in").count(), 1, "{said}");
-    assert!(said.contains("it is measured again"), "{said}");
+    assert_eq!(
+        message.matches("it is tried again in").count(),
+        1,
+        "{message}"
+    );
+    assert!(message.contains("it is measured again"), "{message}");
 }
 
 #[test]
@@ -162,9 +166,9 @@ fn each_piece_is_a_whole_recording_and_counters_go_on() {
         sleep(Duration::from_millis(50));
     }
     let scraped = value(&serve.get("/metrics"), count).unwrap();
-    let (code, said) = serve.end();
+    let (code, message) = serve.end();
 
-    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(code, Some(0), "{message}");
     let stored = recordings(&store);
     assert!(stored.len() >= 3, "{stored:?}");
     let mut counts = Vec::new();
@@ -250,15 +254,15 @@ fn a_store_that_is_lost_during_the_run_is_made_again_and_health_shows_it_meanwhi
     fs::remove_file(&store).unwrap();
     serve.until("/healthz", is_well);
     serve.until("/metrics", is_recorded);
-    let (code, said) = serve.end();
+    let (code, message) = serve.end();
 
-    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(code, Some(0), "{message}");
     assert!(removed.contains("was removed"), "{removed}");
     assert!(replaced.starts_with("HTTP/1.1 503"), "{replaced}");
     assert!(replaced.contains("does not record"), "{replaced}");
     assert!(value(&metrics, "laggard_store_failures_total ") >= Some(3.0));
     assert_eq!(value(&metrics, "laggard_measuring "), Some(1.0));
-    assert!(said.contains("can be written again"), "{said}");
+    assert!(message.contains("can be written again"), "{message}");
     assert_eq!(recordings(&store).len(), 1);
 }
 
@@ -329,16 +333,16 @@ fn other_machines_are_refused_without_an_option() {
         )
     };
 
-    let (code, said) = refused(&["--listen=0.0.0.0:0"]);
-    assert_eq!(code, Some(2), "{said}");
+    let (code, message) = refused(&["--listen=0.0.0.0:0"]);
+    assert_eq!(code, Some(2), "{message}");
     assert!(
-        said.contains("names of processes") && said.contains("--expose"),
-        "{said}"
+        message.contains("names of processes") && message.contains("--expose"),
+        "{message}"
     );
 
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = format!("--listen={}", taken.local_addr().unwrap());
-    let (code, said) = refused(&[&listen]);
-    assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("--listen"), "{said}");
+    let (code, message) = refused(&[&listen]);
+    assert_eq!(code, Some(2), "{message}");
+    assert!(message.contains("--listen"), "{message}");
 }

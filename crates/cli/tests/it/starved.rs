@@ -1,6 +1,5 @@
-//! A service that is never served on one of two CPUs, or not at the end: what
-//! every command that answers makes of it. The recordings are written here, as
-//! a measurement would.
+//! Tests with a service that never runs on one of two CPUs, or not at the end. The recordings are
+//! written here in the form in which a measurement would write them.
 
 use std::path::PathBuf;
 use std::process::Output;
@@ -26,7 +25,7 @@ fn recorded(dir: &TempDir, served_until: Nanos) -> PathBuf {
     recorded_at(dir, served_until, Nanos::ZERO)
 }
 
-/// The same, with this CPU time of the measurement itself.
+/// Like `recorded`, with this CPU time of the measurement.
 fn recorded_at(dir: &TempDir, served_until: Nanos, price: Nanos) -> PathBuf {
     let path = dir.path().join("r.laggard");
     let lines = [Cpu(0), Cpu(1)].map(|cpu| Line {
@@ -98,8 +97,8 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"))
 }
 
-fn of<'a>(found: &'a Value, name: &str) -> &'a Value {
-    let services = found["services"].as_array().unwrap();
+fn of<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let services = report["services"].as_array().unwrap();
     services
         .iter()
         .find(|service| service["service"] == name)

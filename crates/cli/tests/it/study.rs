@@ -1,4 +1,4 @@
-//! `laggard study`, with recordings whose every latency is known.
+//! Tests of `laggard study` with recordings in which every latency is known.
 
 use std::fs;
 use std::path::Path;
@@ -52,9 +52,9 @@ fn said(output: &Output) -> String {
 
 /// Returns the cell of the first system.
 fn cell<'a>(report: &'a Value, table: &str, row: &str, column: &str) -> &'a Value {
-    let by = |all: &'a Value, key: &str, name: &str| {
-        let all = all.as_array().unwrap();
-        all.iter().position(|one| one[key] == name)
+    let by = |list: &'a Value, key: &str, name: &str| {
+        let list = list.as_array().unwrap();
+        list.iter().position(|entry| entry[key] == name)
     };
     let tables = &report["tables"];
     let table = &tables[by(tables, "name", table).unwrap()];

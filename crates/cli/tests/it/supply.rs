@@ -25,11 +25,11 @@ fn supply(script: &Path, words: &[&str]) -> Option<(bool, String)> {
 #[test]
 fn licences_sources_and_versions_are_as_agreed() {
     let script = root().join("scripts/supply");
-    let Some((is_content, said)) = supply(&script, &["check"]) else {
+    let Some((is_content, message)) = supply(&script, &["check"]) else {
         return;
     };
 
-    assert!(is_content, "{said}");
+    assert!(is_content, "{message}");
 }
 
 #[test]
@@ -64,15 +64,15 @@ fn a_licence_that_is_not_agreed_to_and_a_second_version_are_refused() {
     ] {
         std::fs::write(&script, text.replacen(agreed, without, 1)).unwrap();
 
-        let Some((is_content, said)) = supply(&script, &["check"]) else {
+        let Some((is_content, message)) = supply(&script, &["check"]) else {
             return;
         };
 
-        if fault.contains("laggard-fleet") && said.contains("skipped: ") {
-            println!("{said}");
+        if fault.contains("laggard-fleet") && message.contains("skipped: ") {
+            println!("{message}");
             continue;
         }
-        assert!(!is_content && said.contains(fault), "{said}");
+        assert!(!is_content && message.contains(fault), "{message}");
     }
 }
 
@@ -102,10 +102,10 @@ fn every_part_is_in_the_notices_and_in_the_bill_of_materials() {
     let script = root().join("scripts/supply");
     let [notices, bill] = ["notices", "bill"].map(|name| dir.path().join(name));
     for (what, file) in [("notices", &notices), ("sbom", &bill)] {
-        let Some((is_content, said)) = supply(&script, &[what, file.to_str().unwrap()]) else {
+        let Some((is_content, message)) = supply(&script, &[what, file.to_str().unwrap()]) else {
             return;
         };
-        assert!(is_content, "{said}");
+        assert!(is_content, "{message}");
     }
 
     let notices = std::fs::read_to_string(notices).unwrap();

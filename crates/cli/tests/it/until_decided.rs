@@ -1,5 +1,5 @@
-//! `laggard record --until-decided`: how long it goes on, and why it ends, on
-//! recordings whose every latency is known.
+//! Tests of the duration and the end of `laggard record --until-decided` with recordings in which
+//! every latency is known.
 
 use std::fs;
 use std::path::Path;
@@ -43,18 +43,18 @@ fn told(dir: &Path, output: &Output) -> (i32, usize, String) {
     (output.status.code().unwrap(), pieces, ended)
 }
 
-fn every(of: usize) -> String {
-    format!("period_ns = 1000000\n{}", often(of))
+fn every(one_in: usize) -> String {
+    format!("period_ns = 1000000\n{}", often(one_in))
 }
 
 /// Returns a requirement for recordings with stalls, in which about one wakeup is late.
-fn share(of: &str, share: &str) -> String {
-    let longest = if of == "1ms" { "2ms" } else { "20ms" };
-    format!("{}longest = \"{longest}\"\n", any_share(of, share))
+fn share(limit: &str, share: &str) -> String {
+    let longest = if limit == "1ms" { "2ms" } else { "20ms" };
+    format!("{}longest = \"{longest}\"\n", any_share(limit, share))
 }
 
-fn any_share(of: &str, share: &str) -> String {
-    format!("[[require]]\nservice = \"fifo:90\"\nat_most = \"{of}\"\nshare = {share}\n")
+fn any_share(limit: &str, share: &str) -> String {
+    format!("[[require]]\nservice = \"fifo:90\"\nat_most = \"{limit}\"\nshare = {share}\n")
 }
 
 fn words(bytes: &[u8]) -> String {
@@ -177,7 +177,7 @@ fn undecidable_requirement_ends_the_recording() {
 fn unsupported_requirement_is_refused_before_recording() {
     let dir = TempDir::new().unwrap();
     let dir = dir.path();
-    for (requirements, options, said) in [
+    for (requirements, options, message) in [
         (
             "[[require]]\nnot_worse_than = 1.25\n".to_owned(),
             &[][..],
@@ -213,7 +213,7 @@ fn unsupported_requirement_is_refused_before_recording() {
         let output = record(dir, &every(100), &requirements, options);
 
         let stderr = words(&output.stderr);
-        assert!(stderr.contains(said), "{stderr}");
+        assert!(stderr.contains(message), "{stderr}");
         assert_eq!(output.status.code(), Some(2), "{stderr}");
         assert!(!dir.join("made").exists(), "{stderr}");
     }

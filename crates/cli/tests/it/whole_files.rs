@@ -94,7 +94,7 @@ fn a_full_disk_leaves_the_old_file_and_says_so() {
     held.unwrap();
 }
 
-/// They measured for the whole time, and then could not print the result.
+/// The commands measured for the whole time, and then could not print the result.
 #[test]
 fn closed_standard_output_is_an_error_before_measuring() {
     let dir = TempDir::new().unwrap();
@@ -155,8 +155,8 @@ fn output_that_cannot_be_printed_is_an_error_and_a_closed_pipe_is_none() {
             (">&-", 2),
             (">/dev/full", 2),
             (">/dev/null", 0),
-            // As daemons and Python's DEVNULL have it, which looks like a closed one that
-            // Rust's runtime opened again.
+            // Daemons and Python's DEVNULL open it for reading and writing, which looks like a
+            // closed descriptor that Rust's runtime opened again.
             ("1<>/dev/null", 0),
             ("| true", 0),
         ] {

@@ -1,6 +1,6 @@
-//! Kernel events of Windows, and the output of `laggard why` for a recording of them.
+//! Tests of `laggard why` with kernel events of Windows.
 //!
-//! The events are made: what hands them out on Windows is tried where there is one.
+//! The events are synthetic. Tests on Windows cover their source.
 
 use laggard_etl::{EventName, KernelLog, LogPlan, PointerWidth, TraceEvent};
 use laggard_made::trace::{DRIVER, MadeEvent};
@@ -99,7 +99,7 @@ fn episode(number: u64, us: u64, log: &mut KernelLog) -> Episode {
 fn symbols(log: &KernelLog, late: &[Episode]) -> Symbols {
     let events = late.iter().flat_map(|episode| &episode.evidence.events);
     let routines = events.filter_map(|event| match event.what {
-        Happening::Begin(Activity::Dpc(at) | Activity::Isr(at)) => Some(at),
+        Happening::Begin(Activity::Dpc(address) | Activity::Isr(address)) => Some(address),
         Happening::Begin(_) | Happening::End(_) | Happening::Switch { .. } => None,
     });
     Symbols {

@@ -33,7 +33,7 @@ fn windows() -> Option<PathBuf> {
     program.map(PathBuf::from)
 }
 
-/// The same words said to a program in the same place.
+/// Runs a program in `dir` with the same arguments.
 fn ask(program: &OsStr, before: &[&OsStr], dir: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(program);
     command.args(before).args(words).current_dir(dir);
@@ -56,8 +56,8 @@ fn on_windows(program: &Path, dir: &Path, words: &[&str]) -> Output {
 /// caused.
 fn recordings() -> TempDir {
     let dir = TempDir::new().unwrap();
-    for (letter, of) in [("a", 2_000), ("b", 250)] {
-        let script = format!("period_ns = 1000000\n{}", often(of));
+    for (letter, one_in) in [("a", 2_000), ("b", 250)] {
+        let script = format!("period_ns = 1000000\n{}", often(one_in));
         for number in 1..=4 {
             let name = dir.path().join(format!("{letter}{number}"));
             record(&name, &script, &["--duration=20s", "--no-dither"])
@@ -67,7 +67,7 @@ fn recordings() -> TempDir {
     }
     late(&dir.path().join("late"));
     fs::write(dir.path().join("file"), "no recording").unwrap();
-    // As an editor on Windows writes it.
+    // Windows editors write such line ends.
     let lines = [
         "service = \"fifo:90\"",
         "[[task]]",
@@ -146,9 +146,13 @@ fn difference(linux: &[u8], windows: &[u8]) -> Option<String> {
     let texts = [linux, windows].map(String::from_utf8_lossy);
     let [of_linux, of_windows] = &texts;
     let pairs = of_linux.lines().zip(of_windows.lines());
-    let first = pairs.into_iter().find(|(one, other)| one != other);
+    let first = pairs
+        .into_iter()
+        .find(|(linux_line, windows_line)| linux_line != windows_line);
     Some(match first {
-        Some((one, other)) => format!("\n  Linux:   {one:.300}\n  Windows: {other:.300}"),
+        Some((linux_line, windows_line)) => {
+            format!("\n  Linux:   {linux_line:.300}\n  Windows: {windows_line:.300}")
+        }
         None => format!("{} bytes, {} bytes", linux.len(), windows.len()),
     })
 }
@@ -160,8 +164,8 @@ fn answers_equal_those_of_the_program_for_linux() {
     let dir = dir.path();
     let mut differences = Vec::new();
 
-    for (asked, file) in ASKED {
-        let words: Vec<&str> = asked.split(' ').collect();
+    for (command, file) in ASKED {
+        let words: Vec<&str> = command.split(' ').collect();
         let both = [on_linux(dir, &words), {
             let made = file.map(|file| fs::rename(dir.join(file), dir.join("of-linux")));
             made.transpose().unwrap();
@@ -171,7 +175,7 @@ fn answers_equal_those_of_the_program_for_linux() {
         if linux.status.code() != windows.status.code() {
             let codes = [linux.status, windows.status];
             differences.push(format!(
-                "{asked}: {codes:?}: {}",
+                "{command}: {codes:?}: {}",
                 String::from_utf8_lossy(&windows.stderr)
             ));
             continue;
@@ -186,7 +190,7 @@ fn answers_equal_those_of_the_program_for_linux() {
         });
         for (what, linux, windows) in parts.into_iter().chain(written) {
             if let Some(how) = difference(&linux, &windows) {
-                differences.push(format!("{asked}: {what}: {how}"));
+                differences.push(format!("{command}: {what}: {how}"));
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Recordings whose every latency is known, for the tests of commands: made by
-//! the `fake` probe, which plays a script.
+//! Recordings in which every latency is known, for the tests of commands. The `fake` probe plays a
+//! script.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
@@ -9,7 +9,7 @@ use std::path::Path;
 use assert_cmd::Command;
 use tempfile::TempDir;
 
-/// One `fifo:90` that is 18.851 us late, always.
+/// Line of `fifo:90` that is always 18.851 us late.
 pub(crate) const LINE: &str = r#"
 [[line]]
 service = "fifo:90"
@@ -18,9 +18,9 @@ steps = [[["irq", 14000], ["expire", 400], ["waking", 240], ["running", 3008], [
 "#;
 
 /// Returns [`LINE`] with one wakeup in `of` late by 4 ms more.
-pub(crate) fn often(of: usize) -> String {
+pub(crate) fn often(one_in: usize) -> String {
     let rest = r#"["expire", 400], ["waking", 240], ["running", 3008], ["user", 1203]]"#;
-    let early = format!("[[\"irq\", 14000], {rest}, ").repeat(of - 1);
+    let early = format!("[[\"irq\", 14000], {rest}, ").repeat(one_in - 1);
     format!(
         "[[line]]\nservice = \"fifo:90\"\nroute = \"direct\"\n\
          steps = [{early}[[\"irq\", 4014000], {rest}]\n"

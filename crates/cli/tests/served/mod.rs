@@ -107,7 +107,7 @@ pub(crate) fn get(address: &str, path: &str) -> String {
     String::from_utf8(get_bytes(address, path, "")).unwrap()
 }
 
-/// The same as bytes, with further header lines in the request.
+/// Returns the answer as bytes. The request has additional header lines.
 pub(crate) fn get_bytes(address: &str, path: &str, headers: &str) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();

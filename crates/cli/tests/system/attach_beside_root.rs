@@ -17,7 +17,7 @@ const CYCLES: u32 = 200;
 const LONG: u32 = 120;
 const MORE: u32 = 3;
 
-/// Not a test: the watched program. It sleeps until the next multiple of its period, and works
+/// Watched program, not a test. It sleeps until the next multiple of its period, and computes
 /// through some of them.
 #[test]
 fn periodic() {

@@ -49,7 +49,7 @@ int main(int count, char **arguments)
         laggard_end(cycle);
         heard += is_heard;
     }
-    /* What it marked last is read. */
+    /* Lets laggard read the last marks. */
     sleep_until(&due, 400000000);
     fprintf(out, "%d %zu %zu %zu %zu %zu %zu %zu\n", heard, sizeof(struct laggard_marks),
             sizeof(struct laggard_mark), offsetof(struct laggard_marks, version),
@@ -86,8 +86,10 @@ fn report(output: &Output) -> Option<Value> {
     Some(serde_json::from_str(&text[begin..]).unwrap())
 }
 
-fn number(of: &Value, name: &str) -> u64 {
-    of[name].as_u64().unwrap_or_else(|| panic!("{name}: {of}"))
+fn number(object: &Value, name: &str) -> u64 {
+    object[name]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{name}: {object}"))
 }
 
 #[test]
@@ -152,7 +154,7 @@ fn marked_cycle_is_reported_from_wake_to_end() {
         "{row:#}"
     );
     assert_eq!(number(row, "misses"), cycles - without_wake, "{row:#}");
-    // All but those whose wake was not seen.
+    // Cycles with an observed wakeup.
     assert!(2 * without_wake < cycles, "{row:#}");
 }
 

@@ -1,8 +1,8 @@
-//! `laggard attach` compared with the counts of other programs: stress-ng, rt-app and the tasks of
-//! `rehearse`. Also socat, whose waker is known.
+//! Tests of `laggard attach` against the counts of other programs: stress-ng, rt-app and the tasks
+//! of `rehearse`. Also socat, whose waker is known.
 //!
-//! Needs root and a kernel with BTF; without them, or without such a program, it says
-//! that it is skipped, and why.
+//! They need root and a kernel with BTF. Otherwise, and without such a program, they print that
+//! they are skipped and why.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -99,8 +99,10 @@ fn attached(activations: &Path, command: &[&str]) -> Option<(Value, String)> {
     Some((report, format!("{}{message}", &text[..begin])))
 }
 
-fn number(of: &Value, name: &str) -> u64 {
-    of[name].as_u64().unwrap_or_else(|| panic!("{name}: {of}"))
+fn number(object: &Value, name: &str) -> u64 {
+    object[name]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{name}: {object}"))
 }
 
 /// An activation of the file, ns by `CLOCK_MONOTONIC`.
@@ -148,8 +150,8 @@ fn told(file: &Path, thread: &str) -> Vec<Told> {
 fn a_rehearsed_task_counts_as_many_underruns_as_it_is_told_to_have_missed() {
     let (dir, cpu) = (TempDir::new().unwrap(), some_cpu());
     let (tasks, file) = (dir.path().join("tasks.toml"), dir.path().join("told.csv"));
-    // Its deadline is its period, so that a job that is late holds up the next: both
-    // are one activation, and one run of late jobs.
+    // The deadline equals the period, so a late job delays the next one. Both are one activation,
+    // and one run of late jobs.
     let text = format!(
         "service = \"fifo:80\"\ncpu = {cpu}\n[[task]]\nname = \"control\"\nperiod = \"2ms\"\n\
          compute = \"300us\"\nbuffers = 2\n"
@@ -169,9 +171,11 @@ fn a_rehearsed_task_counts_as_many_underruns_as_it_is_told_to_have_missed() {
     let answer = attached(&file, &command);
 
     drop(provoked);
-    let Some((report, said)) = answer else { return };
-    let (begin, end) = (said.find('{').unwrap(), said.rfind('}').unwrap());
-    let counted: Value = serde_json::from_str(&said[begin..=end]).unwrap();
+    let Some((report, message)) = answer else {
+        return;
+    };
+    let (begin, end) = (message.find('{').unwrap(), message.rfind('}').unwrap());
+    let counted: Value = serde_json::from_str(&message[begin..=end]).unwrap();
     let underruns = number(&counted, "underruns");
     // The timer does not start its first job.
     let rows = report["rows"].as_array().unwrap().iter();
@@ -237,11 +241,13 @@ fn latencies_are_at_most_those_of_stress_ng() {
     let answer = attached(&file, &command);
 
     drop(provoked);
-    let Some((report, said)) = answer else { return };
+    let Some((report, message)) = answer else {
+        return;
+    };
     let after = |words: &str| -> f64 {
-        let (_, rest) = said
+        let (_, rest) = message
             .split_once(words)
-            .unwrap_or_else(|| panic!("{words}: {said}"));
+            .unwrap_or_else(|| panic!("{words}: {message}"));
         let end = rest
             .find(|c: char| !c.is_ascii_digit() && c != '.' && c != ' ')
             .unwrap();
@@ -263,8 +269,8 @@ fn latencies_are_at_most_those_of_stress_ng() {
     );
     let latency = &row["latency"];
     let ours = ["median_ns", "largest_ns"].map(|name| number(latency, name) as f64);
-    // Their clock is read later, and includes the start of the call. The width of a bucket, and an
-    // unobserved start of a run, make the reported time later.
+    // The programs read their clock later, and include the start of the call. The width of a
+    // bucket, and an unobserved start of a run, make the reported time later.
     let inferred = number(row, "inferred") > 0;
     assert!(ours[0] <= 1.011 * theirs[0], "{theirs:?} {row:#}");
     assert!(

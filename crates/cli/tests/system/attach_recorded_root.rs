@@ -17,14 +17,14 @@ use tempfile::TempDir;
 
 /// Set: this process is the program that is watched.
 const WATCHED: &str = "LAGGARD_RECORDED_WATCHED";
-/// It wakes every 2 ms, and does nothing.
+/// Wakes every 2 ms, and does nothing.
 const EVEN: &str = "even";
-/// It wakes every 2 ms, and every tenth time waits for a mutex that another thread holds.
+/// Wakes every 2 ms, and every tenth time waits for a mutex that another thread holds.
 const WAITS: &str = "waits";
-/// It sleeps for 2 ms again and again, and computes.
+/// Repeatedly sleeps for 2 ms and computes.
 const BUSY: &str = "busy";
 const CYCLES: u64 = 150;
-/// Those that take longer are looked at.
+/// Options that explain cycles with a longer response time.
 const LATE: [&str; 2] = ["--deadline=3ms", "--episodes=on"];
 /// Duration of every tenth cycle, which misses its deadline of 3 ms.
 const LONG: Duration = Duration::from_millis(5);
@@ -80,14 +80,14 @@ fn watched() {
 /// Runs a second thread that holds a mutex while a cycle is late.
 fn wait_for_a_lock() {
     let lock = Mutex::new(());
-    let (ask, asked) = std::sync::mpsc::channel::<()>();
-    let (tell, told) = std::sync::mpsc::channel::<()>();
+    let (request, requests) = std::sync::mpsc::channel::<()>();
+    let (answer, answers) = std::sync::mpsc::channel::<()>();
     thread::scope(|scope| {
         scope.spawn(|| {
             fs::write("/proc/thread-self/comm", "holder").unwrap();
-            for () in asked {
+            for () in requests {
                 let _held = lock.lock().unwrap();
-                tell.send(()).unwrap();
+                answer.send(()).unwrap();
                 thread::sleep(LONG);
             }
         });
@@ -96,12 +96,12 @@ fn wait_for_a_lock() {
             due += Duration::from_millis(2);
             thread::sleep(due.saturating_duration_since(Instant::now()));
             if cycle % 10 == 9 {
-                ask.send(()).unwrap();
-                told.recv().unwrap();
+                request.send(()).unwrap();
+                answers.recv().unwrap();
                 drop(lock.lock().unwrap());
             }
         }
-        drop(ask);
+        drop(request);
     });
 }
 
@@ -125,8 +125,10 @@ fn json(output: &Output) -> Value {
     serde_json::from_str(&text[begin..]).unwrap()
 }
 
-fn number(of: &Value, name: &str) -> u64 {
-    of[name].as_u64().unwrap_or_else(|| panic!("{name}: {of}"))
+fn number(object: &Value, name: &str) -> u64 {
+    object[name]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{name}: {object}"))
 }
 
 /// Records the program to `to`. Returns the report; `None`, with a message, if it is unavailable on
@@ -228,7 +230,7 @@ fn a_recording_has_each_activation_and_who_made_the_late_ones_late() {
     let (kept, surplus) = (number(late, "episodes"), surplus(late));
     assert!(kept > 0, "{why:#}");
     assert_eq!(kept + surplus, misses, "{why:#}");
-    // Its execution time was the cause.
+    // The execution time of the thread was the cause.
     let causes = late["causes"].as_array().unwrap();
     let own = causes.iter().find(|cause| cause["class"] == "own_work");
     let own = own.unwrap_or_else(|| panic!("{why:#}"));
@@ -302,7 +304,7 @@ fn a_recording_for_others_names_no_thread_that_was_watched() {
     assert!(csv.contains("task:thread-") && !csv.contains("watched"));
 }
 
-/// Without a flight recorder nothing of them is known but their number.
+/// Without a flight recorder only their number is known.
 #[test]
 fn unexplained_late_wakeups_are_counted() {
     let dir = TempDir::new().unwrap();
@@ -344,7 +346,7 @@ fn failed_start_leaves_neither_recording_nor_file() {
     assert!(!place.exists(), "{output:?}");
 }
 
-/// It wrote down each line before the first of its rows.
+/// The recording contains each line before the first of its rows.
 #[test]
 fn recording_of_a_killed_program_is_readable() {
     let dir = TempDir::new().unwrap();
@@ -385,7 +387,7 @@ fn recording_of_a_killed_program_is_readable() {
     assert!(samples.sum::<u64>() > 0, "{shown:#}");
 }
 
-/// Its period is its deadline then.
+/// Without --deadline, the period is the deadline.
 #[test]
 fn without_a_deadline_the_period_is_the_limit() {
     let dir = TempDir::new().unwrap();

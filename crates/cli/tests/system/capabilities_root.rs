@@ -12,7 +12,7 @@ use std::process::{Child, Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// As the README, doctor and `make install` have it.
+/// Capabilities that the README, doctor and `make install` name.
 const CAPABILITIES: &str = "cap_bpf,cap_perfmon,cap_sys_nice,cap_ipc_lock+ep";
 
 /// Copies the program into a directory of the user, with the capabilities; `None` if they are
@@ -59,7 +59,7 @@ fn as_user(dir: &Path, args: &[&str]) -> Output {
 struct Busy(Child);
 
 impl Busy {
-    /// A user's process that computes on one CPU, whose functions have names.
+    /// Process of a user that computes on one CPU. Its functions have names.
     fn start(cpu: usize) -> Option<Self> {
         let child = Command::new("setpriv")
             .args(["--reuid=65534", "--regid=65534", "--clear-groups"])

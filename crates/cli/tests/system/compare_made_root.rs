@@ -18,7 +18,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 const NAME: &str = "kernel.timer_migration";
 const FILE: &str = "/proc/sys/kernel/timer_migration";
 
-/// One test at a time may change the setting, or make the machine late.
+/// Serializes the tests, because they change a setting or make the machine late.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -31,7 +31,7 @@ fn alone() -> MutexGuard<'static, ()> {
 struct Found(String);
 
 impl Found {
-    /// `None`: it cannot be changed here.
+    /// Returns `None` if the setting cannot be changed here.
     fn new() -> Option<Self> {
         let saved = Self(now());
         if !nix::unistd::geteuid().is_root() || fs::write(FILE, &saved.0).is_err() {
@@ -67,9 +67,9 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Compares the setting's other value with it as it is; returns while the first
+/// Starts a comparison of the setting's other value with the current one. Returns while the first
 /// recording is made.
-fn begun(found: &Found, into: &Path) -> Child {
+fn begun(setting: &Found, into: &Path) -> Child {
     // A hangup that was to be ignored stays so (`nohup cargo test`).
     let child = Command::new("env")
         .arg("--default-signal=HUP,TERM,INT")
@@ -78,8 +78,8 @@ fn begun(found: &Found, into: &Path) -> Child {
         .arg(into)
         .arg(format!(
             "--factor=sysctl:{NAME}={},{}",
-            found.other(),
-            found.0
+            setting.other(),
+            setting.0
         ))
         .args(["--", "--backend=user", "--services=other", "--cpus=0"])
         .stdout(Stdio::null())
@@ -100,28 +100,30 @@ fn signal(child: &Child, name: &str) {
 #[test]
 fn a_setting_is_put_back_after_every_signal_that_ends_it() {
     let _turn = alone();
-    let Some(found) = Found::new() else {
+    let Some(setting) = Found::new() else {
         return;
     };
     for name in ["INT", "TERM", "HUP", "KILL"] {
         let dir = TempDir::new().unwrap();
         let into = dir.path().join("made");
-        let child = begun(&found, &into);
+        let child = begun(&setting, &into);
         let meanwhile = now();
 
         signal(&child, name);
         let output = child.wait_with_output().unwrap();
 
-        assert_eq!(meanwhile, found.other(), "{name}");
+        assert_eq!(meanwhile, setting.other(), "{name}");
         if name == "KILL" {
-            wait_for("what was killed does not put it back", || now() == found.0);
+            wait_for("what was killed does not put it back", || {
+                now() == setting.0
+            });
             continue;
         }
         let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(now(), found.0, "{name}: {stderr}");
+        assert_eq!(now(), setting.0, "{name}: {stderr}");
         assert_eq!(output.status.code(), Some(2), "{name}: {stderr}");
         assert!(stderr.contains(": interrupted"), "{name}: {stderr}");
-        let restored = format!("restores {} at the end", found.0);
+        let restored = format!("restores {} at the end", setting.0);
         assert!(stderr.contains(&restored), "{name}: {stderr}");
         assert!(into.join("a01.laggard/manifest.json").exists());
     }
@@ -130,7 +132,7 @@ fn a_setting_is_put_back_after_every_signal_that_ends_it() {
 #[test]
 fn external_change_of_the_setting_ends_the_comparison() {
     let _turn = alone();
-    let Some(found) = Found::new() else {
+    let Some(setting) = Found::new() else {
         return;
     };
     let dir = TempDir::new().unwrap();
@@ -140,10 +142,10 @@ fn external_change_of_the_setting_ends_the_comparison() {
         .arg(dir.path().join("made"))
         .arg(format!(
             "--factor=sysctl:{NAME}={},{}",
-            found.other(),
-            found.0
+            setting.other(),
+            setting.0
         ))
-        .arg(format!("--before=A=echo {} >{FILE}", found.0))
+        .arg(format!("--before=A=echo {} >{FILE}", setting.0))
         .args(["--", "--backend=user", "--services=other", "--cpus=0"])
         .output()
         .unwrap();
@@ -151,11 +153,10 @@ fn external_change_of_the_setting_ends_the_comparison() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("another program set it to"), "{stderr}");
-    assert_eq!(now(), found.0);
+    assert_eq!(now(), setting.0);
 }
 
-/// A comparison of the machine as it is with it while a softirq takes 3 ms ten
-/// times a second.
+/// Compares the machine without and with a softirq that takes 3 ms ten times a second.
 fn compared(program: &str, fault: &str) -> Value {
     let dir = TempDir::new().unwrap();
     let output = Command::new(program)
@@ -178,8 +179,8 @@ fn compared(program: &str, fault: &str) -> Value {
 
 /// Returns the share of wakeups of the softirq that were later than a millisecond, as `compared`
 /// reports it.
-fn softirq(found: &Value) -> &Value {
-    let services = found["services"].as_array().unwrap();
+fn softirq(report: &Value) -> &Value {
+    let services = report["services"].as_array().unwrap();
     let is_softirq = |service: &&Value| service["service"] == "softirq";
     &services.iter().find(is_softirq).unwrap()["levels"][0]
 }
@@ -235,16 +236,16 @@ const DISTINCT: f64 = 5.0;
 /// Checks what does not depend on the noise of the machine: that the fault is among the
 /// causes, and that it is not taken for an improvement. Tests of `compare` with scripts
 /// check the verdict itself, because noise can leave it unclear here.
-fn told(found: &Value, level: &Value) {
+fn told(report: &Value, level: &Value) {
     let verdict = level["change"]["verdict"].as_str().unwrap();
     assert!(["worse", "unclear"].contains(&verdict), "{level}");
-    let causes = found["causes"].as_array().unwrap();
+    let causes = report["causes"].as_array().unwrap();
     let is_softirq = |cause: &&Value| {
         let who = cause["who"].as_str().unwrap_or_default();
         cause["class"] == "softirq" && who.starts_with("HRTIMER")
     };
     let planted = causes.iter().find(is_softirq);
-    let planted = planted.unwrap_or_else(|| panic!("{found:#}"));
+    let planted = planted.unwrap_or_else(|| panic!("{report:#}"));
     let change = planted["change"].as_str().unwrap();
     assert!(["new", "more_often"].contains(&change), "{planted}");
 }

@@ -409,7 +409,7 @@ fn promtool_check(text: &[u8]) -> String {
     }
 }
 
-/// Exports of one recording, whose name and load hurt.
+/// Exports a recording whose name and load contain special characters.
 fn exported(dir: &Path, format: &str) -> Vec<u8> {
     let recording = dir.join("odd \"name\\ .laggard");
     if !recording.exists() {

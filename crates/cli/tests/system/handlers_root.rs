@@ -1,7 +1,6 @@
-//! `record --handlers` and `why --handlers`, from the counts to the printed text.
+//! Tests of `record --handlers` and `why --handlers`, from the counts to the printed text.
 //!
-//! Needs root and a kernel with BTF; without them it says that it is skipped,
-//! and why.
+//! They need root and a kernel with BTF. Otherwise they print that they are skipped and why.
 
 use assert_cmd::Command;
 use serde_json::Value;

@@ -1,12 +1,12 @@
-//! A measurement leaves the host as it was, and as it is while it measures.
+//! A measurement does not change settings of the host, neither during the measurement nor after it.
 //!
-//! Detects also a setting that is changed and restored, for any short time, because the kernel
-//! reports each write to its file. It does not detect changes without a write: the scheduling of
-//! another thread, registers of the processor, and settings that only an open descriptor holds
-//! (except requests to keep CPUs awake, which are checked).
+//! The test also detects a setting that is changed and restored within any short time, because the
+//! kernel reports each write to its file. It does not detect changes without a write: the
+//! scheduling of another thread, registers of the processor, and settings that only an open
+//! descriptor holds (except requests to keep CPUs awake, which are checked).
 //!
-//! Needs root for the settings that a measurement could change. Without root the test prints that
-//! it is skipped.
+//! The test needs root for the settings that a measurement could change. Without root it prints
+//! that it is skipped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
@@ -35,7 +35,7 @@ const SETTINGS: [(&str, &str); 9] = [
     ("/sys/kernel/tracing", "current_tracer"),
     ("/sys/kernel/tracing/events", "enable"),
 ];
-/// The same of every CPU.
+/// Settings of each CPU.
 const OF_A_CPU: [&str; 4] = [
     "cpufreq/scaling_governor",
     "cpufreq/scaling_min_freq",
@@ -168,15 +168,15 @@ fn a_recording_changes_no_setting_of_the_host_unless_asked() {
     let unasked = keeps_awake(&child);
     child.wait().unwrap();
 
-    for (when, found) in [("while it measures", meanwhile), ("afterwards", settings())] {
+    for (when, current) in [("while it measures", meanwhile), ("afterwards", settings())] {
         for (path, value) in &before {
-            assert_eq!(found.get(path), Some(value), "{path} {when}");
+            assert_eq!(current.get(path), Some(value), "{path} {when}");
         }
     }
     assert_eq!(writes.since(), BTreeSet::new(), "written to and put back");
     assert!(!unasked);
     let path = "/proc/sys/vm/swappiness";
-    // Its own value, which changes nothing.
+    // Writes the current value, which changes nothing.
     match std::fs::write(path, &before[path]) {
         Ok(()) => assert_eq!(writes.since(), BTreeSet::from([path.into()])),
         Err(err) => println!("skipped: that writes are noticed: {path}: {err}"),

@@ -144,28 +144,28 @@ fn too_few_addresses_are_an_error_that_names_the_limit_and_what_was_recorded_sta
                 &format!("ulimit -v {limit}; exec $L {command} >&2"),
             );
 
-            let (code, said) = (output.status.code(), said(&output));
+            let (code, message) = (output.status.code(), said(&output));
             assert!(
                 matches!(code, Some(0..=3)),
-                "{command}, {limit} KiB: {code:?}, {said}"
+                "{command}, {limit} KiB: {code:?}, {message}"
             );
             // The answer also reports a row that is unavailable.
             if code == Some(2) {
                 refused += 1;
                 assert!(
-                    said.contains("`ulimit -v unlimited`"),
-                    "{command}, {limit} KiB: {said}"
+                    message.contains("`ulimit -v unlimited`"),
+                    "{command}, {limit} KiB: {message}"
                 );
             }
             if command.starts_with("record") && dir.path().join("r.laggard").exists() {
                 let shown = shell(dir.path(), "$L show r.laggard; rm -r r.laggard");
                 assert!(
                     shown.status.success(),
-                    "{command}, {limit} KiB: {}, after {said}",
+                    "{command}, {limit} KiB: {}, after {message}",
                     self::said(&shown)
                 );
             }
-            assert!(more < 1 << 20 || code != Some(2), "{command}: {said}");
+            assert!(more < 1 << 20 || code != Some(2), "{command}: {message}");
         }
     }
     assert!(refused > 3, "{least} KiB are nearly always enough");

@@ -1,4 +1,4 @@
-//! The Debian package that `make deb` makes: what is in it, and that what is in it runs.
+//! Tests of the Debian package of `make deb`: its content, and that the content runs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,15 +11,15 @@ fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Why no package can be made here.
+/// Returns the reason why no package can be made here.
 fn lacks(programs: &Path) -> Option<String> {
     if !programs.join("laggard-serve").exists() {
         return Some("laggard-serve is not built (cargo build -p laggard-serve)".into());
     }
     let tools = ["dpkg-deb", "dpkg-shlibdeps", "strip"];
     let missing = tools.into_iter().find(|tool| {
-        let found = Command::new(tool).arg("--version").output();
-        !found.is_ok_and(|output| output.status.success())
+        let version = Command::new(tool).arg("--version").output();
+        !version.is_ok_and(|output| output.status.success())
     });
     missing.map(|tool| format!("{tool} is not installed (Debian: apt install binutils dpkg-dev)"))
 }
@@ -45,7 +45,7 @@ fn the_package_has_the_program_its_unit_and_its_manual_and_belongs_to_root() {
     }
     let dir = TempDir::new().unwrap();
 
-    let said = text(
+    let message = text(
         Command::new(project().join("scripts/deb"))
             .arg(programs)
             .arg(dir.path())
@@ -53,7 +53,7 @@ fn the_package_has_the_program_its_unit_and_its_manual_and_belongs_to_root() {
             .env("SOURCE_DATE_EPOCH", "1700000000"),
     );
 
-    let package = PathBuf::from(said.trim());
+    let package = PathBuf::from(message.trim());
     let field = |name: &str| {
         let mut command = Command::new("dpkg-deb");
         text(command.arg("--field").arg(&package).arg(name))
@@ -68,7 +68,7 @@ fn the_package_has_the_program_its_unit_and_its_manual_and_belongs_to_root() {
     for line in list.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         assert_eq!(words[1], "root/root", "{line}");
-        // Whatever the umask of who made it.
+        // Permissions must not depend on the umask of the builder.
         assert!(
             words[0].ends_with("r-x") || words[0].ends_with("r--"),
             "{line}"
@@ -98,7 +98,7 @@ fn the_package_has_the_program_its_unit_and_its_manual_and_belongs_to_root() {
         fs::read_to_string(root.join(unit)).unwrap(),
         fs::read_to_string(project().join("packaging/systemd/laggard.service")).unwrap()
     );
-    // What the unit runs is where the package puts it, and so is its manual.
+    // The package contains the program and the manual that the unit names.
     let unit = fs::read_to_string(root.join(unit)).unwrap();
     assert!(unit.contains("ExecStart=/usr/bin/laggard-serve "), "{unit}");
     for file in [

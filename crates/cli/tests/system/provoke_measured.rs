@@ -110,18 +110,18 @@ impl Measured {
 /// Checks that most hits delayed a thread, and that most wakeups due in a hit were delayed before
 /// `stage`. Wakeups in progress at the start of the hit are late elsewhere.
 fn most_hits_delay(kind: FaultKind, stage: Stage) {
-    let Some(seen) = measure_under(kind) else {
+    let Some(measured) = measure_under(kind) else {
         return;
     };
 
-    let hits = seen.hits.len();
-    assert!(hits >= 10, "{kind}: {:?}", seen.hits);
-    assert!(seen.hits.iter().all(|hit| hit.length_ns >= LENGTH));
-    let late_hits = seen.found(PERIOD, |activation| activation.latency() > LATE);
+    let hits = measured.hits.len();
+    assert!(hits >= 10, "{kind}: {:?}", measured.hits);
+    assert!(measured.hits.iter().all(|hit| hit.length_ns >= LENGTH));
+    let late_hits = measured.found(PERIOD, |activation| activation.latency() > LATE);
     assert!(late_hits > hits / 2, "{kind}: {late_hits} of {hits}");
     let is_late = |activation: &Activation| !activation.missed && activation.latency() > LATE;
-    let due = seen.found(Nanos::ZERO, is_late);
-    let delayed = seen.found(Nanos::ZERO, |activation| {
+    let due = measured.found(Nanos::ZERO, is_late);
+    let delayed = measured.found(Nanos::ZERO, |activation| {
         is_late(activation) && activation.steps[stage.index()].is_some_and(|step| step > LATE)
     });
     assert!(
@@ -188,9 +188,9 @@ fn a_search_for_ticks_finds_the_hidden_one() {
     println!("tick: {:.3} us, p {:.1e}", tick.period, tick.p);
 }
 
-/// Counts handlers while `kind` is provoked: nearly each hit is in the counts of a
-/// sort of `of`, but for what interrupts took of it.
-fn hits_are_counted(kind: FaultKind, of: fn(Activity) -> bool) {
+/// Counts handlers while `kind` is injected. Nearly each hit, minus interrupts in it, must be in
+/// the counts of the handlers that `is_kind` selects.
+fn hits_are_counted(kind: FaultKind, is_kind: fn(Activity) -> bool) {
     let _turn = ONE_AT_A_TIME
         .lock()
         .unwrap_or_else(|turn| turn.into_inner());

@@ -32,12 +32,12 @@ fn switched(dir: &Path) -> Output {
 }
 
 fn files(dir: &Path) -> Vec<PathBuf> {
-    let mut all: Vec<PathBuf> = std::fs::read_dir(dir)
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(dir)
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .collect();
-    all.sort();
-    all
+    paths.sort();
+    paths
 }
 
 #[test]
@@ -46,9 +46,9 @@ fn each_row_of_switch_is_a_recording_with_the_figures_of_its_row() {
 
     let output = switched(dir.path());
 
-    let told = said(&output);
-    assert!(told.contains("Kept 2 recordings in rows"), "{told}");
-    assert!(told.contains("2 rows of 1.00 s on CPU"), "{told}");
+    let message = said(&output);
+    assert!(message.contains("Kept 2 recordings in rows"), "{message}");
+    assert!(message.contains("2 rows of 1.00 s on CPU"), "{message}");
     let rows = json(&output)["rows"].as_array().unwrap().clone();
     for (row, name) in rows.iter().zip(["futex-2", "futex-5"]) {
         let place = format!("rows/{name}.laggard");
@@ -61,11 +61,11 @@ fn each_row_of_switch_is_a_recording_with_the_figures_of_its_row() {
         assert_eq!(recording["plan"]["rows"]["way"]["via"], "futex");
         let latency = &recording["services"][0]["latency"];
         assert_eq!(latency["samples"], row["count"], "{name}");
-        for (of, name) in [("min_ns", "min_ns"), ("largest_ns", "max_ns")] {
+        for (key, name) in [("min_ns", "min_ns"), ("largest_ns", "max_ns")] {
             assert_eq!(
-                latency[of].as_f64().unwrap(),
+                latency[key].as_f64().unwrap(),
                 row["gross"][name].as_f64().unwrap(),
-                "{of}: {row}"
+                "{key}: {row}"
             );
         }
     }
@@ -83,15 +83,15 @@ fn context_switches_are_recorded_with_their_times() {
     let text = std::fs::read_to_string(dir.path().join("rows.csv")).unwrap();
     let mut lines = text.lines().filter(|line| !line.starts_with('#'));
     let head: Vec<&str> = lines.next().unwrap().split(',').collect();
-    let of = |name: &str| head.iter().position(|one| *one == name).unwrap();
-    let (expiry, user) = (of("expiry_ns"), of("user_ns"));
+    let column = |name: &str| head.iter().position(|cell| *cell == name).unwrap();
+    let (expiry, user) = (column("expiry_ns"), column("user_ns"));
     let mut before = 0;
     let mut count = 0;
     for line in lines {
         let cells: Vec<&str> = line.split(',').collect();
-        let at: u64 = cells[expiry].parse().unwrap();
-        assert!(at >= before, "{line}: the last ended at {before}");
-        before = at + cells[user].parse::<u64>().unwrap();
+        let start: u64 = cells[expiry].parse().unwrap();
+        assert!(start >= before, "{line}: the last ended at {before}");
+        before = start + cells[user].parse::<u64>().unwrap();
         count += 1;
     }
     assert!(count > 1_000, "{count}");
@@ -130,19 +130,19 @@ fn rates_over_time_are_refused_with_the_reason() {
         let output = laggard(dir.path(), words);
 
         assert_eq!(output.status.code(), Some(2), "{words:?}: {output:?}");
-        let told = said(&output);
+        let message = said(&output);
         let why = "each context switch starts when the one before has ended";
-        assert!(told.contains(why), "{words:?}: {told}");
+        assert!(message.contains(why), "{words:?}: {message}");
         assert!(
-            told.contains("context switches by futex among 2 threads"),
-            "{told}"
+            message.contains("context switches by futex among 2 threads"),
+            "{message}"
         );
     }
     assert!(!dir.path().join("report.html").exists());
     assert!(!dir.path().join("mttf.svg").exists());
 }
 
-/// How often they are late is not told, how late they are is.
+/// The fractions of late switches are known, their rates are not.
 #[test]
 fn rows_of_one_kind_are_compared_by_their_quantiles() {
     let dir = TempDir::new().unwrap();
@@ -164,12 +164,15 @@ fn rows_of_one_kind_are_compared_by_their_quantiles() {
     assert_eq!(text.status.code(), Some(0), "{text:?}");
     let text = String::from_utf8(text.stdout).unwrap();
     let words: Vec<&str> = text.split_whitespace().collect();
-    let told = words.join(" ");
+    let message = words.join(" ");
     let what = "Compared: duration of context switches by futex among 2 threads.";
-    assert!(told.contains(what), "{text}");
-    assert!(told.contains("Too few recordings for a verdict"), "{text}");
+    assert!(message.contains(what), "{text}");
+    assert!(
+        message.contains("Too few recordings for a verdict"),
+        "{text}"
+    );
     for absent in ["later than", "Too few wakeups", "trace data"] {
-        assert!(!told.contains(absent), "{absent}: {text}");
+        assert!(!message.contains(absent), "{absent}: {text}");
     }
     assert_eq!(report["rows"]["early"], serde_json::json!([0, 0]));
     let service = &report["services"][0];
@@ -215,10 +218,10 @@ fn figures_that_rows_do_not_have_are_refused_without_wrong_advice() {
         (&stages, "which have no stages on the way"),
     ] {
         assert_eq!(output.status.code(), Some(2), "{output:?}");
-        let told = said(output);
-        assert!(told.contains("context switches by futex"), "{told}");
-        assert!(told.contains(reason), "{told}");
-        assert!(!told.contains("as root"), "{told}");
+        let message = said(output);
+        assert!(message.contains("context switches by futex"), "{message}");
+        assert!(message.contains(reason), "{message}");
+        assert!(!message.contains("as root"), "{message}");
     }
     assert!(!dir.path().join("s.svg").exists());
     let digest = json(&digest);
@@ -261,14 +264,14 @@ fn shares_are_checked_and_rates_are_not() {
             &[&["check", "--require", "r.toml"], recordings].concat(),
         )
     };
-    let one = ["rows/futex-2.laggard"];
+    let single = ["rows/futex-2.laggard"];
 
-    let broken = check("share = 0.001\nat_most = \"1ns\"", &one);
-    let met = check("share = 0.5\nat_most = \"10s\"", &one);
-    let rate = check("level = \"1ms\"\nper = \"hour\"", &one);
+    let broken = check("share = 0.001\nat_most = \"1ns\"", &single);
+    let met = check("share = 0.5\nat_most = \"10s\"", &single);
+    let rate = check("level = \"1ms\"\nper = \"hour\"", &single);
     let both = check(
         "share = 0.5\nat_most = \"10s\"",
-        &[one[0], "rows/futex-5.laggard"],
+        &[single[0], "rows/futex-5.laggard"],
     );
 
     assert_eq!(broken.status.code(), Some(1), "{broken:?}");
@@ -290,11 +293,11 @@ fn each_timer_is_a_recording_of_its_waits_and_early_ones_are_counted() {
     let output = laggard(dir.path(), &words.split(' ').collect::<Vec<_>>());
 
     assert!(said(&output).contains("Kept 2 recordings"), "{output:?}");
-    let of = |name: &str| {
+    let recording = |name: &str| {
         let place = format!("rows/{name}-other-1500us.laggard");
         json(&laggard(dir.path(), &["show", "--json", &place]))["recordings"][0].clone()
     };
-    let (exact, cut) = (of("clock_nanosleep-abs"), of("poll"));
+    let (exact, cut) = (recording("clock_nanosleep-abs"), recording("poll"));
     for (recording, timer) in [(&exact, "clock_nanosleep-abs"), (&cut, "poll")] {
         assert_eq!(recording["plan"]["rows"]["of"], "waits");
         assert_eq!(recording["plan"]["rows"]["timer"], timer);
@@ -315,15 +318,18 @@ fn each_timer_is_a_recording_of_its_waits_and_early_ones_are_counted() {
 fn early_waits_are_no_quantile_of_a_comparison(dir: &Path) {
     let again = "bench timers --api=poll --duration=1s -o again";
     laggard(dir, &again.split(' ').collect::<Vec<_>>());
-    let [one, other] = ["rows", "again"].map(|of| format!("{of}/poll-other-1500us.laggard"));
+    let [first, other] = ["rows", "again"].map(|of| format!("{of}/poll-other-1500us.laggard"));
 
     let report = json(&laggard(
         dir,
-        &["compare", &one, "--with", &other, "--json"],
+        &["compare", &first, "--with", &other, "--json"],
     ));
 
     let quantiles = report["services"][0]["quantiles"].as_array().unwrap();
-    assert!(quantiles.iter().all(|one| one["share"] != 0.5), "{report}");
+    assert!(
+        quantiles.iter().all(|first| first["share"] != 0.5),
+        "{report}"
+    );
     let early = report["rows"]["early"][0].as_u64().unwrap();
     assert!(early > 0, "{report}");
 }
@@ -339,25 +345,27 @@ fn early_waits_are_said_and_nothing_is_told_of_how_late_they_were(dir: &Path) {
     };
     let in_words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
 
-    let one = shown(&["poll"]);
-    let two = shown(&["clock_nanosleep-abs", "poll"]);
+    let one_row = shown(&["poll"]);
+    let two_rows = shown(&["clock_nanosleep-abs", "poll"]);
 
     assert!(
-        in_words(&one).contains("early: before the wait was due"),
-        "{one}"
+        in_words(&one_row).contains("early: before the wait was due"),
+        "{one_row}"
     );
     let line = |name: &str| {
-        let all = two.lines().find(|line| line.starts_with(name));
-        let cells = all.unwrap().split("  ").map(str::trim);
-        cells.filter(|one| !one.is_empty()).map(str::to_owned)
+        let row = two_rows.lines().find(|line| line.starts_with(name));
+        let cells = row.unwrap().split("  ").map(str::trim);
+        cells
+            .filter(|one_row| !one_row.is_empty())
+            .map(str::to_owned)
     };
-    for (figure, told) in [("min", "early"), ("mean", "-"), ("median", "early")] {
+    for (figure, message) in [("min", "early"), ("mean", "-"), ("median", "early")] {
         let cells: Vec<String> = line(figure).collect();
-        assert_eq!(cells.len(), 3, "{two}");
-        assert_eq!(cells[2], told, "{figure}: {two}");
-        assert!(cells[1].ends_with('s'), "{figure}: {two}");
+        assert_eq!(cells.len(), 3, "{two_rows}");
+        assert_eq!(cells[2], message, "{figure}: {two_rows}");
+        assert!(cells[1].ends_with('s'), "{figure}: {two_rows}");
     }
-    assert!(in_words(&two).contains("of them early"), "{two}");
+    assert!(in_words(&two_rows).contains("of them early"), "{two_rows}");
 }
 
 #[test]
@@ -388,14 +396,14 @@ fn a_full_disk_is_an_error_after_the_figures() {
     let Ok(output) = output else {
         return println!("skipped: no unshare");
     };
-    let told = said(&output);
-    if told.contains("unshare failed") || told.contains("permission denied") {
-        return println!("skipped: a small disk needs root: {told}");
+    let message = said(&output);
+    if message.contains("unshare failed") || message.contains("permission denied") {
+        return println!("skipped: a small disk needs root: {message}");
     }
 
     assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert!(told.contains("the disk is full"), "{told}");
-    assert!(told.contains("1 row of 1.00 s on CPU"), "{told}");
+    assert!(message.contains("the disk is full"), "{message}");
+    assert!(message.contains("1 row of 1.00 s on CPU"), "{message}");
     let figures = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(figures.contains("futex: wake the next"), "{figures}");
 }

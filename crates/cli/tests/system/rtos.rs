@@ -491,7 +491,7 @@ fn without_the_right_to_real_time_priorities_all_is_unknown_with_a_remedy() {
 
 #[test]
 fn arguments_out_of_range_are_refused_with_the_range() {
-    for (args, said) in [
+    for (args, message) in [
         (
             ["--only=speed", "--json"],
             "choose from preemption, priorities",
@@ -509,12 +509,12 @@ fn arguments_out_of_range_are_refused_with_the_range() {
 
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
-        assert!(stderr.contains(said), "{args:?}: {stderr}");
+        assert!(stderr.contains(message), "{args:?}: {stderr}");
         assert!(output.stdout.is_empty());
     }
 }
 
-/// They were started and stopped one by one, which took up to 5 s.
+/// The threads were once started and stopped one by one, which took up to 5 s.
 #[test]
 fn no_load_is_started_after_a_signal() {
     let _alone = alone();

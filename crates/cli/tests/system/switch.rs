@@ -122,7 +122,7 @@ fn trace_data_confirm_the_context_switches() {
 
 #[test]
 fn options_that_cannot_be_measured_are_refused() {
-    for (args, said) in [
+    for (args, message) in [
         (
             ["--via=shout", "--json"],
             "choose from yield, futex, pipe, eventfd",
@@ -152,7 +152,7 @@ fn options_that_cannot_be_measured_are_refused() {
 
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
-        assert!(stderr.contains(said), "{args:?}: {stderr}");
+        assert!(stderr.contains(message), "{args:?}: {stderr}");
         assert!(output.stdout.is_empty());
         assert!(!stderr.contains("Ctrl-C ends it"), "{args:?}: {stderr}");
     }
@@ -261,8 +261,8 @@ fn processes_end_with_the_program_that_started_them() {
 }
 
 /// Processes that one of this number's threads started.
-fn children(of: u32) -> Vec<u32> {
-    let Ok(threads) = fs::read_dir(format!("/proc/{of}/task")) else {
+fn children(process: u32) -> Vec<u32> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else {
         return Vec::new();
     };
     let lists =
@@ -412,7 +412,7 @@ fn a_series_and_growth_are_drawn() {
 
 #[test]
 fn a_picture_that_cannot_be_drawn_is_refused_before_measuring() {
-    for (args, said) in [
+    for (args, message) in [
         (
             ["--series=series.txt", "--threads=2,10"],
             "ends neither in .svg nor in .png",
@@ -428,6 +428,6 @@ fn a_picture_that_cannot_be_drawn_is_refused_before_measuring() {
 
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(text.contains(said), "{text}");
+        assert!(text.contains(message), "{text}");
     }
 }

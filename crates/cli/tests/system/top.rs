@@ -97,7 +97,7 @@ fn with_output_everything_is_recorded_and_the_figures_are_those_of_show() {
     assert!(text.contains("      30     0\n"), "{text}");
 }
 
-/// A thread of this process whose name ends like this.
+/// Returns the thread of this process whose name ends with `name`.
 fn thread_of(process: u32, name: &str) -> Option<u32> {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).ok()?;
     let is_it = |task: &PathBuf| {

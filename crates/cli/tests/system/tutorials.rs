@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use tempfile::TempDir;
 
-/// They measure: one at a time.
+/// Serializes the tests, because they measure.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// A page's files and commands, in order.

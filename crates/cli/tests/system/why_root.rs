@@ -203,7 +203,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Its processes may still be ending.
+        // The processes of the load may still be ending.
         for _ in 0..100 {
             if fs::remove_dir(&self.folder).is_ok() {
                 return;
@@ -229,7 +229,7 @@ fn taken(service: &str, classes: &[&str], in_group: Option<&Group>, burns: bool)
     }))
 }
 
-/// The table of remedies (`model/src/remedy.rs`) has this test and those below by name.
+/// The table of remedies (`model/src/remedy.rs`) names this test and the tests below.
 #[test]
 fn moving_the_thread_removes_its_delay() {
     let hit = |cpu| {

@@ -82,7 +82,7 @@ pub(crate) fn episode(number: u64) -> Value {
     })
 }
 
-/// Facts about three of them. `program` is loaded into the kernel.
+/// Returns facts about three of the files. `program` is loaded into the kernel.
 pub(crate) fn notes(program: &str) -> Value {
     let symbol = |name: &str| json!({ "name": name, "module": "pay", "unknown": "x" });
     let function = format!("bpf_prog_6deef7357e7b4530_{program}");

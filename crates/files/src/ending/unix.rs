@@ -11,7 +11,7 @@ use signal_hook::low_level::emulate_default_handler;
 /// # Errors
 /// If it is not possible to wait for signals.
 pub(crate) fn at_ending<T>(last: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<()> {
-    let mut signals = Signals::new(endings()).context("watch for Ctrl-C")?;
+    let mut signals = Signals::new(endings()).context("cannot watch for Ctrl-C")?;
     let thread = std::thread::Builder::new()
         .name("laggard/ending".into())
         .spawn(move || {
@@ -22,7 +22,7 @@ pub(crate) fn at_ending<T>(last: impl FnOnce() -> T + Send + 'static) -> anyhow:
         });
     thread.map_err(|error| {
         anyhow!(error).context(
-            "start a thread; allow one more (`ulimit -u`, or pids.max of the control group)",
+            "cannot start a thread; allow one more (`ulimit -u`, or pids.max of the control group)",
         )
     })?;
     Ok(())

@@ -278,10 +278,10 @@ fn response(
         ParsedRequest::Incomplete if received.len() < MAX_REQUEST => return None,
         ParsedRequest::Incomplete => (Answer::plain(431, "the request is too long"), true, true),
         ParsedRequest::Refused(status, why) => (Answer::plain(status, why), true, true),
-        ParsedRequest::Complete(asked, has_body) => {
-            let answer = match web.admits(asked.authorization.as_deref()) {
-                Admission::Granted => answers.answer(&asked),
-                Admission::Refused => Answer::plain(401, "name and password are asked for"),
+        ParsedRequest::Complete(request, has_body) => {
+            let answer = match web.admits(request.authorization.as_deref()) {
+                Admission::Granted => answers.answer(&request),
+                Admission::Refused => Answer::plain(401, "a user name and password are required"),
                 Admission::Later => Answer::plain(
                     429,
                     "other passwords are tried already; ask again in a second",

@@ -172,11 +172,11 @@ mod tests {
         let request = "GET /metrics HTTP/1.1\r\nAccept: text/plain;q=0.5\r\n\
                        accept: application/openmetrics-text;version=1.0.0\r\n\r\n";
 
-        let ParsedRequest::Complete(asked, _) = parsed(request) else {
+        let ParsedRequest::Complete(request, _) = parsed(request) else {
             panic!("it is whole")
         };
 
-        assert_eq!(asked.format, SeriesFormat::OpenMetrics);
+        assert_eq!(request.format, SeriesFormat::OpenMetrics);
     }
 
     #[test]

@@ -415,10 +415,10 @@ fn silent_thread_stays_silent_in_the_next_piece() {
     // Between pieces nothing is measured, so that no line is silent.
     begin(&mut metrics);
 
-    let (line, told) = metrics.most_silent(Instant::now()).unwrap();
+    let (line, silent_for) = metrics.most_silent(Instant::now()).unwrap();
 
     assert_eq!(line, LINE);
-    assert!(told >= silent, "{told:?}");
+    assert!(silent_for >= silent, "{silent_for:?}");
     metrics.count(&{
         let mut batch = Batch::default();
         batch.push(&activation(1, Nanos::ZERO, Nanos::from_us(5), false));

@@ -426,7 +426,7 @@ fn file_in_place_of_the_store_is_refused_until_removed() {
     // The parent directory is gone, too: it may be on a disk that is not mounted.
     fs::remove_dir_all(dir.parent().unwrap()).unwrap();
     let error = refusal(store.restore());
-    assert!(error.contains("make the store"), "{error}");
+    assert!(error.contains("create the store"), "{error}");
     assert!(!dir.exists());
 }
 

@@ -62,15 +62,16 @@ impl WebFile {
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
         let mut text = String::new();
-        let file = laggard_files::open_regular(path).with_context(|| format!("read `{shown}`"))?;
+        let file =
+            laggard_files::open_regular(path).with_context(|| format!("cannot read `{shown}`"))?;
         let read = file.take(MAX_FILE_SIZE + 1).read_to_string(&mut text);
-        read.with_context(|| format!("read `{shown}`"))?;
+        read.with_context(|| format!("cannot read `{shown}`"))?;
         ensure!(
             text.len() as u64 <= MAX_FILE_SIZE,
             "`{shown}` is larger than {} KiB and is not a web.yml",
             MAX_FILE_SIZE >> 10
         );
-        let mut read = Self::parse(&text).with_context(|| format!("understand `{shown}`"))?;
+        let mut read = Self::parse(&text).with_context(|| format!("cannot parse `{shown}`"))?;
         let folder = path.parent().unwrap_or(Path::new(""));
         if let Some(tls) = &mut read.tls_server_config {
             for file in tls.files_mut() {

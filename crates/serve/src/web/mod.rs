@@ -181,9 +181,9 @@ impl WebState {
     /// change.
     fn replace(&mut self, mut new: Self) {
         new.passwords = match (self.passwords.take(), new.passwords.take()) {
-            (Some(mut known), Some(read)) => {
-                known.replace_users(read.into_users());
-                Some(known)
+            (Some(mut users), Some(read)) => {
+                users.replace_users(read.into_users());
+                Some(users)
             }
             (None | Some(_), read) => read,
         };

@@ -25,19 +25,19 @@ pub(super) fn server(settings: &TlsSettings) -> anyhow::Result<Arc<ServerConfig>
     };
     let own = certificates(&settings.cert_file)?;
     let shown = settings.key_file.display();
-    let context = || format!("read a private key (PEM) from `{shown}`");
+    let context = || format!("cannot read a private key (PEM) from `{shown}`");
     let text = laggard_files::read_regular(&settings.key_file).with_context(context)?;
     let key = PrivateKeyDer::from_pem_slice(&text).with_context(context)?;
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(versions)
-        .context("choose versions of TLS")?;
+        .context("cannot select TLS versions")?;
     let builder = match verifier(settings, provider)? {
         Some(verifier) => builder.with_client_cert_verifier(verifier),
         None => builder.with_no_client_auth(),
     };
     let mut server = builder.with_single_cert(own, key).with_context(|| {
         format!(
-            "use the key `{shown}` with the certificate `{}`",
+            "cannot use the key `{shown}` with the certificate `{}`",
             settings.cert_file.display()
         )
     })?;
@@ -60,7 +60,7 @@ fn verifier(
     for certificate in certificates(file)? {
         roots
             .add(certificate)
-            .with_context(|| format!("trust the certificates of `{}`", file.display()))?;
+            .with_context(|| format!("cannot trust the certificates of `{}`", file.display()))?;
     }
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
     let builder = match settings.client_auth_type {
@@ -71,12 +71,12 @@ fn verifier(
     };
     let verifier = builder
         .build()
-        .with_context(|| format!("trust the certificates of `{}`", file.display()))?;
+        .with_context(|| format!("cannot trust the certificates of `{}`", file.display()))?;
     Ok(Some(verifier))
 }
 
 fn certificates(file: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let context = || format!("read certificates (PEM) from `{}`", file.display());
+    let context = || format!("cannot read certificates (PEM) from `{}`", file.display());
     let text = laggard_files::read_regular(file).with_context(context)?;
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let certificates = certificates.with_context(context)?;

@@ -30,20 +30,20 @@ fn help_fits_80_columns_and_names_this_program() {
 
 #[test]
 fn wrong_arguments_are_reported_with_the_exit_code_of_an_error() {
-    let (code, _, said) = ended(&["--listen=0.0.0.0:0"]);
+    let (code, _, message) = ended(&["--listen=0.0.0.0:0"]);
 
-    assert_eq!(code, Some(2), "{said}");
-    assert!(said.starts_with("laggard: "), "{said}");
-    assert!(said.contains("--expose"), "{said}");
+    assert_eq!(code, Some(2), "{message}");
+    assert!(message.starts_with("laggard: "), "{message}");
+    assert!(message.contains("--expose"), "{message}");
 }
 
 #[test]
 fn store_in_a_bucket_is_refused_with_a_remedy() {
-    let (code, _, said) = ended(&["--store", "s3://latency/fleet", "--listen=127.0.0.1:0"]);
+    let (code, _, message) = ended(&["--store", "s3://latency/fleet", "--listen=127.0.0.1:0"]);
 
-    assert_eq!(code, Some(2), "{said}");
+    assert_eq!(code, Some(2), "{message}");
     assert!(
-        said.contains("`laggard-ship DIR s3://latency/fleet --follow`"),
-        "{said}"
+        message.contains("`laggard-ship DIR s3://latency/fleet --follow`"),
+        "{message}"
     );
 }

@@ -244,9 +244,9 @@ fn late_wakeups_survive_a_kill_and_reach_the_collector_once() {
             .count()
             == 2
     });
-    let (code, said) = second.end();
+    let (code, message) = second.end();
 
-    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(code, Some(0), "{message}");
     let spans = spans(&collector);
     let ids: std::collections::BTreeSet<&[u8]> = spans.iter().map(|span| &*span.span_id).collect();
     assert_eq!(ids.len(), spans.len(), "a span came twice");

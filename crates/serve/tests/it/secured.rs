@@ -135,7 +135,7 @@ fn only_clients_with_the_password_get_a_response_over_tls() {
     }
     let clear = address.replace("https", "http");
     let code = self::status(dir.path(), &clear, &["--user", "prometheus:geheim"]);
-    assert_eq!(code, 0, "in the clear");
+    assert_eq!(code, 0, "without encryption");
 }
 
 #[test]

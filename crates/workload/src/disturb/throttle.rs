@@ -56,7 +56,7 @@ pub(super) fn group(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
         .map_err(io::Error::other)
         .map_err(site.needs("stop the busy process"))?;
     group.end().map_err(site.needs(
-        "move the processes back to their control group and remove the one with the quota",
+        "move the processes back to their control group and remove the group with the quota",
     ))?;
     Ok(hits)
 }

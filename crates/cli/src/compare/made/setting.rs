@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(messages, "restored `kernel.some_setting` to `4 4 1`");
     }
 
-    /// As in `kernel.core_pattern`.
+    /// `kernel.core_pattern` has such values.
     #[test]
     fn spaces_are_restored() {
         let (dir, file) = folder("|/bin/keep  %p \n");

@@ -269,7 +269,7 @@ fn before(words: &[String]) -> anyhow::Result<[Option<String>; 2]> {
     for word in words {
         // Commands can contain commas.
         let (first, second) = match word.find(",B=").or_else(|| word.find(",A=")) {
-            Some(at) => (&word[..at], Some(&word[at + 1..])),
+            Some(comma) => (&word[..comma], Some(&word[comma + 1..])),
             None => (word.as_str(), None),
         };
         for option in std::iter::once(first).chain(second) {

@@ -1,4 +1,4 @@
-//! Recordings of one machine with and without a change, made in random order.
+//! Records one machine with and without a change, in random order.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,7 +68,7 @@ pub(super) fn record(
     // With the access of the recordings in it.
     let folder = Folder::make(&dir, plan.access).with_context(|| {
         format!(
-            "cannot make the directory `{}`; give another name with --into",
+            "cannot create the directory `{}`; give another name with --into",
             dir.display()
         )
     })?;

@@ -8,10 +8,10 @@ use super::Shown;
 
 const MARGIN: usize = 8;
 
-pub(super) fn title(shown: &Shown<'_>, way: ServiceRoute) -> String {
+pub(super) fn title(shown: &Shown<'_>, route: ServiceRoute) -> String {
     format!(
         "{}: max of each second",
-        laggard_model::name::series_words(way.0, way.1)
+        laggard_model::name::series_words(route.0, route.1)
     ) + if shown.state.cpus().len() > 1 {
         ", per CPU"
     } else {
@@ -23,7 +23,7 @@ pub(super) fn title(shown: &Shown<'_>, way: ServiceRoute) -> String {
 /// right, and a legend.
 pub(super) fn lines(
     shown: &Shown<'_>,
-    way: ServiceRoute,
+    route: ServiceRoute,
     (width, height): (usize, usize),
 ) -> Vec<Line<'static>> {
     let cpus = shown.state.cpus();
@@ -36,14 +36,14 @@ pub(super) fn lines(
         .min(cpus.len().saturating_sub(room));
     let shown_cpus = cpus.iter().skip(first).take(room);
     let mut lines: Vec<Line<'static>> = shown_cpus
-        .map(|&cpu| row(shown, way, cpu, columns))
+        .map(|&cpu| row(shown, route, cpu, columns))
         .collect();
     lines.push(scale(shown, columns));
     lines.push(legend(shown));
     lines
 }
 
-fn row(shown: &Shown<'_>, way: ServiceRoute, cpu: Cpu, columns: usize) -> Line<'static> {
+fn row(shown: &Shown<'_>, route: ServiceRoute, cpu: Cpu, columns: usize) -> Line<'static> {
     let mark = if shown.look.cpu == Some(cpu) {
         '>'
     } else {
@@ -53,7 +53,7 @@ fn row(shown: &Shown<'_>, way: ServiceRoute, cpu: Cpu, columns: usize) -> Line<'
         "{:<MARGIN$}",
         format!("{mark}CPU {cpu}")
     ))];
-    let largest = shown.state.largest(way, cpu);
+    let largest = shown.state.largest(route, cpu);
     let columns_seen = largest.len().min(columns);
     spans.push(Span::from(" ".repeat(columns - columns_seen)));
     for latency in largest[..columns_seen].iter().rev() {

@@ -13,10 +13,10 @@ const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇',
 /// Columns of the numbers at the left.
 const MARGIN: usize = 6;
 
-pub(super) fn title(shown: &Shown<'_>, way: ServiceRoute) -> String {
+pub(super) fn title(shown: &Shown<'_>, route: ServiceRoute) -> String {
     format!(
         "{}, {}: histogram of latencies",
-        shown.place(way),
+        shown.place(route),
         shown.state.words(shown.look.window)
     )
 }
@@ -24,23 +24,23 @@ pub(super) fn title(shown: &Shown<'_>, way: ServiceRoute) -> String {
 /// Returns `height` lines, scale included.
 pub(super) fn lines(
     shown: &Shown<'_>,
-    way: ServiceRoute,
+    route: ServiceRoute,
     (width, height): (usize, usize),
 ) -> Vec<Line<'static>> {
     // The scale covers all samples, so that windows can be compared.
-    let all = shown.state.histogram(way, shown.look.cpu, Window::Start);
+    let since_start = shown.state.histogram(route, shown.look.cpu, Window::Start);
     let histogram = match shown.look.window {
-        Window::Start => all.clone(),
+        Window::Start => since_start.clone(),
         window @ (Window::Now | Window::Minute) => {
-            shown.state.histogram(way, shown.look.cpu, window)
+            shown.state.histogram(route, shown.look.cpu, window)
         }
     };
-    let Some(axis) = BucketAxis::over(&all, width.saturating_sub(MARGIN)) else {
+    let Some(axis) = BucketAxis::over(&since_start, width.saturating_sub(MARGIN)) else {
         return vec![Line::from(" no samples yet")];
     };
     let rows = height.saturating_sub(2).max(1);
     let counts = axis.columns(&histogram);
-    let most = axis.columns(&all).into_iter().max().unwrap_or(1).max(1);
+    let most = axis.columns(&since_start).into_iter().max().unwrap_or(1).max(1);
     let eighths: Vec<usize> = counts
         .iter()
         .map(|&count| level(count, most, rows * 8))
@@ -96,7 +96,7 @@ fn label(row: usize, rows: usize, most: u64) -> String {
 /// Buckets of a histogram in columns of characters.
 struct BucketAxis {
     first: usize,
-    /// One more than the last.
+    /// Exclusive.
     end: usize,
     width: usize,
 }

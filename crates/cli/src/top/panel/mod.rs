@@ -45,8 +45,8 @@ impl Shown<'_> {
     }
 
     /// Names a service with the chosen CPU.
-    fn place(&self, way: ServiceRoute) -> String {
-        let name = series_words(way.0, way.1);
+    fn place(&self, route: ServiceRoute) -> String {
+        let name = series_words(route.0, route.1);
         match self.look.cpu {
             None => format!("{name}, all CPUs"),
             Some(cpu) => format!("{name}, CPU {cpu}"),
@@ -134,18 +134,18 @@ fn panel(frame: &mut Frame<'_>, shown: &Shown<'_>, panel: Panel, area: Rect) {
             "Losses, overhead and warnings (PgUp, PgDn)".into(),
             info::lines(shown, size),
         ),
-        (Panel::Histogram, Some(way)) => (
-            histogram::title(shown, way),
-            histogram::lines(shown, way, size),
+        (Panel::Histogram, Some(route)) => (
+            histogram::title(shown, route),
+            histogram::lines(shown, route, size),
         ),
-        (Panel::Heat, Some(way)) => (heat::title(shown, way), heat::lines(shown, way, size)),
+        (Panel::Heat, Some(route)) => (heat::title(shown, route), heat::lines(shown, route, size)),
         (Panel::Histogram | Panel::Heat, None) => nothing(),
     };
     let title = cut(&format!("─ {title} "), size.0);
     let bar = "─".repeat(size.0.saturating_sub(title.chars().count()));
-    let mut all = vec![Line::styled(format!("{title}{bar}"), shown.palette.title())];
-    all.extend(lines);
-    put(frame, area, all);
+    let mut lines_of_panel = vec![Line::styled(format!("{title}{bar}"), shown.palette.title())];
+    lines_of_panel.extend(lines);
+    put(frame, area, lines_of_panel);
 }
 
 /// Returns the last line: keys, or a message.

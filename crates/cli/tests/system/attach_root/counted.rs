@@ -41,7 +41,7 @@ fn every_cycle_is_counted_and_every_miss_is_the_programs_own() {
         misses + not_told + unfinished >= surely && misses <= perhaps,
         "{misses} of {surely} to {perhaps}: {row:#}"
     );
-    // Its CPU time is its execution time, and is at most its response time.
+    // The CPU time of the thread is its execution time, and is at most its response time.
     let figure_of = |what: &str, figure: &str| number(&row[what], figure);
     assert!(figure_of("execution", "median_ns") >= 200_000, "{row:#}");
     assert!(figure_of("execution", "p99_ns") >= 5_000_000, "{row:#}");
@@ -110,7 +110,7 @@ fn thread_on_the_cpu_is_named_with_its_time() {
         panic!("{row:#}");
     };
     assert_eq!(ours["class"], "higher_priority", "{ours}");
-    // It had the CPU for 8 ms, or what was left of them when the other was due.
+    // The thread had the CPU for 8 ms, or for the rest of them when the other was due.
     assert!(number(ours, "largest_ns") >= 3_000_000, "{ours}");
     // All of the largest is somebody's.
     let largest = &row["largest_response"];
@@ -123,7 +123,7 @@ fn thread_on_the_cpu_is_named_with_its_time() {
 #[test]
 fn latency_of_each_cycle_is_at_most_that_of_cyclictest() {
     const INTERVAL_NS: u64 = 2_000_000;
-    /// It reads its clock in whole microseconds.
+    /// cyclictest reads its clock in whole microseconds.
     const GRAIN_NS: u64 = 1_000;
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("activations.csv");
@@ -187,8 +187,8 @@ fn latency_of_each_cycle_is_at_most_that_of_cyclictest() {
         Some(late * 1_000)
     });
     let own: Vec<u64> = own.collect();
-    // Its first cycle is due one interval after its start. If it starts so late that it skips
-    // cycles, the numbers do not match.
+    // The first cycle is due one interval after the start. If the thread starts so late that it
+    // skips cycles, the numbers do not match.
     let first = ours[0].0;
     let same = own
         .iter()
@@ -212,7 +212,7 @@ fn latency_of_each_cycle_is_at_most_that_of_cyclictest() {
         }
         Ok(compared)
     };
-    // As many of its first as were not seen may be missing.
+    // The first cycles that were not observed may be missing.
     let missing = number(row, "unseen") + not_seen;
     let tried: Vec<_> = (0..=missing).map(compared).collect();
     let Some(compared) = tried.iter().flatten().next() else {

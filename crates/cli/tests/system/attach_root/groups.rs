@@ -112,7 +112,7 @@ fn a_group_whose_processes_end_all_the_time_is_watched_all_the_time() {
 
     shell.kill().unwrap();
     shell.wait().unwrap();
-    // Its last process ends by itself, so that the group can be removed.
+    // The last process of the group ends by itself, so that the group can be removed.
     thread::sleep(Duration::from_millis(200));
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(!stderr.contains("No such file"), "{stderr}");

@@ -55,8 +55,8 @@ fn planned() {
     fs::write(result, format!("{surely} {perhaps}")).unwrap();
 }
 
-/// Sleeps and computes by the plan; how often it surely missed its deadline, and how
-/// often perhaps or surely.
+/// Sleeps and computes according to the plan. Returns how often it certainly missed its deadline,
+/// and how often it may have missed it.
 fn cycles() -> (u64, u64) {
     let (mut surely, mut perhaps) = (0, 0);
     for cycle in 0..CYCLES {

@@ -92,7 +92,7 @@ fn in_a_pid_namespace_a_warning_names_the_numbers_of_the_kernel() {
     let words: Vec<&str> = text.split_whitespace().collect();
     let words = words.join(" ");
     assert!(
-        words.contains("thread IDs are those of the host"),
+        words.contains("thread IDs are from the host"),
         "{text} {stderr}"
     );
 }

@@ -255,7 +255,7 @@ impl Recipe {
             toml::from_str(text).map_err(|source| RecipeError::Malformed(from.into(), source))?;
         let invalid = |why: &str| Err(RecipeError::Invalid(recipe.name.clone(), why.into()));
         if recipe.step.is_empty() {
-            return invalid("it has no step; add at least one `[[step]]`");
+            return invalid("the load has no step; add at least one `[[step]]`");
         }
         if recipe
             .step
