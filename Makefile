@@ -1,7 +1,8 @@
-# `make run` measures this machine; `make test` passes the tests. Both install
-# what they need first (scripts/packages says what).
+# `make run` measures this machine, `make test` runs the tests. Both first install the
+# packages that they need (scripts/packages lists them).
 
-# Looked up by the shell that runs it: scripts/packages may just have installed it.
+# The shell evaluates this when it runs a recipe, because scripts/packages may have just
+# installed cargo.
 CARGO := "$$(command -v cargo || echo "$$HOME/.cargo/bin/cargo")"
 PREFIX ?= /usr/local
 LAGGARD := target/release/laggard
@@ -9,8 +10,8 @@ DIST := target/dist/laggard
 # A measurement needs root; a build does not.
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-# What is built names no folder of who built it, and is the same wherever that was.
-# A compiler's flags are divided at spaces: where a path has one, it stays.
+# Removes the build directory from the programs, so that builds are reproducible. The
+# compiler splits its flags at spaces, so a path with a space is not removed.
 UNROOTED := case "$$PWD$$HOME$$CARGO_HOME" in *' '*) ;; *) \
 	RUSTFLAGS="$$RUSTFLAGS --remap-path-prefix=$$PWD=. --remap-path-prefix=$${CARGO_HOME:-$$HOME/.cargo}=cargo"; \
 	esac; export RUSTFLAGS;
@@ -18,31 +19,31 @@ UNROOTED := case "$$PWD$$HOME$$CARGO_HOME" in *' '*) ;; *) \
 .PHONY: build dist page book fleet ship run test test-system test-fleet test-cluster test-ship test-statistics fuzz check bench prove public-reports install reproducible clean \
 	test-kernels compare-kernels static loads windows check-windows test-windows driver test-driver deb rpm
 
-# Without link-time optimisation, which packages have (`make dist`).
+# Without link-time optimisation. `make dist` has it.
 PROGRAMS ?= laggard laggard-serve
 
 build:
 	@scripts/packages build
 	$(UNROOTED) $(CARGO) build --release $(addprefix -p ,$(PROGRAMS))
 
-# What packages contain and `make install` installs: smaller, with link-time optimisation.
+# Programs for packages and `make install`: smaller, with link-time optimisation.
 dist:
 	@scripts/packages build
 	$(UNROOTED) $(CARGO) build --profile dist -p laggard -p laggard-serve
 
-# The page of `laggard report`: what is built, web/dist, is in the repository. To be
-# run, and committed, by who changes the page's sources or packages.
+# Page of `laggard report`. The repository contains the result, web/dist. Run this and
+# commit the result after a change of the page's sources or packages.
 page:
 	@scripts/page build
 
-# The documentation as a book, target/book/index.html. Needs mdbook.
+# Documentation as a book, target/book/index.html. Needs mdbook.
 book: build
 	@scripts/book
 
-# Answers over the recordings of many machines: a program of its own, because its
-# query engine takes longer to build than all the rest. `make test` names its tests as
-# skipped; `make test-fleet` runs them. FEATURES=cluster: with the client of a Ballista
-# cluster, which `make test-cluster` tests against a scheduler and two executors.
+# laggard-fleet, which analyses the recordings of many machines. It is a separate program,
+# because its query engine takes longer to build than everything else. `make test` skips
+# its tests, `make test-fleet` runs them. FEATURES=cluster adds the client of a Ballista
+# cluster, which `make test-cluster` tests with a scheduler and two executors.
 fleet:
 	@scripts/packages build
 	@FEATURES='$(FEATURES)' scripts/fleet build
@@ -57,8 +58,8 @@ test-cluster:
 	@scripts/packages build
 	@scripts/fleet cluster
 
-# Sends the recordings of a machine to an object store: a program of its own, so that
-# what measures has no network client.
+# laggard-ship, which sends the recordings of a machine to an object store. It is a
+# separate program, so that the measuring program has no network client.
 ship:
 	@scripts/packages build
 	@scripts/fleet ship
@@ -75,7 +76,7 @@ run:
 test:
 	@scripts/test
 
-# The tests that need root, BPF, a test host or real time, one at a time.
+# Tests that need root, BPF, a test host or real time, one at a time.
 test-system:
 	@scripts/test system
 
@@ -84,17 +85,16 @@ test-statistics:
 	@scripts/packages build test
 	$(CARGO) test --release -p laggard-analyze --test statistics -- --nocapture
 
-# Commands against recordings and files that were changed to harm; `make test`
-# tries a few hundred. `make fuzz MUTANTS=100000`.
+# Runs commands on mutated recordings and files. `make test` uses a few hundred.
+# `make fuzz MUTANTS=100000`.
 MUTANTS ?= 10000
 
 fuzz:
 	@scripts/packages build test
 	LAGGARD_MUTANTS=$(MUTANTS) $(CARGO) test -p laggard --test it mutated::
 
-# The program in one file, which needs no library: for test hosts and boards.
-# `make static ARCH=arm64` builds it for another architecture, with packages of Debian.
-# PROFILE=dev builds faster, for tests.
+# Static program for test hosts and boards. `make static ARCH=arm64` builds it for another
+# architecture with Debian packages. PROFILE=dev builds faster, for tests.
 MACHINE := $(shell uname -m)
 ARCH ?= $(if $(findstring arm64-,$(KERNEL)),arm64,$(MACHINE))
 PROFILE ?= dist
@@ -107,7 +107,7 @@ STRIP := strip
 else
 STATIC := target/static/$(TARGET)/laggard
 STRIP := $(TARGET)-linux-gnu-strip
-# The libraries of that architecture are unpacked here, not installed.
+# Directory for the libraries of that architecture, which are unpacked, not installed.
 CROSS := target/cross/$(TARGET)
 CROSS_LIBRARIES := $(CURDIR)/$(CROSS)/usr/lib/$(TARGET)-linux-gnu
 CROSS_FLAGS := -L $(CROSS_LIBRARIES) -L $(CURDIR)/$(CROSS)/usr/lib/rustlib/$(TRIPLE)/lib
@@ -128,8 +128,7 @@ static: $(CROSS)
 	mkdir -p $(dir $(STATIC))
 	$(STRIP) -o $(STATIC) $(BUILT)
 
-# The standard library of another architecture is a target of rustup, or a package of
-# Debian's Rust.
+# The standard library of another architecture comes from rustup, or from a Debian package.
 RUSTUP := "$$(command -v rustup || ls "$$HOME/.cargo/bin/rustup" 2>/dev/null)"
 
 target/cross/%:
@@ -137,8 +136,8 @@ target/cross/%:
 	scripts/packages unpack $* $@ libelf-dev libzstd-dev zlib1g-dev \
 		$$([ -n $(RUSTUP) ] || echo libstd-rust-web-dev)
 
-# A Debian package for this machine's architecture, with the unit of `laggard-serve`: in
-# target/deb.
+# Packages for this machine's architecture, with the unit of `laggard-serve`, in target/rpm
+# and target/deb.
 rpm: dist
 	@scripts/packages rpm
 	scripts/rpm target/dist target/rpm
@@ -147,13 +146,13 @@ deb: dist
 	@scripts/packages deb
 	CARGO=$(CARGO) scripts/deb target/dist target/deb
 
-# What answers, for Windows (windows/TRY.md): target/windows/laggard.exe.
+# laggard for Windows (windows/TRY.md), target/windows/laggard.exe.
 windows:
 	@scripts/packages windows
 	$(UNROOTED) scripts/windows build
 
-# Whether it compiles; whether, under Wine, it answers as the program for Linux does.
-# Skipped, with the reason, where there is no compiler for Windows, or no Wine.
+# Checks that it compiles, and that its output under Wine equals the output on Linux.
+# Without a compiler for Windows or Wine, the tests print that they are skipped and why.
 check-windows:
 	@scripts/packages windows || true
 	@scripts/windows check
@@ -162,19 +161,19 @@ test-windows:
 	@scripts/packages build windows wine || true
 	@scripts/windows test
 
-# The papers' driver: target/driver/wdmlat.sys.
+# Windows driver as in the papers, target/driver/wdmlat.sys.
 driver:
 	@scripts/packages windows
 	@scripts/driver build
 
-# Its image, and its life under Wine; skipped, with the reason, where there is no
-# compiler for Windows, or no Wine.
+# Tests the image of the driver, and loading and unloading under Wine. Without a compiler
+# for Windows or Wine, the tests print that they are skipped and why.
 test-driver:
 	@scripts/packages windows wine || true
 	@scripts/driver test
 
-# All six kernels of amd64, or `make test-kernels KERNEL=6.12-rt`. Those of arm64, with
-# a cross-built program: `make test-kernels ARCH=arm64`, or `KERNEL=arm64-6.12`.
+# Tests all six amd64 kernels, or one: `make test-kernels KERNEL=6.12-rt`. `ARCH=arm64` or
+# `KERNEL=arm64-6.12` tests arm64 kernels with a cross-built program.
 test-kernels: KERNEL ?= $(if $(filter aarch64,$(TARGET)),arm64)
 test-kernels: static
 	@scripts/packages hosts $(if $(filter aarch64,$(TARGET)),hosts-arm64)
@@ -183,8 +182,8 @@ test-kernels: static
 		$(if $(filter aarch64,$(TARGET)),LAGGARD_PROGRAM_ARM64=$(CURDIR)/$(STATIC)) \
 		$(CARGO) test -p laggard-testkit --test system kernels:: -- --ignored --nocapture --test-threads=1
 
-# Stock against real-time kernels under four loads: prints the comparisons that
-# docs/validation/kernels-compared.csv has. `make compare-kernels SERIES=6.12`.
+# Compares stock and real-time kernels under four loads, and prints the comparisons of
+# docs/validation/kernels-compared.csv. `make compare-kernels SERIES=6.12`.
 SERIES ?= 6.12,7.2
 
 compare-kernels: static
@@ -202,10 +201,10 @@ check:
 	@if command -v cargo-machete >/dev/null; then cargo-machete crates; \
 	else echo 'skipped: unused dependencies: cargo-machete is not installed'; fi
 
-# The programs that the loads of real applications run.
+# Installs the programs of the application loads.
 loads:
 	@scripts/packages loads
-	@echo 'All loads can be run: `$(LAGGARD) load list` shows them.'
+	@echo 'All loads are available; `$(LAGGARD) load list` lists them.'
 
 bench: build
 	@scripts/packages bench
@@ -217,15 +216,15 @@ public-reports: build
 	@scripts/packages reports
 	$(AS_ROOT) python3 bench/public-reports/run.py --laggard $(LAGGARD) $(if $(ONLY),--only $(ONLY))
 
-# Whether `why` names the faults of `provoke`; KIND=softirq,irq for some only,
-# which leaves the table in docs/validation/accuracy.md alone. HOST=6.12: on a test host.
-# On this machine vm.max_map_count is raised meanwhile, for `preempt-off`.
+# Tests whether `why` names the faults of `provoke`. KIND=softirq,irq tests only these, and
+# does not change the table in docs/validation/accuracy.md. HOST=6.12 uses a test host. On
+# this machine, vm.max_map_count is raised during the test, for `preempt-off`.
 DURATION ?= 12s
 PROVE := --duration $(DURATION) $(if $(KIND),--kinds $(KIND),--page docs/validation/accuracy.md)
 
 PROVEN := $(if $(HOST),target/hosts/proven/laggard,$(LAGGARD))
 
-# What debuggers read does not fit into a test host.
+# Debug information does not fit into a test host.
 prove: build
 	@scripts/packages prove $(if $(HOST),hosts)
 	@mkdir -p target/hosts/proven
@@ -248,11 +247,11 @@ install: dist
 	install -d $(DESTDIR)$(PREFIX)/share/doc/laggard
 	CARGO=$(CARGO) scripts/supply notices $(DESTDIR)$(PREFIX)/share/doc/laggard/third-party.txt
 	CARGO=$(CARGO) scripts/supply sbom $(DESTDIR)$(PREFIX)/share/doc/laggard/laggard.cdx.json
-	@echo 'Measuring takes root. To let users measure without it, once:'
+	@echo 'Measuring needs root. To let users measure without root, run once:'
 	@echo '  sudo setcap cap_bpf,cap_perfmon,cap_sys_nice,cap_ipc_lock+ep $(DESTDIR)$(PREFIX)/bin/laggard'
 
-# Whether what packages contain is the same, byte by byte, wherever it is built: two
-# builds.
+# Builds the packaged programs twice, in different directories, and compares them byte by
+# byte.
 reproducible:
 	@scripts/packages build
 	@scripts/reproducible
