@@ -135,7 +135,7 @@ def judge(laggard, kind, recording, hits):
 
 
 def judge_cpu(verdict, hits, here, recorded):
-    """Adds the hits of one CPU, with the late activations `here` that it delays."""
+    """Adds the hits of one CPU, with the late wakeups `here` that it delays."""
     kind = verdict.kind
     begin, end = recorded
     for hit in hits:
@@ -159,7 +159,7 @@ def gap(before, after):
 
 
 def judge_hit(verdict, hit, met):
-    """Adds one hit that could delay, with the late activations that met it."""
+    """Adds one hit that could delay, with the late wakeups that met it."""
     kind = verdict.kind
     verdict.hits += 1
     told = [one for one in met if one.counted(kind.names)]

@@ -42,7 +42,7 @@ pub fn check(file: &Path, what: &str) -> anyhow::Result<()> {
         .filter(|folder| !folder.as_os_str().is_empty());
     anyhow::ensure!(
         folder.is_none_or(Path::is_dir),
-        "write the {what} `{shown}`: its folder is not there; make it, or give another name"
+        "cannot write the {what} `{shown}`: its directory does not exist; create it, or give another name"
     );
     let place =
         OutputPlace::find(file).with_context(|| format!("cannot write the {what} `{shown}`"))?;

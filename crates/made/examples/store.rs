@@ -4,7 +4,7 @@
 //! each machine, of MINUTES minutes each [2]. `host-7` and others have occasional late
 //! activations, as machines do: their rates are spread over a decade. Three machines
 //! have a fault (a thread that computes for 7 ms every 5 s), and `host-short` has one
-//! recording of a minute, with one late activation. Halfway, all machines get another
+//! recording of a minute, with one late wakeup. Halfway, all machines get another
 //! kernel, on which those with `nohz_full=1` are late five times as often.
 
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ impl Random {
 struct Machine {
     name: String,
     fault: Option<&'static str>,
-    /// Probability of a late activation without a fault.
+    /// Probability of a late wakeup without a fault.
     late: f64,
     tickless: bool,
     /// True if each recording has exactly one late wakeup.
@@ -114,7 +114,7 @@ fn activation(seq: u64, latency: Nanos) -> Activation {
     activation
 }
 
-/// Returns the late activation `seq`, caused by `who`.
+/// Returns the late wakeup `seq`, caused by `who`.
 fn episode(number: u64, seq: u64, who: &str) -> Episode {
     let mut episode = late::episode(number);
     let moved = START + Nanos::from_ms(PERIOD_MS * seq);

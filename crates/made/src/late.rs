@@ -1,4 +1,4 @@
-//! Late activations of one line, each with trace data.
+//! Late wakeups of one line, each with trace data.
 
 use std::collections::BTreeMap;
 

@@ -146,7 +146,7 @@ impl Made {
         self.record_with(dir, &[], &EpisodeNotes::default());
     }
 
-    /// Writes the recording with late activations and their notes.
+    /// Writes the recording with late wakeups and their notes.
     ///
     /// # Panics
     /// If it cannot be written.

@@ -49,10 +49,10 @@ pub(super) struct Stamper {
 #[derive(Debug)]
 struct HeldBatch {
     batch: Batch,
-    /// Time at which the last activation of the batch ran.
+    /// Time when the last activation of the batch ran.
     latest: Nanos,
     since: Nanos,
-    /// Time at which all needed events had been delivered. Later events were delivered after
+    /// Time when all needed events had been delivered. Later events were delivered after
     /// that, on any CPU.
     flushed: Option<Nanos>,
 }

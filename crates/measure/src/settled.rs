@@ -5,7 +5,7 @@ use laggard_model::{Account, Activation, Batch, LineId, LossReason, Nanos, STAGE
 /// Planned expiry that was served or missed.
 #[derive(Clone, Copy, Debug)]
 pub struct SettledExpiry {
-    /// Time at which it was due.
+    /// Time when it was due.
     pub expiry: Nanos,
     /// See [`Activation::missed`].
     pub missed: bool,

@@ -16,7 +16,7 @@ pub struct Activation {
     /// The programmed time, `CLOCK_MONOTONIC`.
     pub expiry: Nanos,
     /// Whether the service was still busy with an earlier expiry when this one passed.
-    /// Then only the last stage is set: the time at which the service next ran, so the
+    /// Then only the last stage is set: the time when the service next ran, so the
     /// latency is that of a queued request.
     pub missed: bool,
     /// Whether the service had still not run when the measurement ended. The latency is

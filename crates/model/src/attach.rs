@@ -221,7 +221,7 @@ pub struct ThreadActivation {
     pub origin: Nanos,
     /// Due time of the wakeup: the origin plus the used part of the timer's slack.
     pub due: Nanos,
-    /// Time at which the thread became runnable.
+    /// Time when the thread became runnable.
     pub waking: Nanos,
     /// CPU of the code that woke the thread.
     pub waker_cpu: Cpu,
@@ -231,11 +231,11 @@ pub struct ThreadActivation {
     /// CPU that the thread left then, where it had waited since the wakeup; `None` if
     /// there were several.
     pub left_cpu: Option<Cpu>,
-    /// Time at which the thread ran.
+    /// Time when the thread ran.
     pub running: Nanos,
     /// CPU on which it ran first.
     pub first_cpu: Cpu,
-    /// Time at which it slept again.
+    /// Time when it slept again.
     pub done: Nanos,
     /// Time for which it waited for a CPU after it first ran.
     pub preempted: Nanos,
@@ -293,7 +293,7 @@ pub struct UnfinishedActivation {
     pub woken: WokenBy,
     /// Start of the latency.
     pub origin: Nanos,
-    /// Time at which it ran; `None` if it still waited for a CPU.
+    /// Time when it ran; `None` if it still waited for a CPU.
     pub running: Option<Nanos>,
     /// CPU on which it ran last.
     pub cpu: Cpu,

@@ -37,7 +37,7 @@ pub enum Because {
     BeforeRecord,
     /// There are no records at all.
     NothingKnown,
-    /// The time at which the thread could run is unknown.
+    /// The time when the thread could run is unknown.
     WakeUnseen,
     /// The reason for the late timer interrupt is unknown.
     LateInterrupt,

@@ -1,4 +1,4 @@
-//! Causes: the attribution of the time of a late activation.
+//! Causes: the attribution of the time of a late wakeup.
 
 use std::fmt;
 use std::sync::Arc;

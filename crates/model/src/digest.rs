@@ -87,13 +87,13 @@ pub struct RecordingDigest {
     pub shortfalls: Vec<String>,
     /// Services by route.
     pub lines: Vec<DigestLine>,
-    /// Number of late activations that were kept with trace data; absent if the
+    /// Number of late wakeups that were kept with trace data; absent if the
     /// recording was made without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub episodes: Option<u64>,
-    /// Number of late activations that were not kept because there were too many.
+    /// Number of late wakeups that were not kept because there were too many.
     pub surplus: u64,
-    /// Causes of the late activations.
+    /// Causes of the late wakeups.
     pub causes: Vec<DigestCause>,
 }
 
@@ -141,7 +141,7 @@ pub struct DigestMinute {
     pub max_ns: Nanos,
 }
 
-/// Cause of the late activations of a line in an hour.
+/// Cause of the late wakeups of a line in an hour.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct DigestCause {
     /// Service that it made late.
@@ -156,9 +156,9 @@ pub struct DigestCause {
     pub who: Option<String>,
     /// Whether it is a thread of the laggard that recorded.
     pub is_ours: bool,
-    /// Number of late activations in which it took part.
+    /// Number of late wakeups in which it took part.
     pub episodes: u64,
-    /// Number of late activations in which no other cause took more.
+    /// Number of late wakeups in which no other cause took more.
     pub first_in: u64,
     /// Time in all of them.
     pub total_ns: Nanos,

@@ -1,4 +1,4 @@
-//! Episodes: late activations with trace data.
+//! Episodes: late wakeups with trace data.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -242,7 +242,7 @@ pub struct Steal {
 /// its CPU quota.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Throttle {
-    /// Time at which it was taken off the CPU.
+    /// Time when it was taken off the CPU.
     pub at_ns: Nanos,
     /// Thread that was taken off, or woken while its group was throttled.
     pub tid: Tid,
@@ -290,7 +290,7 @@ pub struct Evidence {
     pub gaps: Vec<Span>,
 }
 
-/// Late activation with trace data.
+/// Late wakeup with trace data.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Episode {
     /// Number in the recording, from 1.
@@ -347,7 +347,7 @@ pub struct RecordedCause {
 }
 
 impl Episode {
-    /// Creates the episode of a late activation; its thread and the trace data are
+    /// Creates the episode of a late wakeup; its thread and the trace data are
     /// added later.
     pub fn new(number: u64, cpu: Cpu, activation: &Activation, threshold: Nanos) -> Self {
         Self {
@@ -391,7 +391,7 @@ impl Episode {
         self.at(Stage::IrqElsewhere).unwrap_or(self.expiry_ns)
     }
 
-    /// Returns the time at which the service ran or the measurement ended,
+    /// Returns the time when the service ran or the measurement ended,
     /// `CLOCK_MONOTONIC`.
     pub fn end(&self) -> Nanos {
         self.expiry_ns + self.latency()

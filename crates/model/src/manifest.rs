@@ -37,7 +37,7 @@ pub enum State {
 pub enum Backend {
     /// eBPF programs: every stage.
     Bpf,
-    /// The kernel's events on Windows (ETW): the times at which a thread became ready
+    /// The kernel's events on Windows (ETW): the times when a thread became ready
     /// and was switched in.
     Etw,
     /// The kernel's tracepoints as performance events, without BPF: the stages of

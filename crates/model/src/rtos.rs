@@ -227,7 +227,7 @@ pub struct RtosPriorities {
     pub wakeups: RtosWakeups,
 }
 
-/// Synchronisation mechanism in which threads wait.
+/// Synchronisation mechanism that threads wait for.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum WaitQueue {
     /// `futex(FUTEX_WAIT)`, `futex(FUTEX_WAKE)`.
@@ -278,7 +278,7 @@ impl JsonSchema for WaitQueue {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
             "type": "string",
-            "description": "Synchronisation mechanism in which threads wait.",
+            "description": "Synchronisation mechanism that threads wait for.",
             "enum": Self::ALL.map(Self::name)
         })
     }

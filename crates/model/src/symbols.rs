@@ -109,7 +109,7 @@ pub struct EpisodeNotes {
     pub thresholds_ns: Vec<Option<Nanos>>,
     /// Number of kept episodes.
     pub kept: u64,
-    /// Number of late activations that were not kept: there were too many, or, for
+    /// Number of late wakeups that were not kept: there were too many, or, for
     /// observed threads, the activity of their CPU does not show the cause.
     pub surplus: u64,
     /// Number of kept episodes whose trace data was overwritten, in part or completely.
@@ -129,7 +129,7 @@ pub struct EpisodeNotes {
     pub symbols: Symbols,
 }
 
-/// Observation of a line for late activations.
+/// Observation of a line for late wakeups.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default)]
 pub struct LineWatch {
@@ -139,7 +139,7 @@ pub struct LineWatch {
     pub from_ns: Option<Nanos>,
     /// Number of kept episodes.
     pub kept: u64,
-    /// Number of late activations that were not kept: there were too many, or, for
+    /// Number of late wakeups that were not kept: there were too many, or, for
     /// observed threads, the activity of their CPU does not show the cause.
     pub surplus: u64,
     /// Number of activations before `from_ns` above the threshold that was decided then

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::by_name::by_name;
 use crate::{Absence, Nanos, Service, nearest};
 
-/// Call with which a program waits until or for a time.
+/// Call that waits until a time or for a time.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum TimerApi {
     /// `clock_nanosleep` until a time.
@@ -239,12 +239,12 @@ impl TimerApi {
             }
             Self::Sleep => "Sleep, in whole milliseconds",
             Self::WaitForSingleObject => {
-                "WaitForSingleObject of an event that nobody sets, in whole milliseconds"
+                "WaitForSingleObject of an event that is never set, in whole milliseconds"
             }
             Self::SleepConditionVariable => {
-                "SleepConditionVariableSRW that nobody wakes, in whole milliseconds"
+                "SleepConditionVariableSRW that is never woken, in whole milliseconds"
             }
-            Self::WinsockSelect => "select of a socket to which nobody sends",
+            Self::WinsockSelect => "select of a socket that never receives data",
             Self::WaitableTimerAbs => "SetWaitableTimer to a time of the system clock",
             Self::WaitableTimer => "SetWaitableTimer for a time",
             Self::WaitableTimerPeriodic => "SetWaitableTimer with a period of whole milliseconds",
@@ -440,7 +440,7 @@ impl TimerApi {
 
 by_name!(
     TimerApi,
-    "Call with which a program waits until or for a time.",
+    "Call that waits until a time or for a time.",
     unknown: UnknownTimer
 );
 
@@ -487,7 +487,7 @@ pub struct TimerRun {
 pub struct PeriodicWait {
     /// Due time.
     pub due: Nanos,
-    /// Time at which the thread ran again.
+    /// Time when the thread ran again.
     pub woke: Nanos,
     /// Whether it directly followed the previous wait.
     pub follows: bool,
@@ -500,7 +500,7 @@ pub struct HeldOff {
     pub from: Nanos,
     /// Time when waiting resumed.
     pub back: Nanos,
-    /// Times at which the following waits ended, in order.
+    /// Times when the following waits ended, in order.
     pub woke: Vec<Nanos>,
     /// Number of expiries that these waits served, according to the system; `None` if
     /// it does not report it.
@@ -514,7 +514,7 @@ pub struct SingleWait {
     pub asked: Nanos,
     /// Time of the call.
     pub called: Nanos,
-    /// Time at which the thread ran again.
+    /// Time when the thread ran again.
     pub woke: Nanos,
     /// Whether no slack was allowed for this wait.
     pub is_tight: bool,

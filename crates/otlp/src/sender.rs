@@ -89,7 +89,7 @@ pub struct OtlpSender {
     conversion: Conversion,
     from: Receiver<LateSpan>,
     gathered: Vec<LateSpan>,
-    /// Time at which the collected wakeups become a request.
+    /// Time when the collected wakeups become a request.
     gathered_by: Option<Instant>,
     metrics: Course,
     traces: Course,
@@ -194,8 +194,7 @@ impl OtlpSender {
         self.unwritten.clone_from(&parts.queue.unwritten);
         if let Some(why) = &self.unwritten {
             (parts.say)(&format!(
-                "late activations that wait to be sent cannot be written: {why}; 1 MiB of them is \
-                 kept in memory"
+                "cannot write the queue of late wakeups: {why}; up to 1 MiB of it is kept in memory"
             ));
         }
     }
@@ -237,7 +236,7 @@ impl OtlpSender {
             Posted::Later(..) => {}
         }
         self.traces
-            .went(outcome, Duration::ZERO, "late activations", self.parts.say);
+            .went(outcome, Duration::ZERO, "late wakeups", self.parts.say);
     }
 
     /// Makes a last short attempt with the current data. The next run sends the requests on disk.

@@ -95,7 +95,7 @@ impl OtlpSeries {
         );
         registry.register(
             "otlp_spans",
-            "Spans that the collector took: late activations and their stages",
+            "Spans that the collector accepted: late wakeups and their stages",
             self.spans.clone(),
         );
         registry.register(

@@ -106,9 +106,9 @@ pub(super) struct Judge<'a> {
     /// Thread that waits for the CPU; `None` for a service without a thread, or if the
     /// evidence does not show it.
     ours: Option<Waiter>,
-    /// Time at which the timer interrupt, or a later stage, first appears.
+    /// Time when the timer interrupt, or a later stage, first appears.
     interrupted: Nanos,
-    /// Time at which the service became able to run.
+    /// Time when the service became able to run.
     ready: Nanos,
     deferred: bool,
     /// Whether the activation lasts until its work is done.

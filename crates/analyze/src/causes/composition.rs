@@ -4,7 +4,7 @@
 //! After de Oliveira, Casini, de Oliveira & Cucinotta (ECRTS 2020): a service waits at
 //! most once for code that cannot be preempted, and during that wait for all activity
 //! above it, for as much of it as ever occurred in a window of that length. Their
-//! windows cover a whole trace. These cover the late activations, which contain the
+//! windows cover a whole trace. These cover the late wakeups, which contain the
 //! long pieces.
 
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ pub struct Composition {
     pub unexplained: Nanos,
     /// Activity above the service, ns, longest first.
     pub above: Vec<(CauseKey, f64)>,
-    /// Number of late activations.
+    /// Number of late wakeups.
     pub episodes: usize,
 }
 
@@ -191,7 +191,7 @@ const fn kind(class: CauseClass) -> PieceKind {
     }
 }
 
-/// Returns the times at which each source above the service ran.
+/// Returns the times when each source above the service ran.
 fn above(parts: &[Part]) -> BTreeMap<CauseKey, Vec<Blackout>> {
     let mut blackouts: BTreeMap<CauseKey, Vec<Blackout>> = BTreeMap::new();
     for part in parts {

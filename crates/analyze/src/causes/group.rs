@@ -71,7 +71,7 @@ struct OwnQuotas<'a> {
     symbols: &'a Symbols,
     /// In time order.
     throttles: Vec<&'a Throttle>,
-    /// For each group, the times at which one of its threads was switched in,
+    /// For each group, the times when one of its threads was switched in,
     /// ascending. Filled on first use.
     arrivals: HashMap<u64, Vec<Nanos>>,
 }
@@ -119,7 +119,7 @@ impl<'a> OwnQuotas<'a> {
     }
 }
 
-/// Returns the times at which a thread of `group`, or the waiting thread, was switched
+/// Returns the times when a thread of `group`, or the waiting thread, was switched
 /// in.
 fn arrivals(waiter: Tid, group: u64, index: &EvidenceIndex<'_>, symbols: &Symbols) -> Vec<Nanos> {
     let throttles = index.evidence.throttles.iter();

@@ -12,7 +12,7 @@ use super::context::Thread;
 #[derive(Debug)]
 pub(super) struct Handler {
     pub(super) thread: Thread,
-    /// Time at which the service's thread was woken.
+    /// Time when the service's thread was woken.
     woken: Nanos,
 }
 

@@ -44,7 +44,7 @@ struct ThreadRecords<'a> {
     /// For each of `samples`, the position of the next sample, including itself, taken
     /// in user code.
     next_in_user: Vec<usize>,
-    /// Times at which the thread was stopped with its control group.
+    /// Times when the thread was stopped with its control group.
     throttles: Vec<&'a Throttle>,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct EvidenceIndex<'a> {
     pub(super) is_windows: bool,
     /// In time order.
     pub(super) switches: Vec<Switch>,
-    /// Times at which the CPU wrote a record, ascending; see [`signs`].
+    /// Times when the CPU wrote a record, ascending; see [`signs`].
     pub(super) signs: Vec<Nanos>,
     threads: HashMap<Tid, ThreadRecords<'a>>,
     /// Thread that was switched in with each priority; `None` if there were several.
@@ -368,7 +368,7 @@ impl ThreadRecords<'_> {
     }
 }
 
-/// Returns the times at which the CPU wrote a record, ascending. They include the ends
+/// Returns the times when the CPU wrote a record, ascending. They include the ends
 /// of a gap: its records are lost, so no silence starts or ends in it.
 fn signs(evidence: &Evidence) -> Vec<Nanos> {
     let events = evidence.events.iter().map(|event| event.at_ns);

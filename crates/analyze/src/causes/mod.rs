@@ -1,4 +1,4 @@
-//! Causes: the attribution of each nanosecond of a late activation, and the ranking of
+//! Causes: the attribution of each nanosecond of a late wakeup, and the ranking of
 //! causes over many activations.
 //!
 //! [`explain`] divides an episode at every change on its CPU and attributes every slice

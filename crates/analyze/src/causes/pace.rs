@@ -24,7 +24,7 @@ pub struct Rhythm {
     pub period: Nanos,
     /// Standard error of the period.
     pub period_error: Option<Nanos>,
-    /// Number of due times at which the cause occurred.
+    /// Number of due times when the cause occurred.
     pub hits: usize,
     /// Number of due times in the observed time.
     pub due: usize,

@@ -20,11 +20,11 @@ const MAX_RATE_WITH_ROOM: f64 = 0.5;
 /// Interval in which visits would have been seen.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Watched {
-    /// Time since which late activations were kept; `None` if unknown.
+    /// Time since which late wakeups were kept; `None` if unknown.
     pub from: Option<Nanos>,
     /// End of that interval; `None` if unknown.
     pub to: Option<Nanos>,
-    /// Late activations without a known cause: lost, or without evidence.
+    /// Late wakeups without a known cause: lost, or without evidence.
     pub hidden: u64,
     /// Expiries of the kept episodes, ascending, if there were too many to keep; `None`
     /// if all were kept.

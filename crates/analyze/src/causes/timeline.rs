@@ -15,7 +15,7 @@ pub struct CpuTimeline {
     pub cpu: Cpu,
     /// Context of the CPU in time order.
     pub slices: Vec<Slice>,
-    /// Times at which a thread that could continue lost the CPU.
+    /// Times when a thread that could continue lost the CPU.
     pub preemptions: BTreeSet<Nanos>,
     /// Samples in time order.
     pub samples: Vec<StackSample>,

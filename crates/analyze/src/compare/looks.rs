@@ -1,4 +1,4 @@
-//! Times at which recordings made in turn are compared, so that stopping at the first
+//! Times when recordings made in turn are compared, so that stopping at the first
 //! verdict does not raise the error rate (docs/method.md 10.8).
 //!
 //! A comparison after each round that stops at the first difference collects the error

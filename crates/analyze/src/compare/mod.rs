@@ -2,7 +2,7 @@
 //! 4.2).
 //!
 //! The primary comparison is of the rates of declustered exceedances of the slack that
-//! an application has. Quantiles come second, because late activations come in bursts
+//! an application has. Quantiles come second, because late wakeups come in bursts
 //! and violate the assumption of independent values.
 
 mod length;

@@ -1,7 +1,7 @@
 //! Comparison of two sets of recordings: which side is late more often (docs/method.md
 //! 10.1).
 //!
-//! Late activations come in bursts, and recordings differ even without a change. Counts
+//! Late wakeups come in bursts, and recordings differ even without a change. Counts
 //! are therefore weighted as the number of independent events behind them within a
 //! recording, and further reduced if recordings of one side vary more than that. The
 //! ratio must also hold recording by recording. No preliminary test decides whether
@@ -24,10 +24,10 @@ const VARIATION_LEVEL: f64 = 0.1;
 /// Number of pairs of which one may contradict the others.
 const PAIRS_PER_CONTRADICTION: usize = 3;
 
-/// Number of late activations in a recording.
+/// Number of late wakeups in a recording.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RecordingCount {
-    /// Clusters of late activations.
+    /// Clusters of late wakeups.
     pub events: f64,
     /// Variance of `events`, divided by the variance of the same number of independent
     /// events. It can be below 1 for a few events; the value for a whole side counts as

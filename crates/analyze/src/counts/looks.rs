@@ -1,4 +1,4 @@
-//! Times at which growing data is tested, so that repeated tests do not raise the error
+//! Times when growing data is tested, so that repeated tests do not raise the error
 //! rate.
 //!
 //! Each look at confidence c is wrong with probability 1 - c, and stopping at the first

@@ -15,7 +15,7 @@ const MIN_EXACT_SAMPLES: f64 = 2_000.0;
 /// Buckets of a [`Histogram`] per bucket of a median, which has 16 per octave.
 const MERGED: usize = 4;
 
-/// Late activation.
+/// Late wakeup.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Point {
     /// Programmed time, `CLOCK_MONOTONIC`.

@@ -23,7 +23,7 @@ struct ServedRun {
     /// Sequence number in the line.
     seq: u64,
     expiry: u64,
-    /// Time at which the service ran.
+    /// Time when the service ran.
     at: u64,
 }
 

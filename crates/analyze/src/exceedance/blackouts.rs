@@ -1,4 +1,4 @@
-//! Stalls of a service, derived from late activations (docs/method.md 6.3).
+//! Stalls of a service, derived from late wakeups (docs/method.md 6.3).
 
 use laggard_model::Nanos;
 
@@ -37,7 +37,7 @@ pub(crate) fn check_blackouts(blackouts: &[Blackout]) -> Result<(), InputError> 
 
 /// Blackouts behind a stream, in ns since the start of the observation.
 ///
-/// A late activation shows when its blackout ended: before it was served, by the
+/// A late wakeup shows when its blackout ended: before it was served, by the
 /// latency of an ordinary activation on a free CPU. It does not show when the blackout
 /// started: between the last run of the service and the expiry. An activation with an
 /// ordinary latency shows no blackout: it found the CPU free. It does not show the time

@@ -12,7 +12,7 @@ use super::Exceedance;
 pub(super) struct Kept {
     pub(super) samples: u64,
     pub(super) floor: Nanos,
-    /// Late activations without the first.
+    /// Late wakeups without the first.
     pub(super) late: Vec<Exceedance>,
     /// First activation. Only a join or the end shows whether the previous one is
     /// known.

@@ -1,4 +1,4 @@
-//! Late activations of a recording: the input of forecasts and replays.
+//! Late wakeups of a recording: the input of forecasts and replays.
 //!
 //! A [`Collector`] takes batches of activations on any number of threads and keeps the
 //! latest activations of every stream in bounded memory. A [`Stream`] is one service on
@@ -42,7 +42,7 @@ impl Exceedance {
     }
 }
 
-/// Late activations of one service on one CPU by one route.
+/// Late wakeups of one service on one CPU by one route.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Stream {
     /// CPU on which the service ran.
@@ -57,7 +57,7 @@ pub struct Stream {
     /// one stall, only the first is, which waited longest. A stall of a second
     /// therefore does not displace a thousand others.
     pub floor: Nanos,
-    /// Late activations, by expiry.
+    /// Late wakeups, by expiry.
     pub exceedances: Vec<Exceedance>,
 }
 
@@ -66,7 +66,7 @@ pub struct Stream {
 pub struct LateStretch {
     /// First expiry that waited in it.
     pub from: Nanos,
-    /// Last time at which an activation was, or would have been, too late: the service
+    /// Last time when an activation was, or would have been, too late: the service
     /// ran soon after.
     pub until: Nanos,
     /// Latency of the first activation, the largest in the interval.

@@ -5,7 +5,7 @@ use laggard_model::Nanos;
 use super::{ObservedPeaks, Peaks};
 use crate::InputError;
 
-/// Late activation with known causes.
+/// Late wakeup with known causes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ExplainedLatency {
     /// Programmed time, `CLOCK_MONOTONIC`.

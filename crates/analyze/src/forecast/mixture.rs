@@ -10,7 +10,7 @@ use crate::sample::{quantile, sorted};
 use crate::solve::root_between;
 use crate::{InputError, Interval};
 
-/// Cause of late activations.
+/// Cause of late wakeups.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Component {
     /// Periodic cause. It follows wall-clock time, not the load, so its times are never

@@ -1,4 +1,4 @@
-//! Peaks of independent clusters from the late activations of recordings.
+//! Peaks of independent clusters from the late wakeups of recordings.
 
 use laggard_model::Nanos;
 
@@ -51,7 +51,7 @@ pub struct PeakSpan {
     pub observation: usize,
     /// First expiry, `CLOCK_MONOTONIC`.
     pub from: Nanos,
-    /// Last time at which an activation was, or would have been, late.
+    /// Last time when an activation was, or would have been, late.
     pub to: Nanos,
 }
 

@@ -1,7 +1,7 @@
 //! Periodic sources of latency, and hidden timer ticks (docs/method.md 7 and 11; Jones
 //! & Regehr 1999, sections 3 and 4).
 //!
-//! [`periodic_sources`] searches combs among the times of late activations, one time
+//! [`periodic_sources`] searches combs among the times of late wakeups, one time
 //! per cluster. [`find_tick`] searches the grid of actual wakeup times.
 
 mod alarm;

@@ -150,7 +150,7 @@ pub fn late_jobs(
 ///
 /// The response of a job is at most its cost plus all blackouts since the processor was
 /// last idle. Jobs before it in the same busy period were due earlier by at least their
-/// cost. Blackouts between two times at which the processor is certainly idle can
+/// cost. Blackouts between two times when the processor is certainly idle can
 /// therefore be omitted if their sum is too short.
 ///
 /// This holds for any handling of misses: a dropped job leaves its time to others, and

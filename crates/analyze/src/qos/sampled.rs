@@ -17,7 +17,7 @@ use crate::counts::{dispersion_index, rate_interval};
 use crate::input::{at_least, positive};
 use crate::{InputError, Interval};
 
-/// Number of windows in which late activations are counted to detect bursts.
+/// Number of windows in which late wakeups are counted to detect bursts.
 const WINDOWS: usize = 20;
 
 /// Assumed variance relative to Poisson, if the times of the counted events are
@@ -63,13 +63,13 @@ pub struct Bounds {
 /// Computes bounds on failures of `buffering` from the counts in `sampled` and from the
 /// known blackouts in `observed`, which are never too long.
 ///
-/// A late activation shows a stall from its expiry, or from the last run of the
+/// A late wakeup shows a stall from its expiry, or from the last run of the
 /// service, until it was served. A job that is due in it with more than its slack
 /// remaining is late, independent of the probe. If that part is as long as a whole
 /// buffer, such a job exists in every phase; otherwise in a corresponding fraction of
 /// phases.
 ///
-/// If stalls were not stored, each late activation may have been a failure. If the
+/// If stalls were not stored, each late wakeup may have been a failure. If the
 /// probe is too coarse, the limits are those of rates from samples. Several stalls in
 /// one job, each shorter than the slack, are included only as far as they were
 /// observed.

@@ -1,4 +1,4 @@
-//! Grid of a timer: the times at which it expires, if it has such a grid.
+//! Grid of a timer: the times when it expires, if it has such a grid.
 
 use super::{Waits, difference, share_above};
 use crate::InputError;

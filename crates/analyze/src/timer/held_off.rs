@@ -10,7 +10,7 @@ pub struct HeldOffRound {
     pub from: f64,
     /// Time when waiting resumed.
     pub back: f64,
-    /// Times at which the following waits ended, in order.
+    /// Times when the following waits ended, in order.
     pub woke: Vec<f64>,
 }
 

@@ -217,7 +217,7 @@ fn simultaneous_causes_are_forecast_too_high_or_too_low() {
         }
     };
 
-    // At the same time on two CPUs: one late activation each, so the peak is the larger
+    // At the same time on two CPUs: one late wakeup each, so the peak is the larger
     // one.
     let (above, _) = dependent("always together, the larger counts", larger, together(1.0));
     assert!((0.9..=1.05).contains(&above));

@@ -98,7 +98,7 @@ fn a_remedy_is_tried_beside_its_advice_and_undone() {
         |output: &std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(unknown.status.code(), Some(2));
     assert!(
-        stderr(&unknown).contains("`preemption` is not a remedy that laggard can test"),
+        stderr(&unknown).contains("`preemption` is not a setting that laggard can test"),
         "{}",
         stderr(&unknown)
     );

@@ -169,7 +169,10 @@ fn microsofts_limits_are_checked_of_every_driver_of_a_trace() {
         let text = |row: &Value| row[what].as_str().unwrap().to_owned();
         rows.iter().map(text).collect()
     };
-    assert_eq!(column(&shipped, "service"), ["dpc:made.sys", "isr:made.sys"]);
+    assert_eq!(
+        column(&shipped, "service"),
+        ["dpc:made.sys", "isr:made.sys"]
+    );
     // Each ISR takes 100 us. 60 ISRs do not determine 1 in 1,000.
     assert_eq!(code, Some(1));
     assert_eq!(column(&shorter, "verdict"), ["fail", "unknown"]);

@@ -108,8 +108,7 @@ fn without_root_normal_threads_are_measured() {
     assert!(!lines.is_empty() && lines.iter().all(|line| line["service"] == "other"));
 }
 
-/// All but measuring is done without rights, also on what was measured with
-/// them.
+/// Only measuring needs rights. Other commands read a recording of root without them.
 #[test]
 fn recording_under_sudo_belongs_to_the_caller() {
     if !is_root() {

@@ -66,7 +66,7 @@ fn log(due: &[u64]) -> KernelLog {
     log
 }
 
-/// A late activation, with the way of its thread and the evidence that the log has.
+/// A late wakeup, with the way of its thread and the evidence that the log has.
 fn episode(number: u64, us: u64, log: &mut KernelLog) -> Episode {
     let expiry = START + Nanos::from_us(us);
     let user = expiry + Nanos::from_us(2_000);

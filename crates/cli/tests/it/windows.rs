@@ -52,7 +52,7 @@ fn on_windows(program: &Path, dir: &Path, words: &[&str]) -> Output {
     ask(run.as_os_str(), &before, dir, words)
 }
 
-/// Two recordings of four rounds each, and one with late activations that somebody
+/// Two recordings of four rounds each, and one with late wakeups that somebody
 /// caused.
 fn recordings() -> TempDir {
     let dir = TempDir::new().unwrap();

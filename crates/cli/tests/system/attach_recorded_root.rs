@@ -224,7 +224,7 @@ fn a_recording_has_each_activation_and_who_made_the_late_ones_late() {
         let largest = number(&row["response"], "largest_ns");
         assert_eq!(number(&service["latency"], "largest_ns"), largest);
     }
-    // Late activations are kept or counted, and no others.
+    // Late wakeups are kept or counted, and no others.
     let misses = number(&row["deadline"], "misses");
     let late = series(&why);
     let (kept, surplus) = (number(late, "episodes"), surplus(late));

@@ -419,7 +419,7 @@ fn a_picture_that_cannot_be_drawn_is_refused_before_measuring() {
         ),
         (
             ["--series=not-there/series.svg", "--threads=2,10"],
-            "its folder is not there",
+            "its directory does not exist",
         ),
         (["--growth=growth.svg", "--threads=2"], "use two or more"),
         (["--growth=both.svg", "--series=both.svg"], "name two files"),

@@ -61,7 +61,7 @@ pub(crate) fn manifest(keep: Keep) -> Manifest {
     serde_json::from_value(value).unwrap()
 }
 
-/// A late activation: a thread above it computes for 3 ms. `number` is from 1.
+/// A late wakeup: a thread above it computes for 3 ms. `number` is from 1.
 pub(crate) fn episode(number: u64) -> Value {
     let expiry = 100_000_000_000 + number * 20_000_000;
     let switch = |time_us: u64, tid: u32, name: &str, priority: i16| {

@@ -161,7 +161,7 @@ impl KernelLog {
         self.cpus.values().map(CpuLog::unseen).sum()
     }
 
-    /// Returns the times at which the watched `thread` became ready and ran, for a wait from `from`
+    /// Returns the times when the watched `thread` became ready and ran, for a wait from `from`
     /// to `to` at the latest. Earlier times are dropped.
     pub fn way(&mut self, thread: Tid, from: Nanos, to: Nanos) -> Way {
         self.ways.way(thread, from, to)

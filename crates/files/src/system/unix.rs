@@ -159,7 +159,7 @@ impl OutputPlace {
         };
         if entry.names > 1 {
             return Err(io::Error::other(
-                "it has another name (a hard link), whose content would change too; give another name",
+                "it has another hard link, whose content would change too; give another name",
             ));
         }
         let file = dir.open_for_writing(name, false)?;

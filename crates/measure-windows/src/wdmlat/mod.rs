@@ -275,7 +275,7 @@ impl Source for DriverSource {
     fn caveats(&self) -> Vec<Caveat> {
         let mut caveats = vec![Caveat::new(
             CaveatKind::AbilityAbsent,
-            "of the driver's services only DPC and thread are measured, without evidence of causes",
+            "the driver's services have no trace data; only the latency of the DPC and of the thread is measured",
             "for causes, record a Windows trace and run `laggard import FILE.etl`",
         )];
         if !self.is_fine {

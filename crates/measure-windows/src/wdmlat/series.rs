@@ -8,7 +8,7 @@ use laggard_measure::settled::{SettledExpiry, SettledLine};
 /// Result of a planned expiry.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum ExpiryResult {
-    /// The timer was set to `expiry`; the times at which the DPC and the thread that it woke ran.
+    /// The timer was set to `expiry`; the times when the DPC and the thread that it woke ran.
     Served {
         expiry: Nanos,
         dpc: Nanos,

@@ -16,12 +16,12 @@ impl BoardSlot {
         self.seq.load(Ordering::Relaxed) & NUMBER
     }
 
-    /// Returns the time at which the activation was due.
+    /// Returns the time when the activation was due.
     pub fn expiry(&self) -> Nanos {
         Nanos::from_ns(self.expiry_ns.load(Ordering::Relaxed))
     }
 
-    /// Returns the time at which the service ran.
+    /// Returns the time when the service ran.
     pub fn end(&self) -> Nanos {
         Nanos::from_ns(self.end_ns.load(Ordering::Relaxed))
     }

@@ -1,6 +1,6 @@
 //! Planned expiries of the lines of one CPU.
 //!
-//! Open loop: an expiry depends only on the seed and its number, never on the time at which an
+//! Open loop: an expiry depends only on the seed and its number, never on the time when an
 //! earlier one was served. All lines of a CPU share one base time per round. Each line has a
 //! different offset from it, so that no two lines answer the same expiry.
 //!

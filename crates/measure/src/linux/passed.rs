@@ -7,7 +7,7 @@ use laggard_model::Nanos;
 /// Maximum number of late runs of the thread between two passes of the collector.
 const MAX_PASSED: usize = 1024;
 
-/// Expiries that one thread did not arm in time, each with the time at which the thread ran. The
+/// Expiries that one thread did not arm in time, each with the time when the thread ran. The
 /// thread writes them, the collector reads them.
 #[derive(Debug)]
 pub(crate) struct PassedExpiries {
@@ -49,7 +49,7 @@ impl PassedExpiries {
         self.head.store(head + 1, Ordering::Release);
     }
 
-    /// Passes each expiry since the last call to `take`, with the time at which the thread ran.
+    /// Passes each expiry since the last call to `take`, with the time when the thread ran.
     pub(super) fn drain(&self, mut take: impl FnMut(u64, Nanos)) {
         let head = self.head.load(Ordering::Acquire);
         for entry in self.tail.load(Ordering::Relaxed)..head {

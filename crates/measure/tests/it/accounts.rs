@@ -12,7 +12,7 @@ use proptest::prelude::*;
 /// Time that the end waits for a service.
 const END_WAIT: Nanos = Nanos::from_secs(3);
 
-/// Script of a run, and the times at which it is read.
+/// Script of a run, and the times when it is read.
 #[derive(Clone, Debug)]
 struct Scenario {
     script: Script,

@@ -37,12 +37,10 @@ pub enum ParseServiceError {
     )]
     Unknown(String),
     /// The nice value is invalid, or that of `other`.
-    #[error(
-        "`{0}` has no nice value from -20 to 19, without 0, which is `other`; write it as `nice:-20`"
-    )]
+    #[error("the nice value of `{0}` is not -20 to 19 (0 is `other`); write it as `nice:-20`")]
     Nice(String),
     /// The slice is invalid for a normal thread.
-    #[error("`{0}` has no slice from 100us to 100ms; write it as `slice:100us`")]
+    #[error("the slice of `{0}` is not 100us to 100ms; write it as `slice:100us`")]
     Slice(String),
     /// Not a service of a trace.
     #[error(transparent)]
@@ -51,16 +49,16 @@ pub enum ParseServiceError {
     #[error("`{0}` is not a thread of a recording; write it as `task:NAME/WAY`")]
     Task(String),
     /// The priority cannot be lent.
-    #[error("`{0}` has no priority from 1 to 99; write it as `pi:50`")]
+    #[error("the priority of `{0}` is not 1 to 99; write it as `pi:50`")]
     Lent(String),
     /// The priority is outside the range of the real-time class.
-    #[error("`{0}` has no priority from 16 to 31; write it as `realtime:31`")]
+    #[error("the priority of `{0}` is not 16 to 31; write it as `realtime:31`")]
     Realtime(String),
     /// The priority is outside the range of Windows system threads.
-    #[error("`{0}` has no priority from 16 to 31; write it as `kthread:28`")]
+    #[error("the priority of `{0}` is not 16 to 31; write it as `kthread:28`")]
     SystemThread(String),
     /// The priority is outside the range of `SCHED_FIFO`.
-    #[error("`{0}` has no priority from 1 to 99; write it as `fifo:90`")]
+    #[error("the priority of `{0}` is not 1 to 99; write it as `fifo:90`")]
     Priority(String),
 }
 

@@ -1,4 +1,4 @@
-//! Limit on the number of kept late activations, shared among lines.
+//! Limit on the number of kept late wakeups, shared among lines.
 
 use laggard_model::Nanos;
 
@@ -10,12 +10,12 @@ const MINUTES_AT_ONCE: f64 = 10.0;
 /// Minimum room; with less, no activation would ever be kept.
 const MIN_ROOM: f64 = 2.0;
 
-/// Room for late activations. A line may use as much of it as is free at that time.
+/// Room for late wakeups. A line may use as much of it as is free at that time.
 ///
 /// The rule is that of a shared packet buffer (Choudhury & Hahne 1998, "Dynamic Queue
 /// Length Thresholds for Shared-Memory Packet Switches", section III, with alpha = 1).
 /// n lines that always ask hold 1 / (n + 1) of the room each, so the same amount is
-/// free for a line that was quiet. Late activations of a line therefore find room next
+/// free for a line that was quiet. Late wakeups of a line therefore find room next
 /// to any number of noisy lines. The held room decays with time, at a rate at which a
 /// full room gives the limit.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Episodes on disk: selection of late activations, and their evidence.
+//! Episodes on disk: selection of late wakeups, and their evidence.
 //!
 //! `episodes-000001.jsonl.zst` ...: a series of zstd frames of whole lines, each line
 //! an episode as JSON. Any zstd tool reads it as one file. A frame is appended by one

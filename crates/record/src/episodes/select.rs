@@ -1,4 +1,4 @@
-//! Selection of late activations as episodes.
+//! Selection of late wakeups as episodes.
 
 use laggard_model::{
     Activation, Batch, EpisodeNotes, Histogram, LineId, LineWatch, Nanos, Untraced,
@@ -36,10 +36,10 @@ pub enum Threshold {
     Automatic,
 }
 
-/// Late activation to keep.
+/// Late wakeup to keep.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ChosenActivation {
-    /// The late activation.
+    /// The late wakeup.
     pub activation: Activation,
     /// Threshold of its line.
     pub threshold: Nanos,
@@ -78,7 +78,7 @@ pub struct PassedExpiry {
     pub latency: Nanos,
 }
 
-/// Selects late activations.
+/// Selects late wakeups.
 ///
 /// Every new maximum of a line is kept, from its first activation. In addition, a
 /// limited number per minute is kept, spread over the minute and shared fairly among
@@ -112,7 +112,7 @@ struct Watched {
     notes: LineWatch,
 }
 
-/// Late activation, and whether it is kept in any case.
+/// Late wakeup, and whether it is kept in any case.
 struct Candidate {
     late: ChosenActivation,
     is_largest: bool,
@@ -148,7 +148,7 @@ impl NewestWakeup {
 }
 
 impl EpisodeSelector {
-    /// Creates a selector for `lines` lines. It keeps `per_minute` late activations of
+    /// Creates a selector for `lines` lines. It keeps `per_minute` late wakeups of
     /// all lines together, in addition to each new maximum.
     pub fn new(lines: usize, threshold: Threshold, per_minute: u64) -> Self {
         let fixed = match threshold {

@@ -91,7 +91,7 @@ impl LateJob {
 #[derive(Debug)]
 pub struct LateActions {
     report: LateActionReport,
-    /// Time at which the last late wakeup was acted on.
+    /// Time when the last late wakeup was acted on.
     last_acted: Option<Nanos>,
     measured_from: Nanos,
     shared: Arc<SharedState>,

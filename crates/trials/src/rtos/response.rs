@@ -28,7 +28,7 @@ struct Shared {
 /// Wakeups by a timer that does not wait for the thread.
 #[derive(Debug, Default)]
 pub(super) struct Responses {
-    /// Expiry of the timer, and time at which the thread ran.
+    /// Expiry of the timer, and time when the thread ran.
     pub(super) wakeups: Vec<(Nanos, Nanos)>,
     /// Number of expiries before the preceding wakeup had run.
     pub(super) missed: u64,

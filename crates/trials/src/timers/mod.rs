@@ -1,4 +1,4 @@
-//! Tests of timers: the requested time, the time at which it was due, and the time at which the
+//! Tests of timers: the requested time, the time when it was due, and the time when the
 //! thread ran again. Each system implements `TimerSystem`.
 //!
 //! There are two phases. First the same period is repeated, as measured by Jones & Regehr (1999,

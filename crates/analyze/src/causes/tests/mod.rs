@@ -24,7 +24,7 @@ fn us(time: i64) -> Nanos {
     Nanos::from_ns(EXPIRY.ns().saturating_add_signed(time * 1_000))
 }
 
-/// Events around one late activation of a `fifo:90` thread.
+/// Events around one late wakeup of a `fifo:90` thread.
 struct Scene {
     episode: Episode,
 }

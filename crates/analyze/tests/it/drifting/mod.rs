@@ -1,4 +1,4 @@
-//! Recordings of a machine whose rate of late activations drifts, drawn from fixed
+//! Recordings of a machine whose rate of late wakeups drifts, drawn from fixed
 //! seeds.
 
 use laggard_analyze::compare::RecordingCount;
@@ -16,7 +16,7 @@ const SPAN: f64 = 300.0;
 pub(crate) struct Machine {
     /// Expected number of bursts in a recording.
     pub(crate) bursts: f64,
-    /// Mean number of late activations in a burst (geometric).
+    /// Mean number of late wakeups in a burst (geometric).
     pub(crate) size: f64,
     /// Standard deviation of the logarithm of the rate between recordings.
     pub(crate) drift: f64,
@@ -37,7 +37,7 @@ pub(crate) const STEADY: Machine = Machine {
     positions: 0.0,
 };
 
-/// Draws the late activations of one recording; the rate also drifts within it.
+/// Draws the late wakeups of one recording; the rate also drifts within it.
 fn recording(machine: Machine, rate: f64, random: &mut Pcg64Mcg) -> RecordingCount {
     let mut events = Vec::new();
     let mean = (machine.bursts * rate).max(1e-9);

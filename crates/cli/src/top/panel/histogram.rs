@@ -40,7 +40,12 @@ pub(super) fn lines(
     };
     let rows = height.saturating_sub(2).max(1);
     let counts = axis.columns(&histogram);
-    let most = axis.columns(&since_start).into_iter().max().unwrap_or(1).max(1);
+    let most = axis
+        .columns(&since_start)
+        .into_iter()
+        .max()
+        .unwrap_or(1)
+        .max(1);
     let eighths: Vec<usize> = counts
         .iter()
         .map(|&count| level(count, most, rows * 8))

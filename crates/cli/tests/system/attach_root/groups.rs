@@ -146,7 +146,10 @@ fn a_group_of_threads_alone_is_refused_and_not_watched_without_a_thread() {
 
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("has threads and no processes"), "{stderr}");
+    assert!(
+        stderr.contains("is threaded and has no processes"),
+        "{stderr}"
+    );
 }
 
 #[test]

@@ -72,7 +72,7 @@ pub struct LineReader {
     /// Number of the next activation.
     pub(super) next_seq: u64,
     pub(super) before: Option<Reading>,
-    /// Time at which an external source last raised its interrupt.
+    /// Time when an external source last raised its interrupt.
     pub(super) last_raise: Nanos,
     /// Number of expiries before `begin`.
     unrecorded: u64,

@@ -30,7 +30,7 @@ pub struct BoardView<'a> {
     pub ring: &'a [BoardSlot],
     pub skips: &'a mut Skips,
     pub stops: &'a Stops,
-    /// Expiries that were served later wait for the next pass, because the time at which laggard
+    /// Expiries that were served later wait for the next pass, because the time when laggard
     /// was stopped is known only up to here.
     pub until: Nanos,
 }

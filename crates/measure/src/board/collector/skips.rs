@@ -7,7 +7,7 @@ use laggard_model::Nanos;
 /// Number of skips that are kept: more than a follower can fall behind its softirq.
 const MAX_SKIPS: usize = 1 << 17;
 
-/// Expiries that never became requests to a service, each with the time at which its requester
+/// Expiries that never became requests to a service, each with the time when its requester
 /// ran next. The requester is the softirq timer of a CPU, which was not able to run, or the
 /// thread that arms a timer descriptor and did not run.
 #[derive(Debug, Default)]

@@ -32,7 +32,7 @@ pub enum GroupError {
     Several(String, String),
     /// Threaded group: the processes of its threads are in a parent group.
     #[error(
-        "the control group `{0}` has threads and no processes (its type is threaded): give its parent group, or a process with --tid"
+        "the control group `{0}` is threaded and has no processes; give its parent group, or a process with --tid"
     )]
     Threaded(String),
     #[error("cannot search control groups in {0}: {1}")]

@@ -3,7 +3,7 @@
  * Records of the flight recorder: activity of each CPU in order.
  *
  * Rings are described in overwritten.h. An interrupt may write between the
- * time at which another program reads the clock and the time at which it
+ * time when another program reads the clock and the time when it
  * takes a place. Neighbours can therefore be in the wrong order: sort by
  * time.
  */

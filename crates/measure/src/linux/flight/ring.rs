@@ -15,7 +15,7 @@ use crate::board::Memory as _;
 const WORD_BYTES: usize = size_of::<u64>();
 
 /// Maximum distance of neighbours in the wrong order: an interrupt may write between the time at
-/// which another program reads the clock and the time at which it takes a place.
+/// which another program reads the clock and the time when it takes a place.
 const MAX_DISORDER: u64 = 8;
 
 /// Rings of records, one per CPU.

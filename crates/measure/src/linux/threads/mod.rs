@@ -255,7 +255,7 @@ impl ThreadSource {
     }
 
     /// Records a stop of laggard since the last check, if there was one. It lies between two
-    /// times at which laggard's threads ran.
+    /// times when laggard's threads ran.
     fn note_stop(&mut self, now: Nanos) {
         let checked = std::mem::replace(&mut self.checked, now);
         if !self.witness.as_mut().is_some_and(Witness::was_stopped) {

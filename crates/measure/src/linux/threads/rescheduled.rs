@@ -28,7 +28,7 @@ pub(super) struct Schedulings {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Change {
     to: Scheduling,
-    /// Time at which the change was seen.
+    /// Time when the change was seen.
     at: Nanos,
     /// Whether the change was present at the last check.
     lasts: bool,

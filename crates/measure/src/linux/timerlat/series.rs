@@ -66,7 +66,7 @@ pub(super) struct TracerSeries {
     next: Option<Nanos>,
     /// Last record of the callback: its number, expiry and latency.
     expired: Option<(u32, Nanos, Nanos)>,
-    /// Last record of the thread: its number and the time at which it ran.
+    /// Last record of the thread: its number and the time when it ran.
     served: Option<(u32, Nanos)>,
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * A fault inside the kernel: one hit, from the time at which the kernel reaches
+ * A fault inside the kernel: one hit, from the time when the kernel reaches
  * the context until `length_ns` later. User space fills in the fault. One
  * thread triggers the context and reads the actual times.
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * A modelled task inside the kernel: a stream of jobs. The times at which they
+ * A modelled task inside the kernel: a stream of jobs. The times when they
  * are due do not depend on earlier jobs. Each job computes for a calibrated
  * number of rounds. Its start and end are stored. User space decides
  * afterwards, by the same rule for every level, if it was late.
