@@ -70,10 +70,13 @@ fn by_line(case: &Case<'_>, stage: Stage) -> Vec<(f64, LinePart)> {
             .filter(|(other, _)| (other.service, other.route) == (line.service, line.route))
             .any(|(_, sum)| sum.stages[stage.index()] > 0)
     };
+    // A thread that borrows its priority may be runnable already.
+    let is_expected =
+        |line: &laggard_model::Line| stage != Stage::Waking || line.service.lent().is_none();
     case.lines
         .iter()
         .zip(case.sums)
-        .filter(|(line, sum)| sum.served >= FEWEST && has(line))
+        .filter(|(line, sum)| sum.served >= FEWEST && has(line) && is_expected(line))
         .filter_map(|(line, sum)| {
             // The interrupt was observed on another CPU, where the timer was queued.
             let mut observed = sum.stages[stage.index()];

@@ -196,6 +196,17 @@ fn a_stage_that_most_lack_spoils_the_parts_and_one_that_some_lack_is_named() {
     );
 }
 
+/// It is woken at its own priority, and runnable when it gets the other.
+#[test]
+fn thread_that_borrows_its_priority_needs_no_wakeup() {
+    let made = Made::new(&[line(Service::Lent(50), 0)])
+        .served(0, 1_000, &STEPS)
+        .served(0, 5_000, &[STEPS[0], STEPS[2]]);
+
+    assert_eq!(reasons(&made), [""; 0]);
+    assert_eq!(words(&made, CaveatKind::StageUnseen), None);
+}
+
 #[test]
 fn a_stage_that_none_has_is_known_from_the_losses() {
     let made = Made::new(&LINES[..1])

@@ -48,6 +48,8 @@ pub(super) fn readers(
             let is_stamped_thread = stages.is_some() && line.service.is_thread();
             // No timer or wakeup leads to a thread that computes all the time.
             let is_led_to = !plan.is_contender(index);
+            // A borrower that was displaced at its own priority is runnable when it gets the other.
+            let is_woken = line.service.lent().is_none();
             reader.expected = ExpectedStages {
                 expire: is_stamped_thread
                     && stamps.need_expire()
@@ -55,7 +57,7 @@ pub(super) fn readers(
                     && !is_deferred
                     && is_led_to,
                 irq: has_irq && is_led_to,
-                waking: is_stamped_thread && stamps.has(Stage::Waking) && is_led_to,
+                waking: is_stamped_thread && stamps.has(Stage::Waking) && is_led_to && is_woken,
             };
             reader.stamps = if is_led_to { stamps } else { Stamps::of(&[]) };
             (reader.stride, reader.first) = (turn.stride, turn.first);
