@@ -5,12 +5,14 @@ use laggard_analyze::compare::geometric_mean;
 use laggard_analyze::hand_over::{HandOverTimes, growth, hand_over_times, net};
 use laggard_model::{Absence, Caveat, Cpu, Host, SwitchRun, SwitchStretch, SwitchSums, SwitchWay};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::qos::CONFIDENCE;
 
 /// Context switches of a stretch that a picture shows. More would overlap.
 const MAX_SERIES: usize = 1_000;
+/// Number of threads in the figure of the paper.
+const SERIES_THREADS: usize = 10;
 
 /// Version of `bench switch --json`.
 pub const SWITCH_SCHEMA: u32 = 2;
@@ -87,7 +89,7 @@ impl StretchFigures {
 }
 
 /// Durations of context switches on a machine.
-#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct SwitchReport {
     /// Version of this layout.
     pub schema: u32,
@@ -103,6 +105,9 @@ pub struct SwitchReport {
     pub rows: Vec<SwitchRow>,
     /// Effect of the number of threads, for each mechanism.
     pub growth: Vec<SwitchGrowth>,
+    /// First context switches with 10 threads or, if they were not tested, with the smallest
+    /// number. Absent without any.
+    pub series: Option<SwitchSeries>,
     /// Whether all planned stretches were measured.
     pub is_complete: bool,
     /// Reason why there is no trace data, so that `net` is missing in all rows.
@@ -112,7 +117,7 @@ pub struct SwitchReport {
 }
 
 /// Context switches with one mechanism and one number of threads.
-#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct SwitchRow {
     /// Number of threads.
     pub threads: usize,
@@ -146,7 +151,7 @@ pub struct SwitchRow {
 }
 
 /// Consecutive context switches.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct SwitchSeries {
     /// Number of threads.
     pub threads: usize,
@@ -159,7 +164,7 @@ pub struct SwitchSeries {
 
 /// Returns the first context switches with `threads` threads or, if no run has that many,
 /// with the smallest number of threads. `None` without any switch.
-pub fn series(measured: &SwitchesMeasured, threads: usize) -> Option<SwitchSeries> {
+fn series(measured: &SwitchesMeasured, threads: usize) -> Option<SwitchSeries> {
     // On a busy machine a stretch may have no switch.
     let series = |run: &SwitchRun<StretchFigures>| {
         let mut stretches = run.stretches.iter();
@@ -177,7 +182,7 @@ pub fn series(measured: &SwitchesMeasured, threads: usize) -> Option<SwitchSerie
 
 /// Durations of context switches, ns. Each stretch has the same weight, so that the
 /// quotients of these figures are the ratios of [`Growth`].
-#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct SwitchTimes {
     /// Shortest.
     pub min_ns: f64,
@@ -193,7 +198,7 @@ pub struct SwitchTimes {
 }
 
 /// Effect of the number of threads on the duration of context switches.
-#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct SwitchGrowth {
     /// Mechanism and policy.
     #[serde(flatten)]
@@ -207,7 +212,7 @@ pub struct SwitchGrowth {
 }
 
 /// Ratio of two figures, with its confidence interval.
-#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Growth {
     /// Ratio of the geometric means over stretches: many threads to few, or a load to the
     /// first one.
@@ -224,7 +229,7 @@ pub struct Growth {
 }
 
 /// Conclusion on a ratio.
-#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GrowthChange {
     /// The figure grows: the whole interval is above 1.05.
@@ -268,6 +273,7 @@ pub fn switches(measured: &SwitchesMeasured) -> Result<SwitchReport, InputError>
         load: measured.load.clone(),
         rows: measured.runs.iter().map(row).collect(),
         growth: growth.collect::<Result<_, _>>()?,
+        series: series(measured, SERIES_THREADS),
         is_complete: measured.runs.iter().all(is_complete),
         net_absence: measured.unwatched_because.clone(),
         warnings: measured.caveats.clone(),

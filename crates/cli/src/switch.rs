@@ -89,7 +89,7 @@ pub(crate) fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
     let report = switch::switches(&measured)?;
     print(args, &report)?;
     // The figures come first, because drawing may fail.
-    pictures.draw(&report, &measured)?;
+    pictures.draw(&report)?;
     if let Some(folder) = recordings {
         let count = folder.end(!stop.load(Ordering::Relaxed))?;
         measuring::say_rows(args.output.as_deref(), count);
@@ -119,8 +119,6 @@ const STYLE: Style = Style {
     height: 600,
     dark: false,
 };
-/// Number of threads in the figure of the paper.
-const SERIES_THREADS: usize = 10;
 
 /// Requested pictures.
 struct Pictures<'a> {
@@ -151,13 +149,12 @@ impl<'a> Pictures<'a> {
     }
 
     /// Draws the pictures and prints their paths on standard error.
-    fn draw(&self, report: &SwitchReport, measured: &SwitchesMeasured) -> anyhow::Result<()> {
+    fn draw(&self, report: &SwitchReport) -> anyhow::Result<()> {
         if let Some(to) = &self.series {
-            let Some(series) = switch::series(measured, SERIES_THREADS) else {
+            if report.series.is_none() {
                 bail!("cannot draw --series: there was no context switch");
-            };
-            let series = &series;
-            pipe::say(&to.write(Picture::Series { report, series })?);
+            }
+            pipe::say(&to.write(Picture::Series { report })?);
         }
         if let Some(to) = &self.growth {
             pipe::say(&to.write(Picture::Growth { report })?);

@@ -249,7 +249,7 @@ pub struct Interruption {
 }
 
 /// Activity of a CPU in addition to the measured switches.
-#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct SwitchSums {
     /// Number of switches between the threads.
     #[serde(rename = "switches")]

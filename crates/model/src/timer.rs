@@ -2,7 +2,7 @@
 //! measurements.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::by_name::by_name;
 use crate::{Absence, Nanos, Service, nearest};
@@ -524,7 +524,7 @@ pub struct SingleWait {
 }
 
 /// Clock of the system: its stated and its measured properties.
-#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ClockSeen {
     /// Name.
     pub name: String,

@@ -3,7 +3,7 @@
 
 use laggard_model::{InterruptSource, Nanos, RtosInterrupt, RtosInterrupts};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::RtosReason;
 use super::preemption::max_if_all_known;
@@ -14,9 +14,11 @@ const MIN_INTERRUPTS: usize = 100;
 /// applies is used.
 const QUANTILES: [(f64, usize); 2] = [(0.999, 1_000), (0.99, MIN_INTERRUPTS)];
 const SECOND_NS: f64 = 1e9;
+/// Number of interrupts in the figures of the paper.
+const MAX_FIRST: usize = 1_000;
 
 /// Latencies of interrupts of a computing thread.
-#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct InterruptFigures {
     /// Number of interrupts that were measured completely.
     pub interrupts: usize,
@@ -53,8 +55,10 @@ pub struct InterruptFigures {
 }
 
 /// Times of one part of all interrupts.
-#[derive(Clone, Copy, Debug, Default, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct InterruptTimes {
+    /// Mean, ns.
+    pub mean_ns: Option<f64>,
     /// Median.
     pub median_ns: Option<Nanos>,
     /// The quantile; absent if there are too few interrupts.
@@ -64,6 +68,8 @@ pub struct InterruptTimes {
     /// Max without steal time between the last instruction of the thread and its next;
     /// absent if the steal clock cannot be read.
     pub max_without_steal_ns: Option<Nanos>,
+    /// The first 1,000 in their order.
+    pub first_ns: Vec<Nanos>,
 }
 
 impl InterruptTimes {
@@ -71,12 +77,16 @@ impl InterruptTimes {
         let (mut sorted, without_steal): (Vec<Nanos>, Vec<Option<Nanos>>) = times
             .map(|(time, steal)| (time, steal.map(|steal| time.saturating_sub(steal))))
             .unzip();
+        let first_ns = sorted.iter().copied().take(MAX_FIRST).collect();
+        let sum: f64 = sorted.iter().map(|time| time.as_f64()).sum();
         sorted.sort_unstable();
         Self {
+            mean_ns: (!sorted.is_empty()).then(|| sum / sorted.len() as f64),
             median_ns: quantile_of(&sorted, 0.5),
             quantile_ns: quantile.and_then(|quantile| quantile_of(&sorted, quantile)),
             max_ns: sorted.last().copied(),
             max_without_steal_ns: max_if_all_known(without_steal.into_iter()),
+            first_ns,
         }
     }
 }
@@ -208,6 +218,8 @@ mod tests {
         assert_eq!(figures.quantile, Some(0.999));
         assert_eq!(figures.latency.max_ns, Some(US(2)));
         assert_eq!(figures.dispatch.max_ns, Some(US(3)));
+        assert_eq!(figures.dispatch.mean_ns, Some(3_000.0));
+        assert_eq!(figures.dispatch.first_ns, [US(3); 1_000]);
         // 1 / (2 us + 1 us)
         assert!((figures.max_rate_hz.unwrap() - 333_333.3).abs() < 1.0);
     }

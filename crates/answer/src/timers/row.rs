@@ -6,7 +6,7 @@ use laggard_analyze::timer::{
 };
 use laggard_model::{Absence, HeldOff, Nanos, Service, TimerApi, TimerRun};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::class::{TimerClass, TimerFindings, add_periodic, machine_late};
 
@@ -70,7 +70,7 @@ pub struct TimerRow {
 }
 
 /// Intervals between expiries, ns (Jones & Regehr 1999, Table 1).
-#[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct IntervalFigures {
     /// Number of intervals.
     pub count: usize,
@@ -85,7 +85,7 @@ pub struct IntervalFigures {
 }
 
 /// Number of intervals of about the same length.
-#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct IntervalBin {
     /// Lower end of the bin, which is 100 us wide.
     pub from_ns: Nanos,

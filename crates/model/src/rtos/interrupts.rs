@@ -4,13 +4,13 @@ use std::fmt;
 use std::str::FromStr;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::StealTotal;
 use crate::{Nanos, nearest};
 
 /// Source of the interrupts.
-#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InterruptSource {
     /// Another CPU, whose kernel timer triggers them. Not an external clock.

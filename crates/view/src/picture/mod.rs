@@ -21,7 +21,8 @@ use laggard_answer::qos::QosReport;
 use laggard_answer::show::{HistogramView, RecordingReport, ServiceRow};
 
 use crate::phrase::overview::waiting;
-use laggard_answer::switch::{SwitchReport, SwitchSeries};
+use laggard_answer::rtos::InterruptTimes;
+use laggard_answer::switch::SwitchReport;
 use laggard_model::text::{count, span};
 use laggard_model::{LoadLabel, RowsOf};
 use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
@@ -136,8 +137,13 @@ pub enum Picture<'a> {
     Series {
         /// Report of `laggard bench switch`.
         report: &'a SwitchReport,
-        /// The context switches.
-        series: &'a SwitchSeries,
+    },
+    /// Consecutive interrupts.
+    Interrupts {
+        /// Name of the part of each interrupt.
+        part: &'a str,
+        /// Its times.
+        times: &'a InterruptTimes,
     },
     /// Durations of context switches over the number of threads.
     Growth {
@@ -274,7 +280,8 @@ fn draw<B: DrawingBackend>(
         ),
         Picture::Stages { report, course } => stages::draw(&mut canvas, report, course),
         Picture::Time { report, course } => time::draw(&mut canvas, report, course),
-        Picture::Series { report, series } => switches::series(&mut canvas, report, series),
+        Picture::Series { report } => switches::series(&mut canvas, report),
+        Picture::Interrupts { part, times } => switches::interrupts(&mut canvas, part, times),
         Picture::Growth { report } => switches::growth(&mut canvas, report),
         Picture::Mttf { reports } => mttf::draw(&mut canvas, reports),
     }?;

@@ -1,9 +1,9 @@
-//! Context switches: consecutive ones, and durations over the number of threads (Timmerman
-//! 1998, Fig. 2 to 4).
+//! Consecutive context switches and interrupts, and durations of context switches over the
+//! number of threads (Timmerman 1998, Fig. 2 to 7).
 
-use laggard_answer::switch::{SwitchReport, SwitchSeries, SwitchTimes};
-use laggard_model::Nanos;
-use laggard_model::text::{Unit, count};
+use laggard_answer::rtos::InterruptTimes;
+use laggard_answer::switch::{SwitchReport, SwitchTimes};
+use laggard_model::text::{count, rough_time};
 use plotters::backend::DrawingBackend;
 
 use super::PictureError;
@@ -20,66 +20,91 @@ const MARGIN: f64 = 1.15;
 pub(super) fn series<B: DrawingBackend>(
     canvas: &mut Canvas<'_, B>,
     report: &SwitchReport,
-    series: &SwitchSeries,
 ) -> Result<(), PictureError> {
-    let times = || series.took_ns.iter().map(|&ns| f64::from(ns).max(1.0));
-    let (min, max) = (
-        times().fold(f64::INFINITY, f64::min),
-        times().fold(0.0, f64::max),
-    );
-    if series.took_ns.is_empty() {
+    let Some(series) = &report.series else {
         return Err(PictureError::Nothing("there was no context switch".into()));
-    }
-    let shown = series.took_ns.len();
+    };
     let tasks = if series.way.are_processes {
         "processes"
     } else {
         "threads"
     };
-    let title = format!(
-        "{} context switches among {} {tasks}",
-        count(shown as u64),
-        series.threads
-    );
-    let mut sorted = series.took_ns.clone();
-    sorted.sort_unstable();
-    let median = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
-    let captions = [
+    let head = [
         format!(
-            "Median: {}.",
-            Unit::Auto.write_nanos(Nanos::from_ns(u64::from(median)))
+            "{} context switches among {} {tasks}",
+            count(series.took_ns.len() as u64),
+            series.threads
         ),
-        "The first context switches of a stretch. Gross: interruptions are in the durations."
-            .to_owned(),
+        format!(
+            "{}; {}",
+            phrase::mechanism(series.way),
+            phrase::place(report, series.way)
+        ),
     ];
-    let subtitle = format!(
-        "{}; {}",
-        phrase::mechanism(series.way),
-        phrase::place(report, series.way)
-    );
-    let frame = canvas.head_and_foot(&title, &subtitle, &captions)?;
+    let note =
+        "The first context switches of a stretch. Gross: interruptions are in the durations.";
+    let took: Vec<f64> = series.took_ns.iter().map(|&ns| f64::from(ns)).collect();
+    consecutive(canvas, &head, note, ["context switch", "duration"], &took)
+}
+
+/// Draws a part of interrupts in their order.
+pub(super) fn interrupts<B: DrawingBackend>(
+    canvas: &mut Canvas<'_, B>,
+    part: &str,
+    times: &InterruptTimes,
+) -> Result<(), PictureError> {
+    let took: Vec<f64> = times.first_ns.iter().map(|time| time.as_f64()).collect();
+    let head = [
+        format!("{part} of {} interrupts", count(took.len() as u64)),
+        "SCHED_FIFO 90 thread that computes on one CPU".to_owned(),
+    ];
+    let note = "The first interrupts of the test. Steal time is in the durations.";
+    consecutive(canvas, &head, note, ["interrupt", part], &took)
+}
+
+/// Draws durations in their order, with the title and subtitle of `head`.
+fn consecutive<B: DrawingBackend>(
+    canvas: &mut Canvas<'_, B>,
+    [title, subtitle]: &[String; 2],
+    note: &str,
+    [event, name]: [&str; 2],
+    took: &[f64],
+) -> Result<(), PictureError> {
+    let mut sorted: Vec<f64> = took.iter().map(|ns| ns.max(1.0)).collect();
+    sorted.sort_by(f64::total_cmp);
+    let (Some(min), Some(max)) = (sorted.first(), sorted.last()) else {
+        return Err(PictureError::Nothing(format!("there was no {event}")));
+    };
+    let median = rough_time(sorted[sorted.len() / 2], 3);
+    let captions = [format!("Median: {median}."), note.to_owned()];
+    let frame = canvas.head_and_foot(title, subtitle, &captions)?;
     let axes = Axes::draw(
         canvas,
         frame,
         &Axis {
             scale: Scale::Linear {
                 from: 0.0,
-                to: (shown as f64).max(2.0),
+                to: (took.len() as f64).max(2.0),
             },
-            name: "context switch",
+            name: event,
             write: &|number| format!("{number:.0}"),
             marks: Vec::new(),
         },
         &Axis {
-            scale: Scale::decades(min, max * MARGIN),
-            name: "duration",
+            scale: Scale::decades(*min, max * MARGIN),
+            name,
             write: &write_time,
             marks: Vec::new(),
         },
     )?;
     let colour = canvas.theme.series(0);
-    for (number, took) in times().enumerate() {
-        canvas.dot(axes.at(number as f64 + 1.0, took), 1.5, colour, true)?;
+    for (number, took) in took.iter().enumerate() {
+        canvas.dot(
+            axes.at(number as f64 + 1.0, took.max(1.0)),
+            1.5,
+            colour,
+            true,
+        )?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 use laggard_analyze::distribution::{Fold, Split};
 use laggard_answer::show::{Measured, recording};
-use laggard_answer::switch::{SwitchRow, SwitchTimes};
+use laggard_answer::switch::{SwitchRow, SwitchSeries, SwitchTimes};
 use laggard_model::{
     Activation, Backend, Batch, Clock, Cpu, HandOver, Host, Line, LineId, Losses, Manifest, Nanos,
     ProbePlan, Route, STAGES, Service, Stage, State, SwitchPolicy, SwitchWay,
@@ -178,6 +178,7 @@ fn switches(rows: &[(usize, f64)]) -> SwitchReport {
         load: Some("<hostile> & load".into()),
         rows: rows.iter().map(row).collect(),
         growth: Vec::new(),
+        series: None,
         is_complete: true,
         net_absence: None,
         warnings: Vec::new(),
@@ -238,21 +239,14 @@ fn one_number_of_threads_shows_no_growth() {
 
 #[test]
 fn every_context_switch_of_a_series_is_drawn_with_the_median() {
-    let report = switches(&[(10, 700.0)]);
-    let series = SwitchSeries {
+    let mut report = switches(&[(10, 700.0)]);
+    report.series = Some(SwitchSeries {
         threads: 10,
         way: report.rows[0].way,
         took_ns: vec![700, 800, 90_000, 0, 750],
-    };
+    });
 
-    let picture = svg(
-        Picture::Series {
-            report: &report,
-            series: &series,
-        },
-        STYLE,
-    )
-    .unwrap();
+    let picture = svg(Picture::Series { report: &report }, STYLE).unwrap();
 
     let heights = heights(&picture);
     assert_eq!(heights.len(), 5, "{picture}");
@@ -262,18 +256,8 @@ fn every_context_switch_of_a_series_is_drawn_with_the_median() {
         picture.contains("5 context switches among 10 threads"),
         "{picture}"
     );
-    let none = SwitchSeries {
-        took_ns: Vec::new(),
-        ..series
-    };
-    let err = svg(
-        Picture::Series {
-            report: &report,
-            series: &none,
-        },
-        STYLE,
-    )
-    .unwrap_err();
+    report.series = None;
+    let err = svg(Picture::Series { report: &report }, STYLE).unwrap_err();
     assert!(
         err.to_string().contains("there was no context switch"),
         "{err}"

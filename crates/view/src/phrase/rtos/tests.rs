@@ -356,6 +356,7 @@ fn interrupts_state_their_source_and_the_rate_that_they_allow() {
         quantile_ns: us(median),
         max_ns: us(max),
         max_without_steal_ns: us(10),
+        ..InterruptTimes::default()
     };
     let mut figures = InterruptFigures {
         interrupts: 2_000,
