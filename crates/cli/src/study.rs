@@ -4,7 +4,7 @@
 //! interrupted study has whole recordings.
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use anyhow::{Context as _, bail};
 use laggard_answer::qos::{Application, CurvePoint, QOS_SCHEMA, QosReport, assess};
 use laggard_answer::study::plan::{HIGH, MEDIUM, Step};
 use laggard_answer::study::{
-    Against, StudyDir, StudyMissing, StudyName, TOLERANCE, study as evaluate,
+    Against, StudyDir, StudyMissing, StudyName, TOLERANCE, results, study as evaluate,
 };
 use laggard_answer::{Load, loads_for_demand};
 use laggard_console::system::end_at_signals;
@@ -52,6 +52,11 @@ const STYLE: Style = Style {
     height: 480,
     dark: false,
 };
+/// Maximum size of a result, bytes.
+const MAX_RESULT: u64 = 64 << 20;
+/// Exit codes of a recording that is complete, of one without a service or load, and of one
+/// that is not trustworthy.
+const ENDINGS: [i32; 3] = [0, 1, 3];
 /// Interval at which a running recording is checked.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -114,11 +119,9 @@ fn settle(args: &StudyArgs, path: &Path) -> anyhow::Result<bool> {
     }
     match path.read_dir() {
         Ok(mut entries) => {
-            let first = path.join(format!("{}-1.laggard", kind.study.steps()[0].name));
             if entries.next().is_some() && !has_recording(path, kind.study) {
                 bail!(
-                    "`{shown}` is not the directory of a study (it has no `{}`); give another one with --output",
-                    first.file_name().unwrap_or_default().display()
+                    "`{shown}` is not the directory of a study (it has no `{PLAN}`); give another one with --output"
                 );
             }
         }
@@ -186,7 +189,10 @@ fn keep(file: &Path, content: &[u8]) -> anyhow::Result<()> {
 
 fn has_recording(path: &Path, study: StudyName) -> bool {
     let mut steps = study.steps().iter();
-    steps.any(|step| path.join(format!("{}-1.laggard", step.name)).is_dir())
+    steps.any(|step| match step.bench {
+        Some(_) => path.join(step.name).with_extension("json").is_file(),
+        None => path.join(format!("{}-1.laggard", step.name)).is_dir(),
+    })
 }
 
 /// Reads which study a directory has; `None` if it has none yet.
@@ -243,6 +249,7 @@ fn missing(dir: &StudyDir, args: &StudyArgs) -> anyhow::Result<Vec<StudyMissing>
         {
             missing.push(StudyMissing {
                 step: step.name.into(),
+                is_failed: false,
                 absence,
             });
         }
@@ -275,7 +282,7 @@ fn announce(args: &StudyArgs, dir: &StudyDir, missing: &[StudyMissing]) {
         ),
     };
     pipe::say(&format!("study {}: {what}", args.study));
-    for StudyMissing { step, absence } in missing {
+    for StudyMissing { step, absence, .. } in missing {
         pipe::say(&format!(
             "missing: load {step}: {}; {}",
             absence.reason, absence.remedy
@@ -322,13 +329,31 @@ fn record(
                 .next(step)
                 .with_context(|| format!("too many recordings of `{}`", step.name))?;
             pipe::say(&format!("recording {}: {}", step.name, span(left)));
-            let options = record_options(args, step, is_quick, left, &place);
-            let code = run(&options, stop)?;
+            let options = match &step.bench {
+                Some(bench) => step.bench_options(bench, is_quick),
+                None => record_options(args, step, is_quick, left, &place)?,
+            };
+            let (code, output) = run(&options, step.bench.is_some(), stop)?;
+            let is_stopped = stop.load(Ordering::Relaxed);
+            // An interrupted test has figures of another duration.
+            if step.bench.is_some() && !is_stopped && !output.is_empty() {
+                keep(&dir.result_file(step), &output)?;
+            }
             let has_more =
                 StudyDir::open(path, args.study, is_quick)?.recorded(step) > dir.recorded(step);
-            if !has_more && !stop.load(Ordering::Relaxed) {
+            // The exit code of a recording with a fault is the one of the fault.
+            let is_error = step.fault.is_empty() && !ENDINGS.contains(&code);
+            if is_error && !is_stopped {
+                bail!(
+                    "`laggard {}` ended with exit code {code}, and the study stops; the finished recordings are kept: repeat the command to continue, or add --show for their tables",
+                    options.join(" ")
+                );
+            }
+            let is_failed = !has_more || !step.fault.is_empty() && !matches!(code, 0 | 3);
+            if is_failed && !is_stopped {
                 missing.push(StudyMissing {
                     step: step.name.into(),
+                    is_failed: true,
                     absence: Absence {
                         reason: format!("recording failed with exit code {code}"),
                         remedy: format!("see the output of `laggard {}`", options.join(" ")),
@@ -347,7 +372,7 @@ fn record_options(
     is_quick: bool,
     length: Nanos,
     place: &Path,
-) -> Vec<String> {
+) -> anyhow::Result<Vec<String>> {
     let mut options: Vec<String> = ["record", "--quiet", "--duration"].map(Into::into).into();
     // Whole milliseconds, rounded up.
     options.push(format!("{}ms", length.ns().div_ceil(1_000_000)));
@@ -357,19 +382,34 @@ fn record_options(
         None => options.extend(step.record_options(is_quick).into_iter().map(Into::into)),
     }
     options.push(format!("--output={}", place.display()));
-    options
+    if !step.fault.is_empty() && args.backend.is_none() {
+        options.extend(["--".into(), program()?.display().to_string()]);
+        options.extend(step.fault.iter().map(|&word| word.into()));
+        // The end of the recording ends the fault.
+        options.extend(["--duration".into(), (length * 2).to_string()]);
+    }
+    Ok(options)
 }
 
-/// Runs this program, and returns its exit code. Passes on the end that the user asks for.
-fn run(options: &[String], stop: &AtomicBool) -> anyhow::Result<i32> {
-    let program = std::env::current_exe().context("cannot find this program")?;
+fn program() -> anyhow::Result<PathBuf> {
+    std::env::current_exe().context("cannot find this program")
+}
+
+/// Runs this program, and returns its exit code and, if `has_result`, its output. Passes on
+/// the end that the user asks for.
+fn run(options: &[String], has_result: bool, stop: &AtomicBool) -> anyhow::Result<(i32, Vec<u8>)> {
+    let program = program()?;
     // Ends the recording if this process is killed. Ctrl-C reaches the recording once, from
     // here, because it is in another process group.
     let mut guard = Guard::new(None).context("cannot start a recording")?;
     let child = Command::new(program)
         .args(options)
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(if has_result {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        })
         .process_group(guard.group())
         .spawn();
     let ended = child
@@ -380,11 +420,22 @@ fn run(options: &[String], stop: &AtomicBool) -> anyhow::Result<i32> {
 }
 
 /// Waits for the end of a recording, and interrupts it once if `stop` is set.
-fn wait(mut child: Child, stop: &AtomicBool) -> anyhow::Result<i32> {
+fn wait(mut child: Child, stop: &AtomicBool) -> anyhow::Result<(i32, Vec<u8>)> {
+    // Read at the same time, because a full pipe would block the test.
+    let output = child.stdout.take();
+    let reader = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let mut output = output.map(|output| output.take(MAX_RESULT));
+        let read = output.as_mut().map(|output| output.read_to_end(&mut bytes));
+        read.transpose().map(|_| bytes)
+    });
     let mut is_interrupted = false;
     loop {
         if let Some(status) = child.try_wait().context("cannot wait for the recording")? {
-            return Ok(status.code().unwrap_or(-1));
+            let read = reader.join();
+            let output = read.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let output = output.context("cannot read the result of a test")?;
+            return Ok((status.code().unwrap_or(-1), output));
         }
         if stop.load(Ordering::Relaxed) && !is_interrupted {
             is_interrupted = true;
@@ -479,6 +530,11 @@ fn figures(study: StudyName, dir: &StudyDir) -> anyhow::Result<Drawings> {
                 mean_times(dir, name, service, &mut drawings)?;
             }
         }
+        StudyName::Hotos99 => {
+            let services = [HIGH, Service::Softirq].map(|service| ("figure", service));
+            distributions(dir, &services, true, &mut drawings)?;
+        }
+        StudyName::Timmerman => switches_and_interrupts(dir, &mut drawings)?,
         StudyName::Heubaum => {
             let services = [
                 ("figure2", Service::Irq),
@@ -501,8 +557,6 @@ fn distributions(
 ) -> anyhow::Result<()> {
     let reports = dir.distributions(ask::threads())?;
     for &(name, service) in services {
-        // Heubaum's boosted threads are requested directly.
-        let is_deferred = exceedance || service == Service::Other;
         let mut of_service: Vec<_> = reports.iter().map(|(_, report)| report.clone()).collect();
         for report in &mut of_service {
             report.histograms.retain(|view| view.service == service);
@@ -511,7 +565,8 @@ fn distributions(
                 .histograms
                 .iter()
                 .any(|view| view.route == Route::Deferred);
-            let route = if has_deferred && is_deferred {
+            // Heubaum's threads are requested directly.
+            let route = if has_deferred && exceedance {
                 Route::Deferred
             } else {
                 Route::Direct
@@ -526,6 +581,28 @@ fn distributions(
             };
             to.figures
                 .push((format!("{name}.{service}"), svg(picture, STYLE)?));
+        }
+    }
+    Ok(())
+}
+
+/// Draws Timmerman's figures from the results.
+fn switches_and_interrupts(dir: &StudyDir, to: &mut Drawings) -> anyhow::Result<()> {
+    let results = results(dir)?;
+    let mut draw = |name: &str, picture| match svg(picture, STYLE) {
+        Ok(svg) => to.figures.push((name.into(), svg)),
+        Err(err) => to.notes.push(format!("{name}: {err}")),
+    };
+    if let Some(report) = &results.switch {
+        draw("figure2", Picture::Series { report });
+        draw("figure4", Picture::Growth { report });
+    }
+    if let Some(interrupts) = &results.interrupts {
+        for (name, part, times) in [
+            ("figure5", "ISR latency", &interrupts.latency),
+            ("figure7", "ISR dispatch latency", &interrupts.dispatch),
+        ] {
+            draw(name, Picture::Interrupts { part, times });
         }
     }
     Ok(())

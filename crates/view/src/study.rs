@@ -3,10 +3,10 @@
 use laggard_answer::study::{
     MissingReason, StudyCell, StudyName, StudyReport, StudySystem, StudyTable,
 };
-use laggard_model::text::{rough_time, span};
+use laggard_model::text::{rate, rough_time, span};
 
 use crate::doc::{Block, Cell, Column, Document, Figure, Table, code};
-use crate::phrase::study as phrase;
+use crate::phrase::{cause, study as phrase};
 use crate::text::Tone;
 
 /// Factor between two times from which they are marked as different.
@@ -79,7 +79,7 @@ fn table(report: &StudyReport, table: &StudyTable, letters: &[String]) -> Table 
     let has_names = table.rows.iter().flat_map(|row| &row.cells).flatten();
     let has_names = has_names
         .into_iter()
-        .any(|cell| matches!(cell, StudyCell::Name { .. }));
+        .any(|cell| matches!(cell, StudyCell::Name { .. } | StudyCell::Cause { .. }));
     let mut columns = vec![Column::name("")];
     if is_compared {
         columns.push(Column::name("system"));
@@ -134,7 +134,8 @@ fn table(report: &StudyReport, table: &StudyTable, letters: &[String]) -> Table 
                 };
                 let text = text(value, unit(report.study, &table.name));
                 let first = &values[0];
-                let tone = (place > 0).then(|| difference(first, value)).flatten();
+                let is_comparable = place > 0 && is_comparable(report, table);
+                let tone = is_comparable.then(|| difference(first, value)).flatten();
                 cells.push(match tone {
                     Some(tone) => {
                         has_mark = true;
@@ -153,6 +154,17 @@ fn table(report: &StudyReport, table: &StudyTable, letters: &[String]) -> Table 
         shown.note(note);
     }
     shown
+}
+
+/// Returns whether the cells of a row have the same meaning on both systems. Ranks of causes
+/// and samples, and spans of different lengths, do not.
+fn is_comparable(report: &StudyReport, table: &StudyTable) -> bool {
+    match table.name.as_str() {
+        "handlers" | "causes" => false,
+        "table4" => report.study != StudyName::Osdi99,
+        "table3" if report.study == StudyName::Osdi99 => phrase::other_spans(report).is_none(),
+        _ => true,
+    }
 }
 
 /// Unit of the times of a table.
@@ -183,8 +195,10 @@ impl TableUnit {
 fn unit(study: StudyName, table: &str) -> Option<TableUnit> {
     match (study, table) {
         (StudyName::Osdi99, "table3") => Some(TableUnit::Ms),
-        (StudyName::Heubaum, _) => Some(TableUnit::Us),
-        (StudyName::Osdi99, _) => None,
+        (StudyName::Heubaum, _)
+        | (StudyName::Timmerman, "switches" | "interrupts")
+        | (StudyName::Hotos99, "table1" | "table1.paper") => Some(TableUnit::Us),
+        (StudyName::Osdi99 | StudyName::Hotos99 | StudyName::Timmerman, _) => None,
     }
 }
 
@@ -217,6 +231,10 @@ fn text(cell: &StudyCell, unit: Option<TableUnit>) -> String {
         }
         StudyCell::Range { low_ns, high_ns } => format!("{} to {}", time(low_ns), time(high_ns)),
         StudyCell::Count { count } => Cell::Count(*count).to_string(),
+        StudyCell::Share { share } => Cell::Share(*share).to_string(),
+        StudyCell::Rate { per_second, unit } => rate(*per_second, unit),
+        StudyCell::Verdict { verdict } => crate::phrase::rtos::verdict(*verdict).into(),
+        StudyCell::Cause { class, who, .. } => cause::name(*class, who.as_deref(), &[]),
         StudyCell::Name { text } => text.clone(),
         StudyCell::Record { ns } => {
             let time = laggard_model::Nanos::from_ns(laggard_model::whole(*ns));
@@ -226,41 +244,48 @@ fn text(cell: &StudyCell, unit: Option<TableUnit>) -> String {
     }
 }
 
-/// Returns whether the second value differs: another name, or a time that differs by a
-/// factor of [`MIN_FACTOR`].
+/// Returns whether the second value differs: another name or verdict, or times that differ by
+/// a factor of [`MIN_FACTOR`] wherever they lie within their limits.
 fn difference(first: &StudyCell, second: &StudyCell) -> Option<Tone> {
-    if let (StudyCell::Name { text: first }, StudyCell::Name { text: second }) = (first, second) {
+    let is_word =
+        |cell: &StudyCell| matches!(cell, StudyCell::Name { .. } | StudyCell::Verdict { .. });
+    if is_word(first) && is_word(second) {
         return (first != second).then_some(Tone::Open);
     }
-    let ns = |cell: &StudyCell| match cell {
-        StudyCell::Time { ns } | StudyCell::AtLeast { ns } | StudyCell::AtMost { ns } => Some(*ns),
-        StudyCell::Between { high_ns, .. } => Some(*high_ns),
-        StudyCell::Range { .. }
-        | StudyCell::Count { .. }
-        | StudyCell::Name { .. }
-        | StudyCell::Record { .. }
-        | StudyCell::Missing { .. } => None,
-    };
-    let ratio = ns(second)? / ns(first)?.max(1.0);
-    if ratio >= MIN_FACTOR {
+    let ([first_low, first_high], [low, high]) = (limits(first)?, limits(second)?);
+    if low >= MIN_FACTOR * first_high.max(1.0) {
         Some(Tone::Bad)
-    } else if ratio <= 1.0 / MIN_FACTOR {
+    } else if high * MIN_FACTOR <= first_low {
         Some(Tone::Good)
     } else {
         None
     }
 }
 
+/// Returns the limits of a time, ns.
+const fn limits(cell: &StudyCell) -> Option<[f64; 2]> {
+    match cell {
+        StudyCell::Time { ns } => Some([*ns, *ns]),
+        StudyCell::AtLeast { ns } => Some([*ns, f64::INFINITY]),
+        StudyCell::AtMost { ns } => Some([0.0, *ns]),
+        StudyCell::Between { low_ns, high_ns } => Some([*low_ns, *high_ns]),
+        StudyCell::Range { .. }
+        | StudyCell::Count { .. }
+        | StudyCell::Share { .. }
+        | StudyCell::Rate { .. }
+        | StudyCell::Verdict { .. }
+        | StudyCell::Cause { .. }
+        | StudyCell::Name { .. }
+        | StudyCell::Record { .. }
+        | StudyCell::Missing { .. } => None,
+    }
+}
+
 /// Returns the names of the three spans. With `--quick` they are shorter, and the paper's names
 /// would mislead.
 fn spans(report: &StudyReport) -> [String; 3] {
-    if report.systems.first().is_some_and(|system| system.is_quick)
-        && let Some(step) = report.study.steps().first()
-    {
-        let words = |secs| span(laggard_model::Nanos::from_secs(secs));
-        return step.quick.map(words);
-    }
-    ["hour", "day", "week"].map(Into::into)
+    let first = report.systems.first();
+    phrase::spans(report.study, first.is_some_and(|system| system.is_quick))
 }
 
 /// Adds where the figures are to a document for the terminal.
@@ -271,4 +296,33 @@ pub fn add_page(document: &mut Document, page: &str) {
 /// Describes a part of the paper that laggard cannot repeat.
 pub fn gap(gap: laggard_answer::study::plan::Gap) -> &'static str {
     phrase::gap(gap)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limit_differs_only_if_all_times_within_it_do() {
+        let time = |ns| StudyCell::Time { ns };
+        let at_least = |ns| StudyCell::AtLeast { ns };
+        let at_most = |ns| StudyCell::AtMost { ns };
+        let between = |low_ns, high_ns| StudyCell::Between { low_ns, high_ns };
+        for (first, second, tone) in [
+            (time(10.0), time(20.0), Some(Tone::Bad)),
+            (time(10.0), time(19.0), None),
+            (time(10.0), time(5.0), Some(Tone::Good)),
+            (time(10.0), at_least(20.0), Some(Tone::Bad)),
+            (time(10.0), at_least(4.0), None),
+            (at_least(10.0), time(99.0), None),
+            (at_least(10.0), time(5.0), Some(Tone::Good)),
+            (at_most(10.0), time(2.0), None),
+            (time(10.0), at_most(5.0), Some(Tone::Good)),
+            (between(2.0, 30.0), time(40.0), None),
+            (between(2.0, 30.0), time(60.0), Some(Tone::Bad)),
+            (at_least(10.0), at_most(99.0), None),
+        ] {
+            assert_eq!(difference(&first, &second), tone, "{first:?}, {second:?}");
+        }
+    }
 }

@@ -18,21 +18,34 @@ pub(super) struct Part {
     pub(super) row: &'static str,
     /// Service whose wakeups are measured.
     service: Service,
-    /// Whether the part starts at the stage before instead of the expiry.
-    is_increment: bool,
+    /// Start of the part, and route of the wakeups.
+    kind: Kind,
+}
+
+/// Start of a part, and route of its wakeups.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Kind {
+    /// From the expiry, via softirq if the service was recorded so.
+    Whole,
+    /// From the stage before.
+    Increment,
+    /// From the expiry, without the softirq.
+    Direct,
 }
 
 /// Rows of Table 3.
-pub(super) const PARTS: [Part; 9] = [
-    Part::new("expiry_irq", Service::Irq, false),
-    Part::new("irq_softirq", Service::Softirq, true),
-    Part::new("expiry_softirq", Service::Softirq, false),
-    Part::new("softirq_high", HIGH, true),
-    Part::new("expiry_high", HIGH, false),
-    Part::new("softirq_medium", MEDIUM, true),
-    Part::new("expiry_medium", MEDIUM, false),
-    Part::new("softirq_kworker", Service::Worker, true),
-    Part::new("expiry_kworker", Service::Worker, false),
+pub(super) const PARTS: [Part; 11] = [
+    Part::new("expiry_irq", Service::Irq, Kind::Whole),
+    Part::new("irq_softirq", Service::Softirq, Kind::Increment),
+    Part::new("expiry_softirq", Service::Softirq, Kind::Whole),
+    Part::new("softirq_high", HIGH, Kind::Increment),
+    Part::new("expiry_high", HIGH, Kind::Whole),
+    Part::new("direct_high", HIGH, Kind::Direct),
+    Part::new("softirq_medium", MEDIUM, Kind::Increment),
+    Part::new("expiry_medium", MEDIUM, Kind::Whole),
+    Part::new("direct_medium", MEDIUM, Kind::Direct),
+    Part::new("softirq_kworker", Service::Worker, Kind::Increment),
+    Part::new("expiry_kworker", Service::Worker, Kind::Whole),
 ];
 
 /// Maximum of a part in a block of time.
@@ -61,12 +74,8 @@ impl Max {
 }
 
 impl Part {
-    const fn new(row: &'static str, service: Service, is_increment: bool) -> Self {
-        Self {
-            row,
-            service,
-            is_increment,
-        }
+    const fn new(row: &'static str, service: Service, kind: Kind) -> Self {
+        Self { row, service, kind }
     }
 
     /// Returns whether its wakeups are in `line`. The interrupt is measured on the way to the
@@ -82,10 +91,14 @@ impl Part {
                 (Service::Softirq, Route::Direct)
             } else if is_irq {
                 (HIGH, Route::Direct)
-            } else if self.is_increment || has(self.service, Route::Deferred) {
-                (self.service, Route::Deferred)
             } else {
-                (self.service, Route::Direct)
+                let is_deferred = match self.kind {
+                    Kind::Whole => has(self.service, Route::Deferred),
+                    Kind::Increment => true,
+                    Kind::Direct => false,
+                };
+                let routes = [Route::Direct, Route::Deferred];
+                (self.service, routes[usize::from(is_deferred)])
             };
         (line.service, line.route) == (service, route)
     }
@@ -94,12 +107,11 @@ impl Part {
     fn from(self) -> Option<&'static [Stage]> {
         const IRQ: &[Stage] = &[Stage::Irq, Stage::IrqElsewhere];
         const SOFTIRQ: &[Stage] = &[Stage::Softirq];
-        self.is_increment
-            .then_some(if self.service == Service::Softirq {
-                IRQ
-            } else {
-                SOFTIRQ
-            })
+        (self.kind == Kind::Increment).then_some(if self.service == Service::Softirq {
+            IRQ
+        } else {
+            SOFTIRQ
+        })
     }
 
     /// Returns the length of the part in one wakeup. If a stage was not seen, the latency of

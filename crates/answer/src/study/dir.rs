@@ -1,11 +1,15 @@
 //! Directory of a study.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use laggard_model::Nanos;
+use laggard_model::{Host, Nanos};
 use laggard_record::Recording;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::plan::Step;
 use super::{
@@ -16,6 +20,12 @@ use crate::show::{By, HistogramView, RecordingReport, measured, recording};
 
 /// Extension of recordings.
 const EXTENSION: &str = "laggard";
+/// Extension of results.
+const RESULT: &str = "json";
+/// Cell of a value that the machine does not report.
+pub(super) const NOT_REPORTED: StudyCell = StudyCell::Missing {
+    reason: MissingReason::NotReported,
+};
 /// Maximum number of recordings of a step: one per interruption.
 const MAX_PIECES: usize = 1_000;
 /// A recording may end this much earlier than planned.
@@ -28,8 +38,16 @@ pub struct StudyDir {
     name: StudyName,
     is_quick: bool,
     pieces: Vec<Vec<Piece>>,
+    /// Results of the tests that stand for recordings, by the name of the step.
+    results: BTreeMap<&'static str, Value>,
     /// Steps that this machine cannot record.
     missing: Vec<StudyMissing>,
+}
+
+/// Part of each result.
+#[derive(Debug, Deserialize)]
+struct Measured {
+    host: Host,
 }
 
 /// Recording of a part of a step.
@@ -45,7 +63,7 @@ impl StudyDir {
     /// Opens the recordings of a study. A directory without any is an empty study.
     ///
     /// # Errors
-    /// If a recording cannot be opened.
+    /// If a recording or a result cannot be read.
     pub fn open(path: &Path, name: StudyName, is_quick: bool) -> Result<Self, StudyError> {
         let pieces = name.steps().iter().map(|step| pieces(path, step));
         Ok(Self {
@@ -53,6 +71,7 @@ impl StudyDir {
             name,
             is_quick,
             pieces: pieces.collect::<Result<_, _>>()?,
+            results: results(path, name)?,
             missing: Vec::new(),
         })
     }
@@ -63,11 +82,43 @@ impl StudyDir {
         Self { missing, ..self }
     }
 
+    /// Returns the file of the result of a step.
+    pub fn result_file(&self, step: &Step) -> PathBuf {
+        result_file(&self.path, step)
+    }
+
+    /// Returns the result of the step with this name.
+    ///
+    /// # Errors
+    /// If another version of laggard wrote it.
+    pub fn result<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, StudyError> {
+        let Some(result) = self.results.get(name) else {
+            return Ok(None);
+        };
+        let read = T::deserialize(result);
+        read.map(Some).map_err(|source| StudyError::Result {
+            file: self.path.join(name).with_extension(RESULT),
+            source,
+        })
+    }
+
+    /// Returns the cell of a step that has a result instead of a recording, if it is missing.
+    pub(super) fn no_result(&self, name: &str) -> StudyCell {
+        let mut steps = self.name.steps().iter();
+        let step = steps.find(|step| step.name == name);
+        step.map_or(NOT_REPORTED, |step| self.unrecorded(step))
+    }
+
     /// Returns the cells of a step without a recording.
     pub(super) fn unrecorded(&self, step: &Step) -> StudyCell {
-        if self.missing.iter().any(|missing| missing.step == step.name) {
+        let mut missing = self.missing.iter();
+        if let Some(missing) = missing.find(|missing| missing.step == step.name) {
             return StudyCell::Missing {
-                reason: MissingReason::NoLoad,
+                reason: if missing.is_failed {
+                    MissingReason::Failed
+                } else {
+                    MissingReason::NoLoad
+                },
             };
         }
         StudyCell::Record {
@@ -99,6 +150,9 @@ impl StudyDir {
 
     /// Returns the recorded length of a step.
     pub fn recorded(&self, step: &Step) -> Nanos {
+        if self.results.contains_key(step.name) {
+            return step.length(self.is_quick);
+        }
         let found = self.steps().find(|(known, _)| known.name == step.name);
         found.map_or(Nanos::ZERO, |(_, pieces)| recorded(pieces))
     }
@@ -157,11 +211,14 @@ impl StudyDir {
             steps.push(StudyStep {
                 name: step.name.into(),
                 planned_ns: step.length(self.is_quick),
-                recorded_ns: recorded(pieces),
+                recorded_ns: self.recorded(step),
                 recordings: pieces.len(),
                 is_trusted: are_trusted(&trust),
                 lost,
             });
+        }
+        if let (None, Some(name)) = (&host, self.results.keys().next()) {
+            host = self.result::<Measured>(name)?.map(|result| result.host);
         }
         Ok(StudySystem {
             directory: Some(self.path.display().to_string()),
@@ -195,6 +252,27 @@ fn add(report: &mut RecordingReport, later: RecordingReport) {
 pub(crate) fn recorded(pieces: &[Piece]) -> Nanos {
     let lengths = pieces.iter().map(|piece| piece.length);
     lengths.fold(Nanos::ZERO, |sum, length| sum + length)
+}
+
+fn result_file(dir: &Path, step: &Step) -> PathBuf {
+    dir.join(step.name).with_extension(RESULT)
+}
+
+/// Reads the results of the tests that stand for recordings.
+fn results(dir: &Path, name: StudyName) -> Result<BTreeMap<&'static str, Value>, StudyError> {
+    let mut results = BTreeMap::new();
+    for step in name.steps().iter().filter(|step| step.bench.is_some()) {
+        let file = result_file(dir, step);
+        let text = match laggard_files::read_regular(&file) {
+            Ok(text) => text,
+            Err(err) if err.kind() == io::ErrorKind::NotFound => continue,
+            Err(source) => return Err(StudyError::Read { file, source }),
+        };
+        let read = serde_json::from_slice(&text);
+        let result = read.map_err(|source| StudyError::Result { file, source })?;
+        results.insert(step.name, result);
+    }
+    Ok(results)
 }
 
 fn piece_path(dir: &Path, step: &Step, number: usize) -> PathBuf {

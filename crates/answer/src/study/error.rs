@@ -5,6 +5,9 @@
     reason = "the text of an error is part of its type"
 )]
 
+use std::io;
+use std::path::PathBuf;
+
 use laggard_record::OpenError;
 
 use crate::load::LoadError;
@@ -28,6 +31,22 @@ pub enum StudyError {
     /// The trace data of a recording cannot be read.
     #[error(transparent)]
     Episodes(#[from] EpisodesError),
+    /// A result cannot be read.
+    #[error("cannot read `{}`", file.display())]
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// Reason.
+        source: io::Error,
+    },
+    /// A file is no result of this version of laggard.
+    #[error("`{}` is not a result of this laggard; remove it to measure again", file.display())]
+    Result {
+        /// The file.
+        file: PathBuf,
+        /// Reason.
+        source: serde_json::Error,
+    },
     /// The catalogue of applications is damaged. A test excludes this.
     #[error(transparent)]
     Catalogue(#[from] crate::qos::ApplicationError),

@@ -9,31 +9,27 @@ use super::{
 };
 use crate::show::{By, Figures, RecordingReport, measured, recording};
 
-/// Context of deferred work: key, service and route. The first that was recorded counts.
-type Context = (&'static str, &'static [(Service, Route)]);
+/// Context of deferred work: key, service and route. Threads are woken by the interrupt, as
+/// the softirq is, so that their latencies can be compared; a kworker is always queued by a
+/// softirq.
+type Context = (&'static str, Service, Route);
 
 /// Table 3: work in any context.
 const ANY: [Context; 2] = [
-    ("softirq", &[(Service::Softirq, Route::Direct)]),
-    ("kworker", &[(Service::Worker, Route::Deferred)]),
+    ("softirq", Service::Softirq, Route::Direct),
+    ("kworker", Service::Worker, Route::Deferred),
 ];
 /// Table 4: work in the thread that needs it.
 const PLAIN: [Context; 2] = [
-    (
-        "plain_woken",
-        &[
-            (Service::Other, Route::Deferred),
-            (Service::Other, Route::Direct),
-        ],
-    ),
-    ("plain_busy", &[(Service::Other, Route::Direct)]),
+    ("plain_woken", Service::Other, Route::Direct),
+    ("plain_busy", Service::Other, Route::Direct),
 ];
 /// Table 5: work in a boosted thread.
 const BOOSTED: [Context; 4] = [
-    ("boosted", &[(Contexts::BOOSTED, Route::Direct)]),
-    ("lent", &[(Contexts::LENT, Route::Direct)]),
-    ("niced", &[(Contexts::NICED, Route::Direct)]),
-    ("sliced", &[(Contexts::SLICED, Route::Direct)]),
+    ("boosted", Contexts::BOOSTED, Route::Direct),
+    ("lent", Contexts::LENT, Route::Direct),
+    ("niced", Contexts::NICED, Route::Direct),
+    ("sliced", Contexts::SLICED, Route::Direct),
 ];
 /// Step whose plain thread computes beside busy threads.
 const BUSY: &str = "busy";
@@ -52,7 +48,7 @@ pub(super) fn tables(
     let loads = || columns().filter(|name| *name != BUSY);
     let mut average = SystemTable::new("table1", loads());
     let mut max = SystemTable::new("table2", loads());
-    let irq: Context = ("irq", &[(Service::Irq, Route::Direct)]);
+    let irq: Context = ("irq", Service::Irq, Route::Direct);
     let of_irq = |figure| {
         let steps = steps.iter().filter(|(step, ..)| step.name != BUSY);
         steps
@@ -78,13 +74,17 @@ pub(super) fn tables(
                         reason: MissingReason::NotApplicable,
                     };
                 }
-                cell(
-                    reports,
-                    *is_whole,
-                    dir.unrecorded(step),
-                    context,
-                    Figure::Mean,
-                )
+                let (key, service, route) = context;
+                // By the direct route, the plain thread of this step computes.
+                let is_busy_woken = key == "plain_woken" && step.name == BUSY;
+                let route = if is_busy_woken {
+                    Route::Deferred
+                } else {
+                    route
+                };
+                let context = (key, service, route);
+                let unrecorded = dir.unrecorded(step);
+                cell(reports, *is_whole, unrecorded, context, Figure::Mean)
             });
             let cells = cells.collect();
             table.row(context.0, cells);
@@ -94,8 +94,9 @@ pub(super) fn tables(
     Ok(tables)
 }
 
-/// Orders the mechanisms of Tables 3 to 5 by the highest average latency of their columns. A
-/// mechanism without a value in a recorded column is left out.
+/// Orders the mechanisms of Tables 3 to 5 by their highest average latency under a load. A
+/// mechanism without a value under a recorded load is left out. Next to busy threads, the plain
+/// thread is woken by a softirq, and the others are not.
 pub(super) fn mechanisms(study: StudyName, tables: &[SystemTable]) -> Vec<Mechanism> {
     if study != StudyName::Heubaum {
         return Vec::new();
@@ -103,11 +104,14 @@ pub(super) fn mechanisms(study: StudyName, tables: &[SystemTable]) -> Vec<Mechan
     let deferred = tables
         .iter()
         .filter(|table| ["table3", "table4", "table5"].contains(&table.name));
-    let rows = deferred.flat_map(|table| &table.rows);
+    let rows = deferred.flat_map(|table| table.rows.iter().map(|row| (&table.columns, row)));
     let mut mechanisms: Vec<Mechanism> = rows
-        .filter_map(|(row, cells)| {
+        .filter_map(|(columns, (row, cells))| {
             let mut worst = None;
-            for cell in cells {
+            for (column, cell) in columns.iter().zip(cells) {
+                if column == BUSY {
+                    continue;
+                }
                 if let StudyCell::Time { ns } | StudyCell::AtLeast { ns } = cell {
                     worst = Some(worst.map_or(*ns, |worst: f64| worst.max(*ns)));
                 }
@@ -148,21 +152,19 @@ fn cell(
     reports: &[RecordingReport],
     is_whole: bool,
     unrecorded: StudyCell,
-    (_, services): Context,
+    (_, service, route): Context,
     figure: Figure,
 ) -> StudyCell {
     if reports.is_empty() {
         return unrecorded;
     }
-    let found = services.iter().find_map(|wanted| {
-        let rows = reports.iter().flat_map(|report| &report.services);
-        let rows = rows.filter(|row| (row.service, row.route) == *wanted);
-        let figures: Vec<&Figures> = rows.map(|row| &row.latency).collect();
-        match figure {
-            Figure::Mean => mean(&figures),
-            Figure::Max => largest(&figures).map(|(ns, open)| (ns, open || !is_whole)),
-        }
-    });
+    let rows = reports.iter().flat_map(|report| &report.services);
+    let rows = rows.filter(|row| (row.service, row.route) == (service, route));
+    let figures: Vec<&Figures> = rows.map(|row| &row.latency).collect();
+    let found = match figure {
+        Figure::Mean => mean(&figures),
+        Figure::Max => largest(&figures).map(|(ns, open)| (ns, open || !is_whole)),
+    };
     match found {
         Some((ns, true)) => StudyCell::AtLeast { ns },
         Some((ns, false)) => StudyCell::Time { ns },

@@ -9,18 +9,23 @@ mod chain;
 mod dir;
 mod error;
 mod heubaum;
+mod hotos99;
 mod osdi99;
 mod paper;
 pub mod plan;
+mod timmerman;
 
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 
-use laggard_model::{Absence, Host, Nanos};
+use laggard_model::{Absence, CauseClass, Host, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::remedy::Fix;
+use crate::rtos::{InterruptFigures, RtosVerdict};
+use crate::switch::SwitchReport;
 use crate::trust::Trust;
 pub use dir::{Piece, StudyDir, TOLERANCE};
 pub use error::{StudyError, UnknownStudy};
@@ -34,19 +39,25 @@ pub const STUDY_SCHEMA: u32 = 1;
 pub enum StudyName {
     /// Cota-Robles & Held, OSDI 1999: Windows 98 and NT, Tables 1 to 4, Figures 4 to 7.
     Osdi99,
+    /// Jones & Regehr, `HotOS` 1999: Windows NT, Tables 1 to 3, and causes of late threads.
+    Hotos99,
     /// Heubaum, Vireo Software, 1995: Windows 95, Tables 1 to 5, Figures 2 to 5.
     Heubaum,
+    /// Timmerman, 1998: Windows NT as a real-time operating system, Figures 2 to 7.
+    Timmerman,
 }
 
 impl StudyName {
     /// All studies.
-    pub const ALL: [Self; 2] = [Self::Osdi99, Self::Heubaum];
+    pub const ALL: [Self; 4] = [Self::Osdi99, Self::Hotos99, Self::Heubaum, Self::Timmerman];
 
     /// Returns the name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Osdi99 => "osdi99",
+            Self::Hotos99 => "hotos99",
             Self::Heubaum => "heubaum",
+            Self::Timmerman => "timmerman",
         }
     }
 }
@@ -111,6 +122,8 @@ pub struct StudySystem {
 pub struct StudyMissing {
     /// Name of the step.
     pub step: String,
+    /// Whether a recording was tried and failed.
+    pub is_failed: bool,
     /// Reason and remedy.
     pub absence: Absence,
 }
@@ -190,6 +203,32 @@ pub enum StudyCell {
         /// The number.
         count: u64,
     },
+    /// A share of a whole, 0 to 1.
+    Share {
+        /// The share.
+        share: f64,
+    },
+    /// Work per second.
+    Rate {
+        /// Number of units.
+        per_second: f64,
+        /// The unit, in the plural.
+        unit: String,
+    },
+    /// A verdict on a criterion.
+    Verdict {
+        /// The verdict.
+        verdict: RtosVerdict,
+    },
+    /// A cause of late wakeups.
+    Cause {
+        /// Its class.
+        class: CauseClass,
+        /// The culprit.
+        who: Option<String>,
+        /// Fix against it. Absent: none is known.
+        fix: Option<Fix>,
+    },
     /// A name or a figure of the system.
     Name {
         /// The text.
@@ -217,6 +256,10 @@ pub enum MissingReason {
     OnlyInPaper,
     /// The machine cannot run the load.
     NoLoad,
+    /// The recording failed.
+    Failed,
+    /// Chance explains the times between the events.
+    NoPeriod,
     /// The recordings do not have the service.
     NoService,
     /// The recording has no trace data of a late wakeup.
@@ -310,8 +353,31 @@ fn fill(
 ) -> Result<Vec<SystemTable>, StudyError> {
     match name {
         StudyName::Osdi99 => osdi99::tables(dir, threads),
+        StudyName::Hotos99 => hotos99::tables(dir, threads),
         StudyName::Heubaum => heubaum::tables(dir, threads),
+        StudyName::Timmerman => timmerman::tables(dir),
     }
+}
+
+/// Results that the figures of a study show.
+#[derive(Clone, Debug, Default)]
+pub struct StudyResults {
+    /// Result of `laggard bench switch`.
+    pub switch: Option<SwitchReport>,
+    /// Interrupts of `laggard bench rtos`.
+    pub interrupts: Option<InterruptFigures>,
+}
+
+/// Reads the results of the tests in `dir`.
+///
+/// # Errors
+/// If another version of laggard wrote one.
+pub fn results(dir: &StudyDir) -> Result<StudyResults, StudyError> {
+    let rtos = dir.result::<timmerman::Rtos>(timmerman::RTOS)?;
+    Ok(StudyResults {
+        switch: dir.result(timmerman::SWITCH)?,
+        interrupts: rtos.and_then(|rtos| rtos.interrupts),
+    })
 }
 
 /// Puts the tables of the systems side by side. Rows and columns of a later system follow
@@ -376,4 +442,37 @@ fn add_new<'a>(to: &mut Vec<String>, names: impl Iterator<Item = &'a String>) {
 /// Returns whether all are trusted; `None` without any.
 fn are_trusted(trust: &[Trust]) -> Option<bool> {
     (!trust.is_empty()).then(|| trust.iter().all(|trust| *trust == Trust::Good))
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_model::Lacks;
+
+    use super::*;
+
+    #[test]
+    fn recording_that_failed_is_not_a_missing_load() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = |step: &str, is_failed| StudyMissing {
+            step: step.into(),
+            is_failed,
+            absence: Absence {
+                reason: String::new(),
+                remedy: String::new(),
+                lacks: Lacks::Machine,
+            },
+        };
+        let name = StudyName::Heubaum;
+        let empty = StudyDir::open(dir.path(), name, true).unwrap();
+        let empty = empty.without(vec![missing("idle", true), missing("fp", false)]);
+
+        let report = study(name, &empty, None, NonZeroUsize::MIN).unwrap();
+
+        let cells = report.tables[0].rows[0].cells.iter();
+        let cells: Vec<&StudyCell> = cells.flatten().collect();
+        let [failed, no_load] = [MissingReason::Failed, MissingReason::NoLoad]
+            .map(|reason| StudyCell::Missing { reason });
+        let record = StudyCell::Record { ns: 10e9 };
+        assert_eq!(cells, [&failed, &record, &no_load, &record]);
+    }
 }

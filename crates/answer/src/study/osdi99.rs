@@ -2,9 +2,11 @@
 
 use std::num::NonZeroUsize;
 
-use laggard_model::{Host, Service};
+use laggard_model::name::line_name;
+use laggard_model::{Host, Nanos, Service};
 
 use super::chain::{Maxima, PARTS};
+use super::dir::NOT_REPORTED;
 use super::{MissingReason, StudyCell, StudyDir, StudyError, SystemTable};
 use crate::qos::profiles;
 use crate::why::{RecordedEpisodes, sample_counts};
@@ -72,12 +74,7 @@ fn system(host: Option<&Host>) -> SystemTable {
     let mut table = SystemTable::new("table2", ["value"]);
     let mut row = |row: &str, text: Option<String>| {
         let text = text.filter(|text| !text.is_empty());
-        let cell = text.map_or(
-            StudyCell::Missing {
-                reason: MissingReason::NotReported,
-            },
-            |text| StudyCell::Name { text },
-        );
+        let cell = text.map_or(NOT_REPORTED, |text| StudyCell::Name { text });
         table.row(row, vec![cell]);
     };
     let of = |value: fn(&Host) -> String| host.map(value);
@@ -168,9 +165,10 @@ fn worst_cases(dir: &StudyDir, threads: NonZeroUsize) -> Result<SystemTable, Stu
 /// Table 4: stack samples of the wakeup with the maximum latency of each load, preferably of
 /// the real-time threads.
 fn samples(dir: &StudyDir) -> Result<SystemTable, StudyError> {
-    let mut table = SystemTable::new("table4", ["latency", "samples", "function"]);
+    let columns = ["wakeup", "latency", "samples", "function"];
+    let mut table = SystemTable::new("table4", columns);
     for (step, pieces) in dir.steps() {
-        let mut worst: Option<(bool, laggard_model::Nanos, Vec<_>)> = None;
+        let mut worst: Option<(bool, Nanos, String, Vec<_>)> = None;
         for piece in pieces {
             // A recording may have no trace data at all.
             let Ok(late) = RecordedEpisodes::read_with(&piece.recording, |_| true) else {
@@ -178,33 +176,37 @@ fn samples(dir: &StudyDir) -> Result<SystemTable, StudyError> {
             };
             for episode in &late.episodes {
                 let line = late.manifest.lines.get(usize::from(episode.line.0));
-                let service = line.map(|line| line.service);
-                let is_real_time = matches!(service, Some(Service::Fifo(_)));
+                let Some(line) = line else {
+                    continue;
+                };
+                let is_real_time = matches!(line.service, Service::Fifo(_));
                 let latency = episode.latency();
                 let is_worse = worst
                     .as_ref()
-                    .is_none_or(|(rt, ns, _)| (is_real_time, latency) > (*rt, *ns));
+                    .is_none_or(|(rt, ns, ..)| (is_real_time, latency) > (*rt, *ns));
                 if is_worse {
                     let counts = sample_counts(episode, &late.notes.symbols);
                     if !counts.is_empty() {
-                        worst = Some((is_real_time, latency, counts));
+                        let name = line_name(line.service, line.route);
+                        worst = Some((is_real_time, latency, name, counts));
                     }
                 }
             }
         }
-        let Some((_, latency, counts)) = worst else {
+        let Some((_, latency, name, counts)) = worst else {
             let reason = MissingReason::NoTraceData;
             let cell = if pieces.is_empty() {
                 dir.unrecorded(step)
             } else {
                 StudyCell::Missing { reason }
             };
-            table.row([step.name, "1"].join("."), vec![cell; 3]);
+            table.row([step.name, "1"].join("."), vec![cell; columns.len()]);
             continue;
         };
         for (number, count) in (1..).zip(counts.into_iter().take(MAX_FUNCTIONS)) {
             let number: u32 = number;
             let cells = vec![
+                StudyCell::Name { text: name.clone() },
                 StudyCell::Time {
                     ns: latency.as_f64(),
                 },

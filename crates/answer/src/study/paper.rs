@@ -7,7 +7,21 @@ use super::{StudyCell, StudyName, SystemTable};
 const NUMBERS: &str = include_str!("paper.csv");
 
 /// Tables of all studies.
-const TABLES: [&str; 5] = ["table1", "table2", "table3", "table4", "table5"];
+const TABLES: [&str; 13] = [
+    "table1",
+    "table2",
+    "table3",
+    "table4",
+    "table5",
+    "table1.paper",
+    "table2.paper",
+    "table3.paper",
+    "clocks",
+    "receive",
+    "causes",
+    "switches",
+    "interrupts",
+];
 
 /// Returns the tables of the paper.
 pub(super) fn tables(study: StudyName) -> Vec<SystemTable> {
@@ -40,6 +54,7 @@ fn cell(text: &str) -> Option<StudyCell> {
         return Some(StudyCell::Count { count });
     };
     let factor = match unit {
+        "s" => 1e9,
         "ms" => 1e6,
         "us" => 1e3,
         _ => return None,

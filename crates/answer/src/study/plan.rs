@@ -4,20 +4,35 @@ use laggard_model::{Nanos, Service};
 
 use super::StudyName;
 
-/// Recording of a study.
+/// Recording of a study, or a test of `laggard bench`.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    /// Name, which starts the names of its recordings.
+    /// Name, which starts the names of its recordings. The result of a test is `NAME.json`.
     pub name: &'static str,
     /// Name of the load; the machine as it is without one.
     pub load: Option<&'static str>,
     /// Other options of `laggard record`.
     pub options: &'static [&'static str],
+    /// Arguments of laggard to inject a fault during the recording; none without one.
+    pub fault: &'static [&'static str],
+    /// Test of `laggard bench` that takes the place of the recording.
+    pub bench: Option<Bench>,
     /// Lengths of the spans (an hour, a day and a week of use) in seconds of recording. The
     /// last is the length of the recording.
     pub spans: [u64; 3],
     /// The same for `--quick`.
     pub quick: [u64; 3],
+}
+
+/// Test of `laggard bench`, whose JSON is the result of a step.
+#[derive(Clone, Copy, Debug)]
+pub struct Bench {
+    /// Name of the command.
+    pub name: &'static str,
+    /// Its options.
+    pub options: &'static [&'static str],
+    /// Number of its tests, which share the length of the step.
+    pub tests: u64,
 }
 
 /// Part of a study that laggard cannot repeat on any machine.
@@ -31,6 +46,16 @@ pub enum Gap {
     Sound,
     /// Hardware timer with a separate clock.
     ExternalClock,
+    /// Receive handlers of several network cards.
+    NetworkCards,
+    /// Durations of the functions inside a handler.
+    InsideHandler,
+    /// Devices that stall the bus.
+    BusStalls,
+    /// Tick of 976.5625 us, and the timer that is programmed for it.
+    HiddenTick,
+    /// Deferred work that is served by priority.
+    DeferredOrder,
 }
 
 impl Step {
@@ -48,6 +73,16 @@ impl Step {
         if self.length(is_quick) >= MIN_TAIL {
             options.extend(["--keep", "tail"]);
         }
+        options
+    }
+
+    /// Returns the arguments of laggard for the test `bench`.
+    pub fn bench_options(&self, bench: &Bench, is_quick: bool) -> Vec<String> {
+        let each = Nanos::from_ns(self.length(is_quick).ns() / bench.tests);
+        let command = ["bench", bench.name].into_iter();
+        let options = command.chain(bench.options.iter().copied());
+        let mut options: Vec<String> = options.map(Into::into).collect();
+        options.extend(["--duration".into(), each.to_string(), "--json".into()]);
         options
     }
 
@@ -81,35 +116,34 @@ const QUICK: [u64; 3] = [6, 30, 120];
 /// Spans: hours of use over the compression of the paper (OSDI'99 3.1, 4.3). A day of office
 /// and workstation use has 7 h and a week 5 days; of games and the web, 3.5 h and 7 days.
 const OSDI99: [Step; 4] = [
-    Step {
-        name: "office",
-        load: Some("office"),
-        options: &[],
-        spans: [360, 2_520, 12_600],
-        quick: QUICK,
-    },
-    Step {
-        name: "workstation",
-        load: Some("workstation"),
-        options: &[],
-        spans: [720, 5_040, 25_200],
-        quick: QUICK,
-    },
-    Step {
-        name: "game",
-        load: Some("game"),
-        options: &[],
-        spans: [3_600, 12_600, 88_200],
-        quick: QUICK,
-    },
-    Step {
-        name: "web",
-        load: Some("web"),
-        options: &[],
-        spans: [900, 3_150, 22_050],
-        quick: QUICK,
-    },
+    step("office", Some("office"), [360, 2_520, 12_600], QUICK),
+    step(
+        "workstation",
+        Some("workstation"),
+        [720, 5_040, 25_200],
+        QUICK,
+    ),
+    step("game", Some("game"), [3_600, 12_600, 88_200], QUICK),
+    step("web", Some("web"), [900, 3_150, 22_050], QUICK),
 ];
+
+/// Builds a step that records with the options of `laggard record` alone.
+const fn step(
+    name: &'static str,
+    load: Option<&'static str>,
+    spans: [u64; 3],
+    quick: [u64; 3],
+) -> Step {
+    Step {
+        name,
+        load,
+        options: &[],
+        fault: &[],
+        bench: None,
+        spans,
+        quick,
+    }
+}
 
 /// Services of the five tables, the most direct first.
 const DEFERRED: &[&str] = &[
@@ -124,11 +158,8 @@ const DEFERRED: &[&str] = &[
 /// Builds a step of Heubaum's four scenarios.
 const fn scenario(load: &'static str) -> Step {
     Step {
-        name: load,
-        load: Some(load),
         options: DEFERRED,
-        spans: once(60),
-        quick: once(10),
+        ..step(load, Some(load), once(60), once(10))
     }
 }
 
@@ -138,12 +169,88 @@ const HEUBAUM: [Step; 5] = [
     scenario("fp"),
     scenario("fileio"),
     Step {
-        name: "busy",
-        load: None,
         options: &["--contexts", "4"],
-        spans: once(60),
-        quick: once(10),
+        ..step("busy", None, once(60), once(10))
     },
+];
+
+/// Builds a step that looks for causes.
+const fn causes(
+    name: &'static str,
+    load: Option<&'static str>,
+    fault: &'static [&'static str],
+) -> Step {
+    Step {
+        options: &["--handlers"],
+        fault,
+        ..step(name, load, once(60), once(15))
+    }
+}
+
+/// Builds a step that runs a test of `laggard bench`, of which each part takes `each` seconds.
+const fn bench(name: &'static str, bench: Bench, each: u64, quick: u64) -> Step {
+    let (length, quick) = (each * bench.tests, quick * bench.tests);
+    Step {
+        bench: Some(bench),
+        ..step(name, None, once(length), once(quick))
+    }
+}
+
+/// The timers, the machine as it is, a receiver at full rate, and the two periodic handlers
+/// that the paper found (4.4) as injected faults.
+const HOTOS99: [Step; 5] = [
+    bench(
+        "timers",
+        Bench {
+            name: "timers",
+            options: &[
+                "--api",
+                "timerfd,setitimer,poll,so_rcvtimeo,ppoll",
+                "--period",
+                "1ms",
+            ],
+            tests: 5,
+        },
+        10,
+        2,
+    ),
+    causes("machine", None, &[]),
+    causes("receive", Some("net"), &[]),
+    causes(
+        "fault-7ms",
+        None,
+        &["provoke", "softirq", "--length", "7ms", "--every", "5s"],
+    ),
+    causes(
+        "fault-17ms",
+        None,
+        &["provoke", "softirq", "--length", "17ms", "--every", "10s"],
+    ),
+];
+
+/// `rtos` tests six criteria, and `bounded` under five loads. `switch` has the number of
+/// threads of Figure 2, and the numbers of Figure 4.
+const TIMMERMAN: [Step; 2] = [
+    bench(
+        "rtos",
+        Bench {
+            name: "rtos",
+            options: &[],
+            tests: 11,
+        },
+        10,
+        2,
+    ),
+    bench(
+        "switch",
+        Bench {
+            name: "switch",
+            options: &["--threads", "2,4,8,10,16,32,64,128"],
+            tests: 8,
+        },
+        8,
+        1,
+    ),
 ];
 
 impl StudyName {
@@ -151,7 +258,9 @@ impl StudyName {
     pub const fn steps(self) -> &'static [Step] {
         match self {
             Self::Osdi99 => &OSDI99,
+            Self::Hotos99 => &HOTOS99,
             Self::Heubaum => &HEUBAUM,
+            Self::Timmerman => &TIMMERMAN,
         }
     }
 
@@ -159,7 +268,14 @@ impl StudyName {
     pub const fn gaps(self) -> &'static [Gap] {
         match self {
             Self::Osdi99 => &[Gap::Scanner, Gap::KernelThreads, Gap::Sound],
+            Self::Hotos99 => &[
+                Gap::HiddenTick,
+                Gap::NetworkCards,
+                Gap::InsideHandler,
+                Gap::BusStalls,
+            ],
             Self::Heubaum => &[Gap::ExternalClock],
+            Self::Timmerman => &[Gap::DeferredOrder, Gap::ExternalClock],
         }
     }
 }
@@ -204,6 +320,12 @@ mod tests {
 
         assert_eq!(sum(StudyName::Osdi99, false) / 3600, 41);
         assert_eq!(sum(StudyName::Osdi99, true), 480);
-        assert_eq!(sum(StudyName::Heubaum, false), 300);
+        for (study, secs, quick) in [
+            (StudyName::Hotos99, 290, 70),
+            (StudyName::Heubaum, 300, 50),
+            (StudyName::Timmerman, 174, 30),
+        ] {
+            assert_eq!((sum(study, false), sum(study, true)), (secs, quick));
+        }
     }
 }

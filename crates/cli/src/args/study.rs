@@ -11,8 +11,10 @@ use laggard_answer::study::StudyName;
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Duration:
-  osdi99   41 h (with --quick 8 min); the hours of use come first, after 1.6 h
-  heubaum  5 min (with --quick 50 s)
+  osdi99     41 h (with --quick 8 min); the hours of use come first, after 1.6 h
+  hotos99    5 min (with --quick 70 s)
+  heubaum    5 min (with --quick 50 s)
+  timmerman  3 min (with --quick 30 s)
 
 Examples:
   sudo laggard study osdi99 --quick
@@ -20,7 +22,9 @@ Examples:
   laggard study heubaum -o here --against other   compare two systems
   laggard study heubaum -o here --json | jq '.tables[] | {name, rows}'
 
-Exit code: 1 if a recording is missing or incomplete.")]
+Exit code: 1 if a recording is missing or incomplete, 2 after an error such as a
+full disk (the finished recordings are kept), 3 if a recording of this
+system is not trustworthy.")]
 pub(crate) struct StudyArgs {
     /// Paper
     #[arg(value_name = "PAPER", value_parser = papers())]
@@ -69,6 +73,8 @@ impl FromStr for AgainstArg {
 fn papers() -> impl TypedValueParser<Value = StudyName> {
     let about = |study| match study {
         StudyName::Osdi99 => "Cota-Robles and Held, OSDI 1999: from interrupt to thread",
+        StudyName::Hotos99 => "Jones and Regehr, HotOS 1999: timers, and causes of late threads",
+        StudyName::Timmerman => "Timmerman, 1998: requirements on a real-time operating system",
         StudyName::Heubaum => "Heubaum, 1995: deferred work under four loads",
     };
     let values = StudyName::ALL.map(|study| PossibleValue::new(study.name()).help(about(study)));

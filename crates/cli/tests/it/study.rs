@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Output;
 
-use serde_json::Value;
+use laggard_made::{Made, late, line};
+use laggard_model::{EpisodeNotes, Host, Service, Stage};
+use serde_json::{Value, json as value};
 use tempfile::TempDir;
 
 use crate::scripted::{backend, laggard, record};
@@ -27,15 +29,26 @@ fn script(period_ns: u64) -> String {
         line("softirq", "direct", &steps("", 500_000)),
         line("fifo:90", "deferred", &steps(thread, 500_000)),
         line("fifo:50", "deferred", &steps(thread, 500_000)),
+        line("fifo:90", "direct", &direct(7_000_000)),
     ]
     .concat()
 }
 
+/// Wakeups of a thread by the interrupt, of which one in ten has a latency of `ns`.
+fn direct(ns: u64) -> String {
+    let usual = "[[\"irq\", 2000], [\"user\", 500]], ".repeat(9);
+    format!("[{usual}[[\"irq\", 2000], [\"user\", {}]]]", ns - 2_000)
+}
+
 fn study(dir: &TempDir, words: &str) -> Output {
+    study_of(dir, words, &script(100_000_000))
+}
+
+fn study_of(dir: &TempDir, words: &str, script: &str) -> Output {
     laggard()
         .arg("study")
         .args(words.split(' '))
-        .arg(backend(dir.path(), &script(100_000_000)))
+        .arg(backend(dir.path(), script))
         .current_dir(dir.path())
         .env("COLUMNS", "80")
         .output()
@@ -52,6 +65,11 @@ fn said(output: &Output) -> String {
 
 /// Returns the cell of the first system.
 fn cell<'a>(report: &'a Value, table: &str, row: &str, column: &str) -> &'a Value {
+    &cells(report, table, row, column)[0]
+}
+
+/// Returns the cell of each system.
+fn cells<'a>(report: &'a Value, table: &str, row: &str, column: &str) -> &'a Value {
     let by = |list: &'a Value, key: &str, name: &str| {
         let list = list.as_array().unwrap();
         list.iter().position(|entry| entry[key] == name)
@@ -61,7 +79,204 @@ fn cell<'a>(report: &'a Value, table: &str, row: &str, column: &str) -> &'a Valu
     let row = &table["rows"][by(&table["rows"], "row", row).unwrap()];
     let columns = table["columns"].as_array().unwrap();
     let column = columns.iter().position(|name| name == column).unwrap();
-    &row["cells"][column][0]
+    &row["cells"][column]
+}
+
+fn time(ns: f64) -> Value {
+    value!({"kind": "time", "ns": ns})
+}
+
+/// Writes the results of `laggard bench` for hotos99 and timmerman. Each time is a multiple of
+/// `factor`.
+fn write_results(dir: &Path, factor: f64) {
+    fs::create_dir_all(dir).unwrap();
+    let write = |name: &str, mut result: Value| {
+        result["host"] = serde_json::to_value(Host::default()).unwrap();
+        result["schema"] = 2.into();
+        fs::write(dir.join(name).with_extension("json"), result.to_string()).unwrap();
+    };
+    let timer = |api: &str, tick: Option<f64>, bins: Value| {
+        value!({
+            "api": api, "absence": null, "tick_ns": tick, "bins": bins,
+            "intervals": {"count": 3, "min_ns": 31_000, "max_ns": 2_384_000,
+                "mean_ns": 999_000.0 * factor, "deviation_ns": 70_000.0},
+        })
+    };
+    write(
+        "timers",
+        value!({
+            "coarse_ns": 4_000_000,
+            "clocks": [{"name": "CLOCK_MONOTONIC", "stated_ns": 1, "step_ns": 20, "sleeps": true}],
+            "rows": [
+                timer("so_rcvtimeo", Some(4e6), value!([{"from_ns": 3_900_000, "count": 7}])),
+                timer("ppoll", None, value!([{"from_ns": 1_000_000, "count": 9}])),
+            ],
+        }),
+    );
+    let part = |us: f64| {
+        let ns = us * 1e3 * factor;
+        value!({"mean_ns": ns, "median_ns": 2_000, "quantile_ns": 9_000, "max_ns": 20_000,
+            "max_without_steal_ns": null, "first_ns": [1_000, 2_000, 20_000]})
+    };
+    write(
+        "rtos",
+        value!({
+            "rows": [
+                {"criterion": "preemption", "verdict": "pass"},
+                {"criterion": "inversion", "verdict": if factor > 1.0 { "fail" } else { "pass" }},
+            ],
+            "interrupts": {
+                "interrupts": 2_000, "excluded": 0, "of_others": 0, "source": "cpu",
+                "reading_ns": 40, "quantile": 0.999, "latency": part(4.0), "handler": part(1.0),
+                "dispatch": part(11.0), "max_rate_hz": 1e5, "above_limit": 0,
+                "above_limit_by_steal": 0, "above_limit_possibly_steal": 0, "steal_ns": null,
+            },
+        }),
+    );
+    let way = value!({"via": "yield", "service": "fifo:80", "are_processes": false,
+        "working_set_bytes": 0, "is_cross": false});
+    let row = |threads: u64, ns: f64| {
+        let mut row = way.clone();
+        let figures = value!({
+            "threads": threads, "count": 9, "counted_by_kernel": 9, "left_out": 0, "unkept": 0,
+            "alone_ns": null, "net": null, "activity": null, "untraced_median_ns": null,
+            "absence": null, "gross": {"min_ns": 300.0, "mean_ns": ns * factor, "median_ns": ns,
+                "p999_ns": null, "max_ns": 9e3},
+        });
+        row.as_object_mut()
+            .unwrap()
+            .extend(figures.as_object().unwrap().clone());
+        row
+    };
+    write(
+        "switch",
+        value!({
+            "cpu": 1, "other_cpu": null, "load": null, "growth": [], "is_complete": true,
+            "net_absence": null, "warnings": [], "rows": [row(2, 500.0), row(10, 700.0)],
+            "series": {"threads": 10, "way": way, "took_ns": [600, 700, 9_000]},
+        }),
+    );
+}
+
+#[test]
+fn timmerman_compares_stored_results() {
+    let dir = TempDir::new().unwrap();
+    write_results(&dir.path().join("a"), 1.0);
+    write_results(&dir.path().join("b"), 3.0);
+    assert!(study(&dir, "timmerman --quick -o b").status.success());
+
+    let output = study(&dir, "timmerman --quick -o a --against b --json");
+
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(
+        !said(&output).contains("laggard: recording "),
+        "{}",
+        said(&output)
+    );
+    let report = json(&output);
+    let both = |table, row, column| cells(&report, table, row, column).clone();
+    assert_eq!(
+        both("switches", "10", "mean"),
+        value!([time(700.0), time(2_100.0)])
+    );
+    assert_eq!(
+        both("interrupts", "latency", "mean"),
+        value!([time(4e3), time(12e3)])
+    );
+    let verdict = |word: &str| value!({"kind": "verdict", "verdict": word});
+    let verdicts = value!([verdict("pass"), verdict("fail")]);
+    assert_eq!(both("criteria", "inversion", "verdict"), verdicts);
+    let output = study(&dir, "timmerman -o a --show --against b");
+    let text = String::from_utf8(output.stdout).unwrap();
+    for part in [
+        "FAIL*",
+        "2.10*",
+        "0.700",
+        "10 threads",
+        "ISR dispatch latency",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let page = fs::read_to_string(dir.path().join("a/study.html")).unwrap();
+    assert_eq!(page.matches("<svg").count(), 4);
+    assert!(page.contains("ISR latency of 3 interrupts"));
+}
+
+/// Records a step of hotos99 with one late wakeup, and writes it to `dir`.
+fn made(dir: &Path, name: &str, notes: &EpisodeNotes) {
+    let steps = [
+        (Stage::Irq, 9_000),
+        (Stage::Waking, 1_000),
+        (Stage::User, 6_000),
+    ];
+    let made = Made::new(&[line(Service::Fifo(90), 1)]).served(0, 15_000, &steps);
+    let path = dir.join(format!("{name}-1.laggard"));
+    made.record_with(&path, &[late::episode(1)], notes);
+}
+
+#[test]
+fn hotos99_has_the_timers_the_handlers_and_the_causes() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("s");
+    write_results(&path, 1.0);
+    let notes = EpisodeNotes {
+        handlers: Some(late::handlers()),
+        ..late::notes()
+    };
+    for name in ["machine", "receive", "fault-7ms", "fault-17ms"] {
+        made(&path, name, &notes);
+    }
+
+    let output = study(&dir, "hotos99 --quick -o s --json");
+
+    assert!(output.status.success(), "{}", said(&output));
+    let report = json(&output);
+    let cell = |table, row, column| cell(&report, table, row, column).clone();
+    assert_eq!(cell("table1", "mean", "ppoll"), time(999_000.0));
+    assert_eq!(cell("table2", "3900", "so_rcvtimeo")["count"], 7);
+    assert_eq!(cell("table3", "3900", "ppoll")["count"], 0);
+    assert_eq!(cell("clocks", "tick", "observed"), time(4e6));
+    assert_eq!(cell("receive", "net_rx", "value"), time(900_000.0));
+    assert_eq!(cell("handlers", "machine.1", "longest"), time(13_000_000.0));
+    let cause = cell("causes", "fault-7ms.1", "cause");
+    assert_eq!(
+        (&cause["class"], &cause["who"]),
+        (&value!("higher_priority"), &value!("hog"))
+    );
+    assert_eq!(
+        cell("causes", "fault-7ms.1", "period")["reason"],
+        "no_period"
+    );
+    let text = study(&dir, "hotos99 -o s --show --against paper").stdout;
+    let text = String::from_utf8(text).unwrap();
+    for part in [
+        "preempted by hog",
+        "3900-4000 us",
+        "4,880",
+        "fault-7ms 1",
+        "DEC dc21x4",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("machine.1"), "{text}");
+}
+
+#[test]
+fn result_of_another_version_is_refused_with_its_file() {
+    let dir = TempDir::new().unwrap();
+    write_results(&dir.path().join("s"), 1.0);
+    for (content, command) in [
+        ("{", "timmerman --quick"),
+        (r#"{"rows": 7}"#, "timmerman --quick"),
+    ] {
+        fs::write(dir.path().join("s/rtos.json"), content).unwrap();
+
+        let output = study(&dir, &format!("{command} -o s"));
+
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        let remedy = "`s/rtos.json` is not a result of this laggard; remove it to measure again";
+        assert!(said(&output).contains(remedy), "{}", said(&output));
+    }
 }
 
 #[test]
@@ -77,13 +292,44 @@ fn table_3_bounds_wakeups_whose_interrupt_was_not_seen() {
     // 3.0007 ms of the wakeups without an interrupt are before the softirq in all.
     assert_eq!(*cell("expiry_irq"), between(1_002_000.0, 3_000_000.0));
     assert_eq!(*cell("irq_softirq"), between(500_300.0, 3_000_700.0));
-    let time = |ns: f64| serde_json::json!({"kind": "time", "ns": ns});
     assert_eq!(*cell("expiry_softirq"), time(3_000_700.0));
     // Stages on the way have a resolution of some ns.
     let high = cell("softirq_high")["ns"].as_f64().unwrap();
     assert!((high - 2_000.0).abs() < 64.0, "{high}");
     assert_eq!(*cell("expiry_high"), time(3_002_700.0));
     assert_eq!(cell("expiry_kworker")["reason"], "no_service");
+    // Wakeups without the softirq are not dropped.
+    assert_eq!(*cell("direct_high"), time(7_000_000.0));
+    assert_eq!(cell("direct_medium")["reason"], "no_service");
+}
+
+/// A thread that the softirq wakes is later than one that the interrupt wakes.
+#[test]
+fn heubaum_compares_threads_that_the_interrupt_wakes() {
+    let dir = TempDir::new().unwrap();
+    let line = |service: &str, route: &str, ns: u64| {
+        let steps = format!("[[[\"irq\", {ns}], [\"user\", 500]]]");
+        format!("[[line]]\nservice = \"{service}\"\nroute = \"{route}\"\nsteps = {steps}\n")
+    };
+    let script = [
+        "period_ns = 10000000\n".to_owned(),
+        line("other", "direct", 9_500),
+        line("other", "deferred", 99_500),
+        line("fifo:50", "direct", 4_500),
+    ]
+    .concat();
+
+    let output = study_of(&dir, "heubaum --quick -o s --json", &script);
+
+    assert!(output.status.success(), "{}", said(&output));
+    let report = json(&output);
+    let woken = |column| cell(&report, "table4", "plain_woken", column).clone();
+    assert_eq!((woken("fp"), woken("busy")), (time(10e3), time(100e3)));
+    let mechanisms = value!([
+        {"row": "boosted", "worst_mean_ns": 5e3},
+        {"row": "plain_woken", "worst_mean_ns": 10e3},
+    ]);
+    assert_eq!(report["mechanisms"], mechanisms);
 }
 
 /// Three interruptions leave pieces of any length.
@@ -148,7 +394,68 @@ fn span_that_is_not_recorded_has_a_lower_limit() {
         assert_eq!(office(span)["kind"], "at_least", "{span}");
         assert_eq!(office(span)["ns"], 3_000_700.0, "{span}");
     }
-    assert_eq!(office("web.hour")["kind"], "record");
+    for (span, ns) in [("web.hour", 6e9), ("web.day", 30e9), ("web.week", 120e9)] {
+        assert_eq!(office(span), value!({"kind": "record", "ns": ns}));
+    }
+}
+
+#[test]
+fn second_system_with_other_lengths_is_named_and_has_no_star() {
+    let dir = TempDir::new().unwrap();
+    assert!(study(&dir, "osdi99 --quick -o a").status.success());
+    fs::create_dir(dir.path().join("b")).unwrap();
+    let plan = r#"{"study": "osdi99", "is_quick": false}"#;
+    fs::write(dir.path().join("b/study.json"), plan).unwrap();
+    let slow = script(100_000_000).replace("6998000", "69998000");
+    record(
+        &dir.path().join("b/office-1.laggard"),
+        &slow,
+        &["--duration=8s"],
+    )
+    .assert()
+    .success();
+
+    let output = study(&dir, "osdi99 -o a --show --against b");
+
+    let text = String::from_utf8(output.stdout).unwrap();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        text.contains("A has the lengths of --quick, and B has the full"),
+        "{text}"
+    );
+    assert!(text.contains("`office`: 2 min on A, 8 s on B"), "{text}");
+    assert!(!text.contains('*'), "{text}");
+}
+
+/// A file that may not grow stands for a full disk.
+#[test]
+fn recording_that_cannot_be_written_ends_the_study_and_keeps_the_others() {
+    let dir = TempDir::new().unwrap();
+    fs::create_dir(dir.path().join("s")).unwrap();
+    let script = script(1_000_000);
+    let whole = dir.path().join("s/idle-1.laggard");
+    record(&whole, &script, &["--duration=10s"])
+        .assert()
+        .success();
+    let backend = backend(dir.path(), &script);
+    let command = format!("exec \"$0\" study heubaum --quick -o s {backend}");
+
+    let output = std::process::Command::new("sh")
+        .args(["-c", &format!("trap '' XFSZ; ulimit -f 8; {command}")])
+        .arg(laggard().get_program())
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let text = said(&output);
+    assert_eq!(text.matches("laggard: recording ").count(), 1, "{text}");
+    assert!(
+        text.contains("and the study stops; the finished recordings are kept"),
+        "{text}"
+    );
+    let shown = study(&dir, "heubaum -o s --show --quick --json");
+    assert_eq!(json(&shown)["systems"][0]["steps"][0]["recordings"], 1);
 }
 
 #[test]
@@ -170,6 +477,16 @@ fn tables_fit_on_a_terminal_without_an_empty_cell() {
         for line in text.lines() {
             assert!(line.chars().count() <= 80, "{words}: {line}");
         }
+        let is_key = |word: &str| {
+            let parts = word.split_once('.');
+            parts.is_some_and(|(name, rank)| {
+                name.len() > 2
+                    && name.is_ascii()
+                    && rank.starts_with(|c: char| c.is_ascii_digit())
+                    && name.chars().all(char::is_alphabetic)
+            })
+        };
+        assert!(!text.split_whitespace().any(is_key), "{words}: {text}");
         let has_dash = |line: &str| line.ends_with(" -") || line.contains("  -  ");
         assert!(!text.lines().any(has_dash), "{words}: {text}");
     }

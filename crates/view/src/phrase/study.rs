@@ -1,7 +1,9 @@
 //! Sentences of `laggard study`.
 
 use laggard_answer::study::plan::Gap;
-use laggard_answer::study::{MissingReason, StudyName, StudyReport, StudySystem, StudyTable};
+use laggard_answer::study::{
+    MissingReason, StudyCell, StudyName, StudyReport, StudySystem, StudyTable,
+};
 use laggard_model::text::span;
 
 use super::{machine, plural};
@@ -13,7 +15,9 @@ pub(crate) const MARK: &str = "* differs from A: another name, or at least twice
 pub(crate) fn title(study: StudyName) -> &'static str {
     match study {
         StudyName::Osdi99 => "Study: latencies of Windows 98 and NT (1999), repeated on Linux",
+        StudyName::Hotos99 => "Study: late threads of Windows NT (1999), repeated on Linux",
         StudyName::Heubaum => "Study: latencies of Windows 95 (1995), repeated on Linux",
+        StudyName::Timmerman => "Study: Windows NT as a real-time system (1998), repeated on Linux",
     }
 }
 
@@ -21,6 +25,12 @@ pub(crate) fn paper(study: StudyName) -> &'static str {
     match study {
         StudyName::Osdi99 => {
             "Cota-Robles and Held, A Comparison of Windows Driver Model Latency Performance, OSDI 1999. Timer interrupt: timer IRQ. DPC: softirq. Kernel threads 28 and 24: SCHED_FIFO 90 and 50. Work item: kworker."
+        }
+        StudyName::Hotos99 => {
+            "Jones and Regehr, The Problems You're Having May Not Be the Problems You Think You're Having, HotOS 1999. Multimedia timers: timers of Linux. DPC: softirq. Video cards and network drivers: whatever is late here, and two injected faults."
+        }
+        StudyName::Timmerman => {
+            "Timmerman, Can Windows NT 4.0 be used as an RTOS?, 1998. His requirements, context switches (gross) and interrupts of a computing thread, on one CPU."
         }
         StudyName::Heubaum => {
             "Heubaum, Windows 95 Interrupt Latency, Vireo Software 1995. Global event: softirq. VM event: plain thread. Priority VM event: boosted thread. Window drawing, DOSFP, DOSIO: loads draw, fp and fileio."
@@ -54,14 +64,29 @@ pub(crate) fn table(study: StudyName, name: &str) -> String {
         (StudyName::Osdi99, "table2") => "the system",
         (StudyName::Osdi99, "table3") => "worst latencies of a span of use",
         (StudyName::Osdi99, _) => "stack samples of the wakeup with the max latency",
+        (StudyName::Hotos99, "table1") => "intervals between callbacks every 1 ms",
+        (StudyName::Hotos99, "table2") => "number of these intervals per 100 us",
+        (StudyName::Hotos99, "table3") => "a timer on the tick, and its fix",
+        (StudyName::Hotos99, "table1.paper") => "as printed, intervals between callbacks",
+        (StudyName::Hotos99, "table2.paper") => "as printed, number of intervals per 100 us",
+        (StudyName::Hotos99, "table3.paper") => "as printed, a timer and its fix",
+        (StudyName::Hotos99, "clocks") => "3.1: stated and observed steps of clocks",
+        (StudyName::Hotos99, "handlers") => "4.2 and 4.3: handlers with the longest runs",
+        (StudyName::Hotos99, "receive") => "4.3: receiving at full rate",
+        (StudyName::Hotos99, _) => "4.4 and 4.5: causes of late threads, and fixes",
+        (StudyName::Timmerman, "criteria") => "Requirements on a real-time system",
+        (StudyName::Timmerman, "switches") => "Figures 2 and 4: context switches by threads",
+        (StudyName::Timmerman, _) => "Figures 5 and 7: interrupts of a computing thread",
         (StudyName::Heubaum, "table1") => "average timer IRQ latency",
         (StudyName::Heubaum, "table2") => "maximum timer IRQ latency",
         (StudyName::Heubaum, "table3") => "average latency of work in any context",
         (StudyName::Heubaum, "table4") => "average latency of work in the target thread",
         (StudyName::Heubaum, _) => "average latency of work in a boosted thread",
     };
-    let number = name.trim_start_matches("table");
-    format!("Table {number}: {what}")
+    match name.strip_prefix("table") {
+        Some(number) => format!("Table {}: {what}", number.trim_end_matches(".paper")),
+        None => what.into(),
+    }
 }
 
 /// Returns the name of a column, and whether a wide table is best split before it.
@@ -87,7 +112,14 @@ pub(crate) fn column(
             (words.into(), false)
         }
         (StudyName::Osdi99, "table2") => ("this system".into(), false),
-        (StudyName::Osdi99 | StudyName::Heubaum, _) => (column.into(), false),
+        (_, _) => {
+            let words = match column {
+                "p999" => "p99.9",
+                "without_steal" => "without steal",
+                other => other,
+            };
+            (words.into(), false)
+        }
     }
 }
 
@@ -102,7 +134,20 @@ pub(crate) fn row(study: StudyName, row: &str) -> String {
         (_, "expiry_medium") => "expiry -> fifo:50",
         (_, "softirq_kworker") => "+ softirq -> kworker",
         (_, "expiry_kworker") => "expiry -> kworker",
+        (StudyName::Osdi99, "direct_high") => "expiry -> fifo:90, direct",
+        (StudyName::Osdi99, "direct_medium") => "expiry -> fifo:50, direct",
+        (StudyName::Timmerman, "latency") => "ISR latency",
+        (StudyName::Timmerman, "dispatch") => "ISR dispatch latency",
+        (StudyName::Hotos99, "min") => "minimum",
+        (StudyName::Hotos99, "max") => "maximum",
+        (StudyName::Hotos99, "mean") => "average",
+        (StudyName::Hotos99, "deviation") => "std dev",
+        (StudyName::Hotos99, "rate") => "data received",
+        (StudyName::Hotos99, "net_rx") => "longest NET_RX",
+        (StudyName::Hotos99, "delay_high") => "max latency of SCHED_FIFO 90",
+        (StudyName::Hotos99, "delay_other") => "max latency of SCHED_OTHER",
         (_, "irq") => "timer IRQ",
+        (StudyName::Heubaum, "kworker") => "kworker, via softirq",
         (_, "plain_woken") => "plain thread, sleeping",
         (_, "plain_busy") => "plain thread, computing",
         (_, "boosted") => "SCHED_FIFO 50",
@@ -118,9 +163,101 @@ pub(crate) fn row(study: StudyName, row: &str) -> String {
         (_, "file_system") => "file system",
         (_, "disk_scheduler") => "disk scheduler",
         (_, "gpu") => "GPU",
-        (_, other) => other,
+        (_, other) => return numbered(study, other),
     };
     words.into()
+}
+
+/// Returns the words for a row with a number: the place in a ranking, a number of threads, or
+/// an interval of 100 us.
+fn numbered(study: StudyName, row: &str) -> String {
+    match (study, row.parse::<u64>(), row.split_once('.')) {
+        (StudyName::Hotos99, Ok(from), _) => format!("{from}-{} us", from + 100),
+        (StudyName::Timmerman, Ok(threads), _) => plural(threads, "thread"),
+        (_, _, Some((name, rank))) => format!("{name} {}", rank.replace('.', " #")),
+        _ => row.into(),
+    }
+}
+
+/// Lists the fixes against the causes of a table, each once with the rows that it is for.
+fn fixes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
+    let mut fixes: Vec<(String, Vec<String>)> = Vec::new();
+    for table_row in &table.rows {
+        let cells = table_row.cells.iter().filter_map(|values| values.first());
+        for cell in cells {
+            let StudyCell::Cause { fix: Some(fix), .. } = cell else {
+                continue;
+            };
+            let (action, row) = (super::cause::action(fix), row(report.study, &table_row.row));
+            match fixes.iter_mut().find(|(known, _)| *known == action) {
+                Some((_, rows)) => rows.push(row),
+                None => fixes.push((action, vec![row])),
+            }
+        }
+    }
+    let fixes = fixes.into_iter();
+    fixes
+        .map(|(action, rows)| format!("Fix for {}: {action}.", rows.join(", ")))
+        .collect()
+}
+
+/// Returns the names of the spans of Table 3 of OSDI'99.
+pub(crate) fn spans(study: StudyName, is_quick: bool) -> [String; 3] {
+    match study.steps().first() {
+        Some(step) if is_quick => step
+            .quick
+            .map(|secs| span(laggard_model::Nanos::from_secs(secs))),
+        _ => ["hour", "day", "week"].map(Into::into),
+    }
+}
+
+/// Warns of spans of the second system that differ from the first.
+pub(crate) fn other_spans(report: &StudyReport) -> Option<String> {
+    let recorded = report
+        .systems
+        .iter()
+        .filter(|system| system.directory.is_some());
+    let lengths: Vec<bool> = recorded.map(|system| system.is_quick).collect();
+    let [first, second] = lengths[..] else {
+        return None;
+    };
+    (first != second).then(|| {
+        let [a, b] = [first, second].map(|is_quick| {
+            if is_quick {
+                "the lengths of --quick"
+            } else {
+                "the full lengths"
+            }
+        });
+        format!("A has {a}, and B has {b}: longer recordings have larger maxima.")
+    })
+}
+
+/// Warns of steps of which one system has a longer recording than the other.
+pub(crate) fn other_lengths(report: &StudyReport) -> Vec<String> {
+    let recorded = report
+        .systems
+        .iter()
+        .filter(|system| system.directory.is_some());
+    let systems: Vec<&StudySystem> = recorded.collect();
+    let [first, second] = systems[..] else {
+        return Vec::new();
+    };
+    let pairs = first.steps.iter().zip(&second.steps);
+    let differ = pairs.filter(|(a, b)| {
+        let [a, b] = [a, b].map(|step| step.recorded_ns);
+        a.max(b).ns() - a.min(b).ns() > a.max(b).ns() / 20
+    });
+    differ
+        .map(|(a, b)| {
+            format!(
+                "{}: {} on A, {} on B; a longer recording has a larger max",
+                code(&a.name),
+                span(a.recorded_ns),
+                span(b.recorded_ns)
+            )
+        })
+        .collect()
 }
 
 pub(crate) const fn missing(reason: MissingReason) -> &'static str {
@@ -128,6 +265,8 @@ pub(crate) const fn missing(reason: MissingReason) -> &'static str {
         MissingReason::NotInPaper => "none",
         MissingReason::OnlyInPaper => "paper only",
         MissingReason::NoLoad => "no load",
+        MissingReason::Failed => "failed",
+        MissingReason::NoPeriod => "no period",
         MissingReason::NoService => "no service",
         MissingReason::NoTraceData => "no samples",
         MissingReason::NotReported => "not reported",
@@ -159,7 +298,7 @@ pub(crate) fn advice(report: &StudyReport) -> Option<String> {
         return None;
     }
     Some(format!(
-        "Fastest here, with the highest average of all columns: {}.",
+        "Fastest here, with the highest average under the four loads: {}.",
         parts.join("; ")
     ))
 }
@@ -176,20 +315,20 @@ pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
             notes.push("The spans of --quick stand for no hour, day or week of use.".into());
         }
     }
-    let texts: Vec<&laggard_answer::study::StudyCell> = table
+    notes.extend(fixes(report, table));
+    let texts: Vec<&StudyCell> = table
         .rows
         .iter()
         .flat_map(|row| row.cells.iter().flatten())
         .collect();
-    use laggard_answer::study::StudyCell as Cell;
-    let has = |wanted: fn(&Cell) -> bool| texts.iter().any(|cell| wanted(cell));
-    if has(|cell| matches!(cell, Cell::AtLeast { .. })) {
+    let has = |wanted: fn(&StudyCell) -> bool| texts.iter().any(|cell| wanted(cell));
+    if has(|cell| matches!(cell, StudyCell::AtLeast { .. })) {
         notes.push(
             ">= the maximum so far: less than a span was recorded, or a wakeup was still waiting."
                 .into(),
         );
     }
-    if has(|cell| matches!(cell, Cell::Between { .. })) {
+    if has(|cell| matches!(cell, StudyCell::Between { .. })) {
         notes.push(
             "<= upper limit: a stage was not seen in some wakeups, whose whole latency counts."
                 .into(),
@@ -199,6 +338,14 @@ pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
         (
             MissingReason::NoLoad,
             "no load: this machine cannot run it; see below.",
+        ),
+        (
+            MissingReason::Failed,
+            "failed: the recording failed; see below.",
+        ),
+        (
+            MissingReason::NoPeriod,
+            "no period: chance explains the times between the late wakeups.",
         ),
         (
             MissingReason::NoService,
@@ -219,7 +366,7 @@ pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
     ] {
         let found = texts
             .iter()
-            .any(|cell| matches!(cell, Cell::Missing { reason: other } if *other == reason));
+            .any(|cell| matches!(cell, StudyCell::Missing { reason: other } if *other == reason));
         if found {
             notes.push(note.into());
         }
@@ -238,8 +385,23 @@ pub(crate) const fn gap(gap: Gap) -> &'static str {
         Gap::Sound => {
             "sound schemes: no load plays to a sound device; `web` decodes audio without one"
         }
+        Gap::NetworkCards => {
+            "four network cards: the load `net` uses the loopback device, and NET_RX is not split by driver"
+        }
+        Gap::InsideHandler => {
+            "durations of functions inside a handler: `laggard why` has stack samples of late wakeups"
+        }
+        Gap::BusStalls => {
+            "bus stalls by video cards: no load makes a device stall the bus; a stall that happens has the cause `nothing ran on any CPU`"
+        }
+        Gap::HiddenTick => {
+            "the tick of 976.56 us of Table 3: `laggard provoke tick` injects one, and prints its waits"
+        }
+        Gap::DeferredOrder => {
+            "deferred work that is served by priority: no criterion tests the order of softirqs and threaded interrupts"
+        }
         Gap::ExternalClock => {
-            "timer board with a separate clock: the CPU's own timer and clock stand for it"
+            "hardware timer with a separate clock: the CPU's own timer and clock stand for it"
         }
     }
 }
@@ -271,7 +433,8 @@ pub(crate) fn unrecorded(system: &StudySystem) -> Vec<String> {
 }
 
 pub(crate) fn warnings(report: &StudyReport) -> Vec<String> {
-    let mut warnings = Vec::new();
+    let mut warnings: Vec<String> = other_spans(report).into_iter().collect();
+    warnings.extend(other_lengths(report));
     for system in &report.systems {
         for step in &system.steps {
             if step.is_trusted == Some(false) {
@@ -306,6 +469,13 @@ pub(crate) fn figure(study: StudyName, name: &str) -> String {
         (StudyName::Heubaum, "figure3") => "Figure 3: work in any context (softirq)".into(),
         (StudyName::Heubaum, "figure4") => "Figure 4: work in a plain thread".into(),
         (StudyName::Heubaum, "figure5") => "Figure 5: work in a boosted thread".into(),
-        (StudyName::Osdi99 | StudyName::Heubaum, other) => other.into(),
+        (StudyName::Hotos99, _) => {
+            format!("Fraction of wakeups later than x, {series}, one curve per recording")
+        }
+        (StudyName::Timmerman, "figure2") => "Figure 2: consecutive context switches".into(),
+        (StudyName::Timmerman, "figure4") => "Figure 4: context switches by threads".into(),
+        (StudyName::Timmerman, "figure5") => "Figure 5: ISR latency".into(),
+        (StudyName::Timmerman, "figure7") => "Figure 7: ISR dispatch latency".into(),
+        (_, other) => other.into(),
     }
 }

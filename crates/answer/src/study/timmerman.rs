@@ -1,0 +1,106 @@
+//! Tables of Timmerman's evaluation of 1998.
+
+use laggard_model::{Nanos, RtosCriterion};
+use serde::Deserialize;
+
+use super::dir::NOT_REPORTED;
+use super::{StudyCell, StudyDir, StudyError, SystemTable};
+use crate::rtos::{InterruptFigures, InterruptTimes, RtosVerdict};
+use crate::switch::SwitchReport;
+
+/// Step of `laggard bench rtos`.
+pub(super) const RTOS: &str = "rtos";
+/// Step of `laggard bench switch`.
+pub(super) const SWITCH: &str = "switch";
+
+/// Part of the result of `laggard bench rtos` that the study shows.
+#[derive(Debug, Deserialize)]
+pub(super) struct Rtos {
+    rows: Vec<Criterion>,
+    pub(super) interrupts: Option<InterruptFigures>,
+}
+
+/// Row of that result.
+#[derive(Debug, Deserialize)]
+struct Criterion {
+    criterion: String,
+    verdict: RtosVerdict,
+}
+
+pub(super) fn tables(dir: &StudyDir) -> Result<Vec<SystemTable>, StudyError> {
+    let rtos = dir.result::<Rtos>(RTOS)?;
+    let unmeasured = dir.no_result(RTOS);
+    let mut criteria = SystemTable::new("criteria", ["verdict", "requirement"]);
+    for row in rtos.iter().flat_map(|rtos| &rtos.rows) {
+        let verdict = StudyCell::Verdict {
+            verdict: row.verdict,
+        };
+        let known = row.criterion.parse::<RtosCriterion>().ok();
+        let requirement = known.map_or(NOT_REPORTED, |criterion| StudyCell::Name {
+            text: criterion.requirement().into(),
+        });
+        criteria.row(row.criterion.clone(), vec![verdict, requirement]);
+    }
+    if criteria.rows.is_empty() {
+        criteria.row("all", vec![unmeasured.clone(); 2]);
+    }
+    Ok(vec![
+        criteria,
+        switches(dir)?,
+        interrupts(rtos.as_ref(), &unmeasured),
+    ])
+}
+
+/// Figures 2 and 4: durations of context switches by the number of threads.
+fn switches(dir: &StudyDir) -> Result<SystemTable, StudyError> {
+    let mut table = SystemTable::new("switches", ["min", "mean", "p999", "max"]);
+    let report = dir.result::<SwitchReport>(SWITCH)?;
+    for row in report.iter().flat_map(|report| &report.rows) {
+        let times = |ns: Option<f64>| ns.map_or(NOT_REPORTED, |ns| StudyCell::Time { ns });
+        let gross = row.gross.as_ref();
+        let cells = [
+            gross.map(|times| times.min_ns),
+            gross.map(|times| times.mean_ns),
+            gross.and_then(|times| times.p999_ns),
+            gross.map(|times| times.max_ns),
+        ];
+        table.row(row.threads.to_string(), cells.map(times).into());
+    }
+    if table.rows.is_empty() {
+        table.row("10", vec![dir.no_result(SWITCH); 4]);
+    }
+    Ok(table)
+}
+
+/// Figures 5 and 7: ISR latency and ISR dispatch latency.
+fn interrupts(rtos: Option<&Rtos>, unmeasured: &StudyCell) -> SystemTable {
+    type Part = fn(&InterruptFigures) -> &InterruptTimes;
+    let parts: [(&str, Part); 3] = [
+        ("latency", |figures| &figures.latency),
+        ("handler", |figures| &figures.handler),
+        ("dispatch", |figures| &figures.dispatch),
+    ];
+    let mut table = SystemTable::new("interrupts", ["mean", "median", "p999", "max"]);
+    let figures = rtos.and_then(|rtos| rtos.interrupts.as_ref());
+    let missing = if rtos.is_some() {
+        &NOT_REPORTED
+    } else {
+        unmeasured
+    };
+    for (row, part) in parts {
+        let times = figures.map(part);
+        let is_p999 = figures.is_some_and(|figures| figures.quantile == Some(0.999));
+        let ns =
+            |time: fn(&InterruptTimes) -> Option<Nanos>| times.and_then(time).map(Nanos::as_f64);
+        let cells = [
+            times.and_then(|times| times.mean_ns),
+            ns(|times| times.median_ns),
+            ns(|times| times.quantile_ns).filter(|_| is_p999),
+            ns(|times| times.max_ns),
+        ];
+        let cell =
+            |ns: Option<f64>| ns.map_or_else(|| missing.clone(), |ns| StudyCell::Time { ns });
+        table.row(row, cells.map(cell).into());
+    }
+    table
+}
