@@ -27,8 +27,12 @@ use crate::picture::{Picture, PictureError, Style, svg};
 /// Number of rows in a short answer, as far as one screen has room. Rows that are worse or
 /// better are added.
 const ROWS: std::ops::RangeInclusive<usize> = 2..=6;
-/// Numbers of reasons for unclear verdicts, the less the less room a screen has.
+/// Numbers of reasons for unclear verdicts, fewer if a screen has less room.
 const REASONS: [usize; 3] = [usize::MAX, 2, 0];
+/// Numbers of remarks, as in [`REASONS`].
+const REMARKS: [usize; 2] = [usize::MAX, 2];
+/// Number of rows that are worse or better, if a screen has no room for all.
+const DIFFERING: usize = 6;
 /// Size of a figure in pixels.
 const FIGURE: Style = Style {
     width: 720,
@@ -43,9 +47,23 @@ pub fn document(report: &CompareReport, detail: Detail) -> Document {
         return limited(report, detail, Max::NONE);
     }
     // Further rows explain less than the reason of each unclear verdict.
-    let limits = REASONS
-        .into_iter()
-        .flat_map(|reasons| ROWS.rev().map(move |rows| Max { rows, reasons }));
+    let limits = REMARKS.into_iter().flat_map(|remarks| {
+        REASONS.into_iter().flat_map(move |reasons| {
+            ROWS.rev().map(move |rows| Max {
+                rows,
+                differing: usize::MAX,
+                reasons,
+                remarks,
+            })
+        })
+    });
+    let least = Max {
+        rows: 0,
+        differing: DIFFERING,
+        reasons: 0,
+        remarks: 1,
+    };
+    let limits = limits.chain([least]);
     first_that_fits(SCREEN_LINES, limits.map(|max| limited(report, detail, max)))
 }
 
@@ -54,14 +72,20 @@ pub fn document(report: &CompareReport, detail: Detail) -> Document {
 struct Max {
     /// Rows, without those that are worse or better.
     rows: usize,
+    /// Rows that are worse or better.
+    differing: usize,
     /// Reasons for unclear verdicts.
     reasons: usize,
+    /// Remarks on the whole answer.
+    remarks: usize,
 }
 
 impl Max {
     const NONE: Self = Self {
         rows: usize::MAX,
+        differing: usize::MAX,
         reasons: usize::MAX,
+        remarks: usize::MAX,
     };
 }
 
@@ -92,7 +116,13 @@ fn limited(report: &CompareReport, detail: Detail, max: Max) -> Document {
     } else {
         phrase::causes(report)
     };
-    lines.extend(remarks(report));
+    let mut remarks = remarks(report);
+    let hidden = remarks.split_off(remarks.len().min(max.remarks));
+    lines.extend(remarks);
+    if !hidden.is_empty() {
+        let more = plural(hidden.len() as u64, "remark");
+        lines.push(format!("{more} more: `--all`"));
+    }
     if is_full {
         document.lines(std::mem::take(&mut lines));
         conditions(&mut document, report);
@@ -235,7 +265,7 @@ fn verdicts(document: &mut Document, report: &CompareReport, detail: Detail, max
     let mut hidden: Vec<&LevelComparison> = Vec::new();
     for (number, (service, level)) in levels.iter().enumerate() {
         let differs = matches!(level.change, Change::Worse | Change::Better);
-        if number >= max.rows && !differs {
+        if number >= (if differs { max.differing } else { max.rows }) {
             hidden.push(level);
             continue;
         }
@@ -259,10 +289,18 @@ fn verdicts(document: &mut Document, report: &CompareReport, detail: Detail, max
             .iter()
             .filter(|change| **change == Change::Equivalent)
             .count();
+        let differ = hidden
+            .iter()
+            .filter(|change| matches!(change, Change::Worse | Change::Better))
+            .count();
+        let differing = match differ {
+            0 => String::new(),
+            differ => format!(" {differ} worse or better,"),
+        };
         let rows = plural(hidden.len() as u64, "row");
-        let unclear = hidden.len() - same;
+        let unclear = hidden.len() - same - differ;
         table.note(format!(
-            "{rows} more, {unclear} unclear and {same} the same: `--all`"
+            "{rows} more,{differing} {unclear} unclear and {same} the same: `--all`"
         ));
     }
     table.note(format!(

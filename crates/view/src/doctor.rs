@@ -3,17 +3,38 @@
 use laggard_answer::doctor::{AudioRow, DoctorReport, EffectSeen};
 use laggard_model::{Ability, Caveat, Remedy};
 
-use crate::doc::{Block, Cell, Column, Detail, Document, Table, Verdict, code};
+use crate::doc::{
+    Block, Cell, Column, Detail, Document, SCREEN_LINES, Table, Verdict, code, first_that_fits,
+};
 use crate::phrase::doctor as phrase;
 use crate::phrase::machine;
 use crate::text::Tone;
 
-/// Number of settings on the first screen. They are sorted, the worst first.
-const MAX_SETTINGS: usize = 3;
+/// Numbers of settings on the first screen. They are sorted, the worst first.
+const SETTINGS: std::ops::RangeInclusive<usize> = 1..=3;
 
 /// Describes the report. `Short` has what is missing and the worst settings; `Full` has all
 /// abilities, settings and prerequisites.
 pub fn document(report: &DoctorReport, detail: Detail) -> Document {
+    match detail {
+        Detail::Short => {
+            let documents = SETTINGS.rev().map(|settings| {
+                let mut document = head(report);
+                short(&mut document, report, settings);
+                document
+            });
+            first_that_fits(SCREEN_LINES, documents)
+        }
+        Detail::Full => {
+            let mut document = head(report);
+            full(&mut document, report);
+            document
+        }
+    }
+}
+
+/// Describes the verdict, the machine and the method.
+fn head(report: &DoctorReport) -> Document {
     let mut document = Document::new("What laggard can measure, and what hurts latency");
     document.push(Block::Verdicts(vec![verdict(report)]));
     let processor = Some(&report.host.processor.model).filter(|model| !model.is_empty());
@@ -24,10 +45,6 @@ pub fn document(report: &DoctorReport, detail: Detail) -> Document {
     )));
     if let Some(method) = report.method {
         document.lines(vec![phrase::method(method, &report.abilities)]);
-    }
-    match detail {
-        Detail::Short => short(&mut document, report),
-        Detail::Full => full(&mut document, report),
     }
     document
 }
@@ -55,7 +72,7 @@ fn verdict(report: &DoctorReport) -> Verdict {
     }
 }
 
-fn short(document: &mut Document, report: &DoctorReport) {
+fn short(document: &mut Document, report: &DoctorReport, max_settings: usize) {
     let absent = || {
         report
             .abilities
@@ -76,17 +93,16 @@ fn short(document: &mut Document, report: &DoctorReport) {
     document.lines(lines);
     let settings = &report.caveats;
     document.heading(settings_title(report));
-    let worst = settings.iter().take(MAX_SETTINGS);
+    let worst = settings.iter().take(max_settings);
     let list: Vec<String> = worst.map(setting).collect();
     if !list.is_empty() {
         document.push(Block::List(list));
     }
     let mut lines = Vec::new();
-    if settings.len() > MAX_SETTINGS {
-        lines.push(format!(
-            "{} more settings: `--all`",
-            settings.len() - MAX_SETTINGS
-        ));
+    match settings.len().saturating_sub(max_settings) {
+        0 => {}
+        1 => lines.push("1 more setting: `--all`".into()),
+        more => lines.push(format!("{more} more settings: `--all`")),
     }
     lines.extend(phrase::audio(&report.audio));
     lines.push("Next: `laggard doctor --all`".into());

@@ -11,8 +11,6 @@ use crate::phrase::overview as phrase;
 use crate::phrase::warning;
 use crate::text::Tone;
 
-/// Rows of a screen that is longer than a terminal.
-const USUAL_ROWS: usize = 3;
 /// Rows of causes and of other causes.
 const MIN_CAUSES: usize = 2;
 /// Lines of a terminal of 80 x 24 without the prompt.
@@ -32,6 +30,7 @@ pub fn document(overview: &Overview, detail: Detail) -> Document {
         rows: *ROWS.end(),
         reasons,
         has_advice: true,
+        is_brief: false,
     };
     if detail == Detail::Full {
         return limited(overview, detail, max(usize::MAX));
@@ -42,19 +41,25 @@ pub fn document(overview: &Overview, detail: Detail) -> Document {
     });
     let few = Max {
         rows: *ROWS.start(),
-        reasons: 1,
-        has_advice: true,
+        ..max(1)
     };
-    let brief = Max {
+    let without_advice = Max {
         has_advice: false,
         ..few
     };
-    // A screen with too many doubts keeps their remedies.
-    let longest = Max {
-        rows: USUAL_ROWS,
-        ..max(MAX_REASONS)
+    // A screen with many doubts has the remedies of the first ones, and short answers.
+    let brief = |max: Max| Max {
+        rows: *ROWS.start(),
+        is_brief: true,
+        ..max
     };
-    let limits = rows.chain([few, brief, longest]);
+    let limits = rows.chain([
+        few,
+        without_advice,
+        brief(max(MAX_REASONS)),
+        brief(few),
+        brief(without_advice),
+    ]);
     first_that_fits(LINES, limits.map(|max| limited(overview, detail, max)))
 }
 
@@ -67,6 +72,8 @@ struct Max {
     reasons: usize,
     /// Whether warnings have their advice.
     has_advice: bool,
+    /// Whether the fix to try first is omitted, and the application fit is a line.
+    is_brief: bool,
 }
 
 fn limited(overview: &Overview, detail: Detail, max: Max) -> Document {
@@ -102,8 +109,11 @@ fn limited(overview: &Overview, detail: Detail, max: Max) -> Document {
     if !overview.services.is_empty() {
         document.push(Block::Table(latencies(&overview.services)));
     }
-    causes(&mut document, overview, detail, max.rows);
-    if !overview.is_for_application && !overview.fits.is_empty() {
+    causes(&mut document, overview, detail, max);
+    let mut lines = Vec::new();
+    if !overview.is_for_application && !overview.fits.is_empty() && max.is_brief {
+        lines.push(phrase::brief_fits(overview));
+    } else if !overview.is_for_application && !overview.fits.is_empty() {
         document.heading("Application fit (FIT = at most one burst of xruns per hour, 95 %)");
         let groups = phrase::FitGroup::divide(&overview.fits);
         let verdicts = groups.iter().map(|group| Verdict {
@@ -113,14 +123,16 @@ fn limited(overview: &Overview, detail: Detail, max: Max) -> Document {
         });
         document.push(Block::Verdicts(verdicts.collect()));
     }
-    document.lines(match detail {
-        Detail::Short => vec![
-            format!("{}{}", phrase::data(overview), phrase::omitted(overview)),
-            phrase::next(overview),
-        ],
+    match detail {
+        Detail::Short => {
+            let omitted = phrase::omitted(overview);
+            lines.push(format!("{}{omitted}", phrase::data(overview)));
+            lines.push(phrase::next(overview, max.is_brief));
+        }
         // A report has the omitted facts, and its reader need not have the program.
-        Detail::Full => vec![phrase::data(overview)],
-    });
+        Detail::Full => lines.push(phrase::data(overview)),
+    }
+    document.lines(lines);
     document
 }
 
@@ -232,7 +244,7 @@ fn quantile(share: &Share) -> Cell {
 
 /// Adds the causes of late wakeups and the fix to try first. The shares of the rows add up to
 /// 100 %.
-fn causes(document: &mut Document, overview: &Overview, detail: Detail, rows: usize) {
+fn causes(document: &mut Document, overview: &Overview, detail: Detail, limits: Max) {
     let above = || {
         overview
             .threshold_ns
@@ -268,7 +280,9 @@ fn causes(document: &mut Document, overview: &Overview, detail: Detail, rows: us
     };
     let times = |count: u64| Cell::Text(format!("{} x", Cell::Count(count)));
     let has_others = late.others.is_some();
-    let room = rows.saturating_sub(usize::from(late.untraced.is_some()));
+    let room = limits
+        .rows
+        .saturating_sub(usize::from(late.untraced.is_some()));
     let room = room.max(MIN_CAUSES);
     let shown = if late.causes.len() + usize::from(has_others) > room {
         room.saturating_sub(1)
@@ -309,7 +323,7 @@ fn causes(document: &mut Document, overview: &Overview, detail: Detail, rows: us
         ]);
     }
     document.push(Block::Table(table));
-    if let Some(first) = &overview.first {
+    if let Some(first) = overview.first.as_ref().filter(|_| !limits.is_brief) {
         let is_listed_first = late
             .causes
             .first()

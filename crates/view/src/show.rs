@@ -19,13 +19,20 @@ use crate::text::Tone;
 
 /// Number of series that one screen has.
 const SERIES: std::ops::RangeInclusive<usize> = 2..=16;
+/// Numbers of missing parts that one screen lists, if it has no room for all.
+const MISSING: [usize; 3] = [2, 1, 0];
 /// Columns of the histograms.
 const HISTOGRAM_COLUMNS: usize = 80;
 
 /// Describes the figures of a recording. `Full` adds stages, histograms, losses, overhead and
 /// warnings.
 pub fn document(report: &RecordingReport, detail: Detail) -> Document {
-    let mut document = head(report, detail);
+    limited(report, detail, usize::MAX)
+}
+
+/// Describes the figures with at most this number of missing parts. It counts the others.
+fn limited(report: &RecordingReport, detail: Detail, max_missing: usize) -> Document {
+    let mut document = head(report, detail, max_missing);
     document.heading(phrase::latency(report));
     document.push(Block::Table(services(report)));
     if detail == Detail::Short {
@@ -56,11 +63,14 @@ pub fn document(report: &RecordingReport, detail: Detail) -> Document {
 pub fn screen(report: &RecordingReport) -> Document {
     let all = report.services.len();
     let most = all.min(*SERIES.end());
-    let counts = (most.min(*SERIES.start())..=most).rev();
-    let limits = [(most, false)].into_iter();
-    let limits = limits.chain(counts.map(|count| (count, true)));
-    let documents = limits.map(|(count, is_brief)| {
-        let mut document = document(&with_largest(report, count), Detail::Short);
+    let least = most.min(*SERIES.start());
+    let counts = (least..=most).rev();
+    let limits = [(most, false, usize::MAX)].into_iter();
+    let limits = limits.chain(counts.map(|count| (count, true, usize::MAX)));
+    let limits = limits.chain(MISSING.map(|max_missing| (least, true, max_missing)));
+    let documents = limits.map(|(count, is_brief, max_missing)| {
+        let report = with_largest(report, count);
+        let mut document = limited(&report, Detail::Short, max_missing);
         if is_brief {
             for block in &mut document.blocks {
                 if let Block::Table(table) = block {
@@ -98,7 +108,7 @@ fn with_largest(report: &RecordingReport, count: usize) -> RecordingReport {
 
 /// Describes the stages on the way to each service.
 pub fn stages(report: &RecordingReport) -> Document {
-    let mut document = head(report, Detail::Short);
+    let mut document = head(report, Detail::Short, usize::MAX);
     push_stages(&mut document, report);
     if report.stages.is_empty() {
         document.paragraph("The recording has no stages.");
@@ -182,13 +192,28 @@ pub fn by_load(reports: &[RecordingReport]) -> Document {
 }
 
 /// Adds the conditions and the doubts. `Full` lists the missing parts at its end.
-fn head(report: &RecordingReport, detail: Detail) -> Document {
+fn head(report: &RecordingReport, detail: Detail, max_missing: usize) -> Document {
     let mut document = Document::new("Latency");
     document.heading(report.path.as_str());
     document.lines(phrase::conditions(report));
     let mut doubts = doubts(report);
     if detail == Detail::Short {
-        doubts.extend(missing(report));
+        doubts.extend(missing(report).take(max_missing));
+        let more = report.shortfalls.len().saturating_sub(max_missing);
+        if more > 0 {
+            let (word, text) = match max_missing {
+                0 => (
+                    "WARNING",
+                    format!("{more} missing or damaged parts (--all)"),
+                ),
+                _ => ("", format!("and {more} more (--all)")),
+            };
+            doubts.push(Verdict {
+                tone: Tone::Open,
+                word: word.into(),
+                text,
+            });
+        }
     }
     if !doubts.is_empty() {
         document.push(Block::Verdicts(doubts));

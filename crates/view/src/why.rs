@@ -9,7 +9,7 @@ use crate::doc::{
     Block, Cell, Column, Detail, Document, Reason, SCREEN_LINES, Table, code, first_that_fits,
     quoted,
 };
-use crate::phrase::{cause, sample_unit, why as phrase};
+use crate::phrase::{cause, plural, sample_unit, why as phrase};
 
 mod episode;
 mod handlers;
@@ -22,10 +22,17 @@ pub use handlers::handlers;
 const MAX_NAMED: usize = 2;
 /// Number of causes that one screen lists at least.
 const MIN_CAUSES: usize = 2;
+/// Number of missing parts that one screen lists, if it has no room for all.
+const MAX_MISSING: usize = 1;
 
 /// Describes the report. `Short` has the first series with late wakeups, `Full` all of them
 /// with the largest episodes.
 pub fn document(report: &WhyReport, detail: Detail) -> Document {
+    limited(report, detail, usize::MAX)
+}
+
+/// Describes the report with at most this number of missing parts. It counts the others.
+fn limited(report: &WhyReport, detail: Detail, max_missing: usize) -> Document {
     let mut document = Document::new("Causes of late wakeups");
     document.lines(vec![recording(report)]);
     let shown = match detail {
@@ -41,7 +48,12 @@ pub fn document(report: &WhyReport, detail: Detail) -> Document {
         }
     }
     document.lines(on_time(report, detail));
-    document.lines(next(report, detail));
+    let mut lines = next(report, detail);
+    if max_missing == 0 && !report.shortfalls.is_empty() {
+        let findings = plural(report.shortfalls.len() as u64, "finding");
+        lines.push(format!("Missing from the recording: {findings} (`--all`)"));
+    }
+    document.lines(lines);
     if detail == Detail::Full {
         document.lines(phrase::gaps(report));
     }
@@ -49,7 +61,12 @@ pub fn document(report: &WhyReport, detail: Detail) -> Document {
         Detail::Short => caveat.what.to_string(),
         Detail::Full => crate::phrase::warning(caveat),
     });
-    document.notes("Missing from the recording", missing.collect());
+    let mut missing: Vec<String> = missing.collect();
+    let hidden = missing.split_off(missing.len().min(max_missing));
+    if !hidden.is_empty() && max_missing > 0 {
+        missing.push(format!("{} more: `--all`", hidden.len()));
+    }
+    document.notes("Missing from the recording", missing);
     document
 }
 
@@ -57,12 +74,19 @@ pub fn document(report: &WhyReport, detail: Detail) -> Document {
 /// room for.
 pub fn screen(report: &WhyReport) -> Document {
     let listed = report.series.first().map_or(0, |late| late.causes.len());
-    let documents = (MIN_CAUSES.min(listed)..=listed).rev().map(|causes| {
+    let counts = (MIN_CAUSES.min(listed)..=listed).rev();
+    let limits = counts.map(|causes| (causes, usize::MAX));
+    let limits = limits.chain([
+        (MIN_CAUSES.min(listed), MAX_MISSING),
+        (1.min(listed), MAX_MISSING),
+        (1.min(listed), 0),
+    ]);
+    let documents = limits.map(|(causes, max_missing)| {
         let mut report = report.clone();
         for late in report.series.iter_mut().take(1) {
             late.keep_first(causes);
         }
-        document(&report, Detail::Short)
+        limited(&report, Detail::Short, max_missing)
     });
     first_that_fits(SCREEN_LINES, documents)
 }

@@ -447,10 +447,29 @@ pub(crate) fn omitted(overview: &Overview) -> String {
     }
 }
 
-/// States the next step.
-pub(crate) fn next(overview: &Overview) -> String {
+/// Counts the profiles of each verdict, and names the command that lists them.
+pub(crate) fn brief_fits(overview: &Overview) -> String {
+    let groups = FitGroup::divide(&overview.fits);
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for group in groups {
+        match counts.iter_mut().find(|(word, _)| *word == group.word) {
+            Some((_, count)) => *count += group.fits.len(),
+            None => counts.push((group.word, group.fits.len())),
+        }
+    }
+    let counts: Vec<String> = counts
+        .iter()
+        .map(|(word, count)| format!("{count} {word}"))
+        .collect();
+    let command = code(&format!("laggard qos {}", quoted(&overview.path)));
+    format!("Application fit: {} ({command})", counts.join(", "))
+}
+
+/// States the next step. `is_brief`: without the command for other threads.
+pub(crate) fn next(overview: &Overview, is_brief: bool) -> String {
     let command = |name: &str| code(&format!("laggard {name} {}", quoted(&overview.path)));
-    let watch = if overview.conditions.is_windows() || overview.conditions.kernel.is_empty() {
+    let conditions = &overview.conditions;
+    let watch = if is_brief || conditions.is_windows() || conditions.kernel.is_empty() {
         ""
     } else {
         "    (your own threads: `laggard attach PID`)"
