@@ -1,5 +1,10 @@
 //! Tests of the recordings that are removed, and of those that never are.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+
+use super::held::lock_file;
+use super::recordings::{mount_points, parse_name, size};
 use super::*;
 
 /// Creates a directory of 64 KiB that looks like a recording.
