@@ -196,10 +196,8 @@ check:
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --quiet
 	@scripts/fleet check
-	CARGO=$(CARGO) scripts/supply check
-	CARGO=$(CARGO) scripts/supply advisories
-	@if command -v cargo-machete >/dev/null; then cargo-machete crates; \
-	else echo 'skipped: unused dependencies: cargo-machete is not installed'; fi
+	scripts/supply check
+	@scripts/dependencies
 
 # Installs the programs of the application loads.
 loads:

@@ -23,7 +23,7 @@ fn supply(script: &Path, words: &[&str]) -> Option<(bool, String)> {
 }
 
 #[test]
-fn licences_sources_and_versions_are_as_agreed() {
+fn page_has_the_listed_packages_and_licences() {
     let script = root().join("scripts/supply");
     let Some((is_content, message)) = supply(&script, &["check"]) else {
         return;
@@ -33,67 +33,72 @@ fn licences_sources_and_versions_are_as_agreed() {
 }
 
 #[test]
-fn a_licence_that_is_not_agreed_to_and_a_second_version_are_refused() {
+fn unlisted_licence_and_second_version_of_a_crate_are_refused() {
+    let deny = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO"));
+        command.arg("deny").args(words).current_dir(root());
+        command.output().unwrap()
+    };
+    if !deny(&["--version"]).status.success() {
+        println!("skipped: cargo-deny is not installed");
+        return;
+    }
     let dir = TempDir::new().unwrap();
-    // It looks for the sources in the folder above its own.
-    for folder in ["crates", "fleet", "web"] {
-        std::os::unix::fs::symlink(root().join(folder), dir.path().join(folder)).unwrap();
-    }
-    for file in ["Cargo.toml", "Cargo.lock"] {
-        std::fs::copy(root().join(file), dir.path().join(file)).unwrap();
-    }
-    let script = dir.path().join("scripts/supply");
-    std::fs::create_dir(dir.path().join("scripts")).unwrap();
-    let text = std::fs::read_to_string(root().join("scripts/supply")).unwrap();
-    for (agreed, without, fault) in [
+    let config = dir.path().join("deny.toml");
+    let policy = std::fs::read_to_string(root().join("deny.toml")).unwrap();
+    for (without, check, fault) in [
+        ("", "licenses", None),
+        ("", "bans", None),
         (
             "\"CDDL-1.0\", ",
-            "",
-            "its licence CDDL-1.0 is not agreed to",
+            "licenses",
+            Some("license is not explicitly allowed"),
         ),
         (
-            "\"num-bigint\", ",
-            "",
-            "num-bigint: several versions are in laggard;",
-        ),
-        (
-            "\"rand_core\", ",
-            "",
-            "rand_core: several versions are in laggard-fleet;",
+            "\"syn\", ",
+            "bans",
+            Some("duplicate entries for crate 'syn'"),
         ),
     ] {
-        std::fs::write(&script, text.replacen(agreed, without, 1)).unwrap();
+        std::fs::write(&config, policy.replacen(without, "", 1)).unwrap();
 
-        let Some((is_content, message)) = supply(&script, &["check"]) else {
-            return;
-        };
+        let words = [
+            "--offline",
+            "--locked",
+            "--config",
+            config.to_str().unwrap(),
+        ];
+        let output = deny(&[&words[..], &["check", check]].concat());
 
-        if fault.contains("laggard-fleet") && message.contains("skipped: ") {
-            println!("{message}");
-            continue;
+        let message = String::from_utf8_lossy(&output.stderr);
+        match fault {
+            Some(fault) => assert!(message.contains(fault), "{message}"),
+            None => assert!(output.status.success(), "{message}"),
         }
-        assert!(!is_content && message.contains(fault), "{message}");
     }
 }
 
-/// This machine decides which case applies. A skipped look-up is always reported.
 #[test]
-fn advisories_are_looked_up_or_the_reason_is_printed() {
-    let home = TempDir::new().unwrap();
-    let script = root().join("scripts/supply");
-    let ran = Command::new("python3")
-        .arg(script)
-        .arg("advisories")
-        // Without a database.
-        .env("CARGO_HOME", home.path())
-        .output();
-    let Ok(output) = ran else {
-        return println!("skipped: no python3, which scripts/supply needs");
-    };
+fn checks_without_their_tool_are_skipped() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let dir = TempDir::new().unwrap();
+    let cargo = dir.path().join("cargo");
+    std::fs::write(&cargo, "#!/bin/sh\nexit 101\n").unwrap();
+    std::fs::set_permissions(&cargo, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let output = Command::new(root().join("scripts/dependencies"))
+        .env("PATH", format!("{}:{}", dir.path().display(), env!("PATH")))
+        .output()
+        .unwrap();
 
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{output:?}");
-    assert!(stdout.starts_with("skipped: no "), "{stdout}");
+    for tool in ["cargo-deny", "cargo-shear"] {
+        assert!(
+            stdout.contains(&format!("{tool} is not installed")),
+            "{stdout}"
+        );
+    }
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Tests that need root, BPF, a test host or real time: `make test-system`. They run one at a
 //! time.
 
-#[path = "../asked/mod.rs"]
 mod asked;
 mod flight_root;
 mod handlers_root;
