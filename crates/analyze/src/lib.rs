@@ -7,7 +7,6 @@
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 pub mod bumps;
 pub mod causes;

@@ -157,10 +157,7 @@ pub(crate) fn contexts(
         let latency = group.latency.histogram();
         let known = |q: f64| match group.quantile(q) {
             Quantile::Is(time) => Some(time),
-            Quantile::Between(..)
-            | Quantile::AtLeast(_)
-            | Quantile::Unknown
-            | Quantile::Needs(_) => None,
+            _ => None,
         };
         Some(ContextRow {
             context,

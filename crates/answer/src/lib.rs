@@ -20,7 +20,6 @@
     clippy::disallowed_macros,
     reason = "only converted modules return values alone; they deny `format!`"
 )]
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 pub mod attach;
 mod began;

@@ -135,11 +135,7 @@ impl Fix {
             | Self::FindStopper => Remedy::ChangeProgram,
             Self::TimerMigration => Remedy::TimerMigration,
             Self::Inspect { .. } => return None,
-            Self::Driver
-            | Self::MoveRaised
-            | Self::MoveOrRaise
-            | Self::RaiseAbove
-            | Self::VirtualLock => Remedy::Windows,
+            _ => Remedy::Windows,
         })
     }
 }
@@ -252,29 +248,6 @@ const fn windows(class: CauseClass) -> Option<Fix> {
         CauseClass::HigherPriority => Fix::MoveOrRaise,
         CauseClass::Equal => Fix::RaiseAbove,
         CauseClass::ReturnToUser => Fix::VirtualLock,
-        CauseClass::IdleExit
-        | CauseClass::Stolen
-        | CauseClass::Stall
-        | CauseClass::Softirq
-        | CauseClass::GroupWeight
-        | CauseClass::Throttled
-        | CauseClass::RtThrottled
-        | CauseClass::FairServer
-        | CauseClass::DeadlineThrottled
-        | CauseClass::Migration
-        | CauseClass::ContextSwitch
-        | CauseClass::OwnPath
-        | CauseClass::OwnWork
-        | CauseClass::Overrun
-        | CauseClass::SystemCall
-        | CauseClass::PageFault
-        | CauseClass::Reclaim
-        | CauseClass::Lock
-        | CauseClass::KernelLock
-        | CauseClass::Blocked
-        | CauseClass::Wait
-        | CauseClass::Frozen
-        | CauseClass::Stopped
-        | CauseClass::Unexplained => return None,
+        _ => return None,
     })
 }

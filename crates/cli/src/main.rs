@@ -9,7 +9,6 @@
         reason = "most of what measures is not built"
     )
 )]
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod args;
 mod ask;

@@ -1,7 +1,6 @@
 //! Shared parts of the programs: arguments, output, and exit.
 
 #![forbid(unsafe_code)]
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 pub mod args;
 pub mod exit;

@@ -6,7 +6,6 @@
 //! [`KernelLog`] keeps the newest events of a running Windows.
 
 #![forbid(unsafe_code)]
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod buffer;
 mod bytes;

@@ -6,7 +6,6 @@
 //! change of the host that outlives this program has a `PutBack`.
 
 #![deny(unsafe_code)]
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod access;
 #[cfg(unix)]

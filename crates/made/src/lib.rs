@@ -7,7 +7,6 @@
 //! byte.
 
 #![forbid(unsafe_code)]
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 pub mod crowded;
 pub mod late;

@@ -115,11 +115,7 @@ fn of_events(why: NoEvents) -> Absence {
         remedy: why.remedy().into(),
         lacks: match why {
             NoEvents::Rights => Lacks::Rights,
-            NoEvents::Taken
-            | NoEvents::Refused(_)
-            | NoEvents::Unreadable(_)
-            | NoEvents::NoThread
-            | NoEvents::Groups => Lacks::Kernel,
+            _ => Lacks::Kernel,
         },
     }
 }

@@ -2,7 +2,6 @@
 //! measurement (ETW), and the timer trials. Experimental: tested only under Wine.
 
 #![cfg(windows)]
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod abilities;
 mod awake;

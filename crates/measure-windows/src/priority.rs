@@ -106,10 +106,6 @@ fn join_audio() -> io::Result<()> {
 }
 
 /// Returns the system's name of a priority relative to the process's.
-#[allow(
-    clippy::wildcard_enum_match_arm,
-    reason = "the others belong to Linux, or are not threads of laggard"
-)]
 fn level_of(service: Service) -> io::Result<i32> {
     Ok(match service {
         Service::Other => THREAD_PRIORITY_NORMAL,

@@ -47,7 +47,6 @@ const OTHER_THREADS_PRIORITY: u8 = Service::REALTIME.0;
 
 /// Removes the services that are not available, or returns an error if the user named them. Sets
 /// the class that they need.
-#[allow(clippy::wildcard_enum_match_arm, reason = "the others belong to Linux")]
 pub(super) fn keep_possible(
     request: &mut Request,
     caveats: &mut Vec<Caveat>,

@@ -197,10 +197,6 @@ fn unseen() -> Caveat {
 }
 
 /// Returns the warning about a timer without high resolution.
-#[allow(
-    clippy::wildcard_enum_match_arm,
-    reason = "the options offer no others"
-)]
 fn coarse_caveat(api: TimerApi) -> Option<Caveat> {
     let what = match api {
         TimerApi::WaitableTimer => "which expires at the system's tick",

@@ -4,8 +4,6 @@
 //! measures with eBPF or, without it, only the stages expiry and user. [`fake`] plays a script on
 //! any operating system. `windows` measures only the stages expiry and user.
 
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
-
 pub mod board;
 mod clock_step;
 pub mod exhaustion;

@@ -33,21 +33,7 @@ impl Every {
         let source = match requested {
             // A softirq signals it.
             Service::Worker => Service::Softirq,
-            Service::Irq
-            | Service::Softirq
-            | Service::Fifo(_)
-            | Service::Deadline
-            | Service::Nice(_)
-            | Service::Slice(_)
-            | Service::Lent(_)
-            | Service::Realtime(_)
-            | Service::Mmcss
-            | Service::Dpc
-            | Service::SystemThread(_)
-            | Service::Other
-            | Service::Kthread
-            | Service::Task(_)
-            | Service::Traced(_) => requested,
+            _ => requested,
         };
         let seldom = [
             (Service::Softirq, 2),

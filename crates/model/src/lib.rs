@@ -5,7 +5,6 @@
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod ability;
 mod activation;

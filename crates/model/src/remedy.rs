@@ -70,27 +70,7 @@ impl Remedy {
                 Some("lifting_the_quota_removes_the_throttling")
             }
             Self::RaiseWeight => Some("raising_the_weight_removes_the_delay"),
-            Self::HoldAwake
-            | Self::PollIdle
-            | Self::HaltPoll
-            | Self::DedicatedCpus
-            | Self::Firmware
-            | Self::MoveIrq
-            | Self::IsolateCpu
-            | Self::AboveSoftirqs
-            | Self::MoveSoftirqs
-            | Self::PreemptKernel
-            | Self::DisableAutogroup
-            | Self::RtRuntime
-            | Self::FairServer
-            | Self::DeadlineBudget
-            | Self::Pin
-            | Self::LockMemory
-            | Self::ChangeProgram
-            | Self::TimerMigration
-            | Self::LessMeasuring
-            | Self::Windows
-            | Self::Setting(_) => None,
+            _ => None,
         }
     }
 
@@ -123,39 +103,7 @@ impl Remedy {
             | CaveatKind::VirtualMachine
             | CaveatKind::Clocksource
             | CaveatKind::CpuQuota => Some(Self::Setting(kind)),
-            CaveatKind::NotRoot
-            | CaveatKind::NoBtf
-            | CaveatKind::Lockdown
-            | CaveatKind::NoBpf
-            | CaveatKind::AbilityAbsent
-            | CaveatKind::ServiceAbsent
-            | CaveatKind::Priority
-            | CaveatKind::RtGroup
-            | CaveatKind::TimerElsewhere
-            | CaveatKind::Stolen
-            | CaveatKind::NoPmu
-            | CaveatKind::CpuOffline
-            | CaveatKind::CpuIsolated
-            | CaveatKind::MemoryLock
-            | CaveatKind::LoadEnded
-            | CaveatKind::Losses
-            | CaveatKind::OwnCost
-            | CaveatKind::StageUnseen
-            | CaveatKind::Stopped
-            | CaveatKind::Moved
-            | CaveatKind::Rescheduled
-            | CaveatKind::PageFaults
-            | CaveatKind::ExternalSource
-            | CaveatKind::SoftirqThread
-            | CaveatKind::Tracer
-            | CaveatKind::Unfinished
-            | CaveatKind::Inherited
-            | CaveatKind::Cpuset
-            | CaveatKind::OtherTracers
-            | CaveatKind::Overload
-            | CaveatKind::Imported
-            | CaveatKind::TraceIncomplete
-            | CaveatKind::Wine => None,
+            _ => None,
         }
     }
 

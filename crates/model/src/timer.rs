@@ -7,91 +7,90 @@ use serde::{Deserialize, Serialize};
 use crate::by_name::by_name;
 use crate::{Absence, Nanos, Service, nearest};
 
-/// Call that waits until a time or for a time.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum TimerApi {
-    /// `clock_nanosleep` until a time.
-    ClockNanosleepAbs,
-    /// `clock_nanosleep` until a time of `CLOCK_REALTIME`.
-    ClockNanosleepRealtime,
-    /// `clock_nanosleep` until a time of `CLOCK_BOOTTIME`.
-    ClockNanosleepBoottime,
-    /// `clock_nanosleep` until a time of `CLOCK_TAI`.
-    ClockNanosleepTai,
-    /// `clock_nanosleep` for a duration.
-    ClockNanosleep,
-    /// `usleep`.
-    Usleep,
-    /// Timer descriptor set to a time.
-    TimerfdAbs,
-    /// Periodic timer descriptor.
-    Timerfd,
-    /// POSIX timer that signals the thread periodically.
-    TimerCreate,
-    /// POSIX timer that calls a function in a separate thread.
-    TimerCreateThread,
-    /// `setitimer(ITIMER_REAL)`.
-    Setitimer,
-    /// `setitimer(ITIMER_VIRTUAL)`.
-    SetitimerVirtual,
-    /// `setitimer(ITIMER_PROF)`.
-    SetitimerProf,
-    /// `poll`.
-    Poll,
-    /// `ppoll`.
-    Ppoll,
-    /// `select`.
-    Select,
-    /// `pselect`.
-    Pselect,
-    /// `epoll_wait`.
-    EpollWait,
-    /// `epoll_pwait2`.
-    EpollPwait2,
-    /// `futex(FUTEX_WAIT)`.
-    Futex,
-    /// `sem_timedwait`.
-    SemTimedwait,
-    /// `pthread_cond_timedwait`.
-    CondTimedwait,
-    /// `pthread_mutex_timedlock`.
-    MutexTimedlock,
-    /// `sigtimedwait`.
-    Sigtimedwait,
-    /// `recv` on a socket with `SO_RCVTIMEO`.
-    SoRcvtimeo,
-    /// `mq_timedreceive`.
-    MqTimedreceive,
-    /// `semtimedop`.
-    Semtimedop,
-    /// `io_uring` with a timeout.
-    IoUring,
-    /// `io_uring` with a periodic timeout.
-    IoUringMultishot,
-    /// `Sleep`.
-    Sleep,
-    /// `WaitForSingleObject` with a timeout.
-    WaitForSingleObject,
-    /// `SleepConditionVariableSRW` with a timeout.
-    SleepConditionVariable,
-    /// `select` of Winsock.
-    WinsockSelect,
-    /// Waitable timer set to a time.
-    WaitableTimerAbs,
-    /// Waitable timer set for a duration.
-    WaitableTimer,
-    /// Periodic waitable timer.
-    WaitableTimerPeriodic,
-    /// High-resolution waitable timer set for a duration.
-    HighResTimer,
-    /// Periodic high-resolution waitable timer.
-    HighResTimerPeriodic,
-    /// Multimedia timer that calls a function.
-    TimeSetEvent,
-    /// Timer of a timer queue that calls a function.
-    TimerQueue,
-    /// Timer of the thread pool that calls a function.
-    ThreadpoolTimer,
+const NANOSECOND: Nanos = Nanos::from_ns(1);
+const MICROSECOND: Nanos = Nanos::from_us(1);
+const MILLISECOND: Nanos = Nanos::from_ms(1);
+const TICK_OF_WINDOWS: Nanos = Nanos::from_ns(100);
+
+/// Defines the timers from rows: variant, name, unit of its times, and call.
+macro_rules! timers {
+    ($($timer:ident, $name:literal, $unit:ident, $about:literal;)*) => {
+        /// Call that waits until a time or for a time.
+        #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+        pub enum TimerApi {
+            $(#[doc = concat!("`", $about, "`")] $timer,)*
+        }
+
+        impl TimerApi {
+            /// All timers, including those of other systems, in display order.
+            pub const ALL: [Self; 41] = [$(Self::$timer,)*];
+
+            /// Returns the name, which `--api` takes.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$timer => $name,)*
+                }
+            }
+
+            /// Returns a description of the call.
+            pub const fn about(self) -> &'static str {
+                match self {
+                    $(Self::$timer => $about,)*
+                }
+            }
+
+            /// Returns the unit of its times. A program with a finer time truncates it.
+            pub const fn unit(self) -> Nanos {
+                match self {
+                    $(Self::$timer => $unit,)*
+                }
+            }
+        }
+    };
+}
+
+timers! {
+    ClockNanosleepAbs, "clock_nanosleep-abs", NANOSECOND, "clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME)";
+    ClockNanosleepRealtime, "nanosleep-realtime", NANOSECOND, "clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME)";
+    ClockNanosleepBoottime, "nanosleep-boottime", NANOSECOND, "clock_nanosleep(CLOCK_BOOTTIME, TIMER_ABSTIME)";
+    ClockNanosleepTai, "nanosleep-tai", NANOSECOND, "clock_nanosleep(CLOCK_TAI, TIMER_ABSTIME)";
+    ClockNanosleep, "clock_nanosleep", NANOSECOND, "clock_nanosleep(CLOCK_MONOTONIC) for a time";
+    Usleep, "usleep", MICROSECOND, "usleep";
+    TimerfdAbs, "timerfd-abs", NANOSECOND, "timerfd set to a time of CLOCK_MONOTONIC";
+    Timerfd, "timerfd", NANOSECOND, "timerfd with an interval, by CLOCK_MONOTONIC";
+    TimerCreate, "timer_create", NANOSECOND, "timer_create with an interval; its signal awaited";
+    TimerCreateThread, "timer_create-thread", NANOSECOND, "timer_create with an interval; its function called in a thread (SIGEV_THREAD)";
+    Setitimer, "setitimer", MICROSECOND, "setitimer(ITIMER_REAL) with an interval; SIGALRM awaited";
+    SetitimerVirtual, "setitimer-virtual", MICROSECOND, "setitimer(ITIMER_VIRTUAL) each time; the thread computes until SIGVTALRM";
+    SetitimerProf, "setitimer-prof", MICROSECOND, "setitimer(ITIMER_PROF) each time; the thread computes until SIGPROF";
+    Poll, "poll", MILLISECOND, "poll of nothing, in whole milliseconds";
+    Ppoll, "ppoll", NANOSECOND, "ppoll of nothing";
+    Select, "select", MICROSECOND, "select of nothing";
+    Pselect, "pselect", NANOSECOND, "pselect of nothing";
+    EpollWait, "epoll_wait", MILLISECOND, "epoll_wait for nothing, in whole milliseconds";
+    EpollPwait2, "epoll_pwait2", NANOSECOND, "epoll_pwait2 for nothing (Linux 5.11)";
+    Futex, "futex", NANOSECOND, "futex(FUTEX_WAIT) for a time";
+    SemTimedwait, "sem_timedwait", NANOSECOND, "sem_timedwait, by CLOCK_REALTIME";
+    CondTimedwait, "cond_timedwait", NANOSECOND, "pthread_cond_timedwait, by CLOCK_REALTIME (its default)";
+    MutexTimedlock, "mutex_timedlock", NANOSECOND, "pthread_mutex_timedlock, by CLOCK_REALTIME";
+    Sigtimedwait, "sigtimedwait", NANOSECOND, "sigtimedwait for a signal that does not come";
+    SoRcvtimeo, "so_rcvtimeo", MICROSECOND, "recv on a socket with SO_RCVTIMEO";
+    MqTimedreceive, "mq_timedreceive", NANOSECOND, "mq_timedreceive from an empty queue, by CLOCK_REALTIME";
+    Semtimedop, "semtimedop", NANOSECOND, "semtimedop on a System V semaphore";
+    IoUring, "io_uring", NANOSECOND, "io_uring with a timeout (Linux 5.4)";
+    IoUringMultishot, "io_uring-multishot", NANOSECOND, "io_uring with a timeout that expires again and again (Linux 6.4)";
+    Sleep, "Sleep", MILLISECOND, "Sleep, in whole milliseconds";
+    WaitForSingleObject, "WaitForSingleObject", MILLISECOND, "WaitForSingleObject of an event that is never set, in whole milliseconds";
+    SleepConditionVariable, "SleepConditionVariable", MILLISECOND, "SleepConditionVariableSRW that is never woken, in whole milliseconds";
+    WinsockSelect, "winsock-select", MICROSECOND, "select of a socket that never receives data";
+    WaitableTimerAbs, "WaitableTimer-abs", TICK_OF_WINDOWS, "SetWaitableTimer to a time of the system clock";
+    WaitableTimer, "WaitableTimer", TICK_OF_WINDOWS, "SetWaitableTimer for a time";
+    WaitableTimerPeriodic, "WaitableTimer-periodic", TICK_OF_WINDOWS, "SetWaitableTimer with a period of whole milliseconds";
+    HighResTimer, "HighResTimer", TICK_OF_WINDOWS, "SetWaitableTimer for a time, with CREATE_WAITABLE_TIMER_HIGH_RESOLUTION (Windows 10 1803)";
+    HighResTimerPeriodic, "HighResTimer-periodic", TICK_OF_WINDOWS, "SetWaitableTimer with a period, with CREATE_WAITABLE_TIMER_HIGH_RESOLUTION (Windows 10 1803)";
+    TimeSetEvent, "timeSetEvent", MILLISECOND, "timeSetEvent, resolution 0; its function called in a thread of winmm";
+    TimerQueue, "CreateTimerQueueTimer", MILLISECOND, "CreateTimerQueueTimer; its function called in the thread of the timer queue";
+    ThreadpoolTimer, "SetThreadpoolTimer", TICK_OF_WINDOWS, "SetThreadpoolTimer with window 0; its function called in the thread pool";
 }
 
 impl TimerApi {
@@ -105,214 +104,6 @@ impl TimerApi {
         if cfg!(windows) { of_windows } else { of_linux }
     };
 
-    /// All timers, including those of other systems, in display order.
-    pub const ALL: [Self; 41] = [
-        Self::ClockNanosleepAbs,
-        Self::ClockNanosleepRealtime,
-        Self::ClockNanosleepBoottime,
-        Self::ClockNanosleepTai,
-        Self::ClockNanosleep,
-        Self::Usleep,
-        Self::TimerfdAbs,
-        Self::Timerfd,
-        Self::TimerCreate,
-        Self::TimerCreateThread,
-        Self::Setitimer,
-        Self::SetitimerVirtual,
-        Self::SetitimerProf,
-        Self::Poll,
-        Self::Ppoll,
-        Self::Select,
-        Self::Pselect,
-        Self::EpollWait,
-        Self::EpollPwait2,
-        Self::Futex,
-        Self::SemTimedwait,
-        Self::CondTimedwait,
-        Self::MutexTimedlock,
-        Self::Sigtimedwait,
-        Self::SoRcvtimeo,
-        Self::MqTimedreceive,
-        Self::Semtimedop,
-        Self::IoUring,
-        Self::IoUringMultishot,
-        Self::Sleep,
-        Self::WaitForSingleObject,
-        Self::SleepConditionVariable,
-        Self::WinsockSelect,
-        Self::WaitableTimerAbs,
-        Self::WaitableTimer,
-        Self::WaitableTimerPeriodic,
-        Self::HighResTimer,
-        Self::HighResTimerPeriodic,
-        Self::TimeSetEvent,
-        Self::TimerQueue,
-        Self::ThreadpoolTimer,
-    ];
-
-    /// Returns the name, which `--api` takes.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::ClockNanosleepAbs => "clock_nanosleep-abs",
-            Self::ClockNanosleepRealtime => "nanosleep-realtime",
-            Self::ClockNanosleepBoottime => "nanosleep-boottime",
-            Self::ClockNanosleepTai => "nanosleep-tai",
-            Self::ClockNanosleep => "clock_nanosleep",
-            Self::Usleep => "usleep",
-            Self::TimerfdAbs => "timerfd-abs",
-            Self::Timerfd => "timerfd",
-            Self::TimerCreate => "timer_create",
-            Self::TimerCreateThread => "timer_create-thread",
-            Self::Setitimer => "setitimer",
-            Self::SetitimerVirtual => "setitimer-virtual",
-            Self::SetitimerProf => "setitimer-prof",
-            Self::Poll => "poll",
-            Self::Ppoll => "ppoll",
-            Self::Select => "select",
-            Self::Pselect => "pselect",
-            Self::EpollWait => "epoll_wait",
-            Self::EpollPwait2 => "epoll_pwait2",
-            Self::Futex => "futex",
-            Self::SemTimedwait => "sem_timedwait",
-            Self::CondTimedwait => "cond_timedwait",
-            Self::MutexTimedlock => "mutex_timedlock",
-            Self::Sigtimedwait => "sigtimedwait",
-            Self::SoRcvtimeo => "so_rcvtimeo",
-            Self::MqTimedreceive => "mq_timedreceive",
-            Self::Semtimedop => "semtimedop",
-            Self::IoUring => "io_uring",
-            Self::IoUringMultishot => "io_uring-multishot",
-            Self::Sleep => "Sleep",
-            Self::WaitForSingleObject => "WaitForSingleObject",
-            Self::SleepConditionVariable => "SleepConditionVariable",
-            Self::WinsockSelect => "winsock-select",
-            Self::WaitableTimerAbs => "WaitableTimer-abs",
-            Self::WaitableTimer => "WaitableTimer",
-            Self::WaitableTimerPeriodic => "WaitableTimer-periodic",
-            Self::HighResTimer => "HighResTimer",
-            Self::HighResTimerPeriodic => "HighResTimer-periodic",
-            Self::TimeSetEvent => "timeSetEvent",
-            Self::TimerQueue => "CreateTimerQueueTimer",
-            Self::ThreadpoolTimer => "SetThreadpoolTimer",
-        }
-    }
-
-    /// Returns a description of the call.
-    pub const fn about(self) -> &'static str {
-        match self {
-            Self::ClockNanosleepAbs => "clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME)",
-            Self::ClockNanosleepRealtime => "clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME)",
-            Self::ClockNanosleepBoottime => "clock_nanosleep(CLOCK_BOOTTIME, TIMER_ABSTIME)",
-            Self::ClockNanosleepTai => "clock_nanosleep(CLOCK_TAI, TIMER_ABSTIME)",
-            Self::ClockNanosleep => "clock_nanosleep(CLOCK_MONOTONIC) for a time",
-            Self::Usleep => "usleep",
-            Self::TimerfdAbs => "timerfd set to a time of CLOCK_MONOTONIC",
-            Self::Timerfd => "timerfd with an interval, by CLOCK_MONOTONIC",
-            Self::TimerCreate => "timer_create with an interval; its signal awaited",
-            Self::TimerCreateThread => {
-                "timer_create with an interval; its function called in a thread (SIGEV_THREAD)"
-            }
-            Self::Setitimer => "setitimer(ITIMER_REAL) with an interval; SIGALRM awaited",
-            Self::SetitimerVirtual => {
-                "setitimer(ITIMER_VIRTUAL) each time; the thread computes until SIGVTALRM"
-            }
-            Self::SetitimerProf => {
-                "setitimer(ITIMER_PROF) each time; the thread computes until SIGPROF"
-            }
-            Self::Poll => "poll of nothing, in whole milliseconds",
-            Self::Ppoll => "ppoll of nothing",
-            Self::Select => "select of nothing",
-            Self::Pselect => "pselect of nothing",
-            Self::EpollWait => "epoll_wait for nothing, in whole milliseconds",
-            Self::EpollPwait2 => "epoll_pwait2 for nothing (Linux 5.11)",
-            Self::Futex => "futex(FUTEX_WAIT) for a time",
-            Self::SemTimedwait => "sem_timedwait, by CLOCK_REALTIME",
-            Self::CondTimedwait => "pthread_cond_timedwait, by CLOCK_REALTIME (its default)",
-            Self::MutexTimedlock => "pthread_mutex_timedlock, by CLOCK_REALTIME",
-            Self::Sigtimedwait => "sigtimedwait for a signal that does not come",
-            Self::SoRcvtimeo => "recv on a socket with SO_RCVTIMEO",
-            Self::MqTimedreceive => "mq_timedreceive from an empty queue, by CLOCK_REALTIME",
-            Self::Semtimedop => "semtimedop on a System V semaphore",
-            Self::IoUring => "io_uring with a timeout (Linux 5.4)",
-            Self::IoUringMultishot => {
-                "io_uring with a timeout that expires again and again (Linux 6.4)"
-            }
-            Self::Sleep => "Sleep, in whole milliseconds",
-            Self::WaitForSingleObject => {
-                "WaitForSingleObject of an event that is never set, in whole milliseconds"
-            }
-            Self::SleepConditionVariable => {
-                "SleepConditionVariableSRW that is never woken, in whole milliseconds"
-            }
-            Self::WinsockSelect => "select of a socket that never receives data",
-            Self::WaitableTimerAbs => "SetWaitableTimer to a time of the system clock",
-            Self::WaitableTimer => "SetWaitableTimer for a time",
-            Self::WaitableTimerPeriodic => "SetWaitableTimer with a period of whole milliseconds",
-            Self::HighResTimer => {
-                "SetWaitableTimer for a time, with CREATE_WAITABLE_TIMER_HIGH_RESOLUTION (Windows 10 1803)"
-            }
-            Self::HighResTimerPeriodic => {
-                "SetWaitableTimer with a period, with CREATE_WAITABLE_TIMER_HIGH_RESOLUTION (Windows 10 1803)"
-            }
-            Self::TimeSetEvent => {
-                "timeSetEvent, resolution 0; its function called in a thread of winmm"
-            }
-            Self::TimerQueue => {
-                "CreateTimerQueueTimer; its function called in the thread of the timer queue"
-            }
-            Self::ThreadpoolTimer => {
-                "SetThreadpoolTimer with window 0; its function called in the thread pool"
-            }
-        }
-    }
-
-    /// Returns the unit of its times. A program with a finer time truncates it.
-    pub const fn unit(self) -> Nanos {
-        match self {
-            Self::Poll
-            | Self::EpollWait
-            | Self::Sleep
-            | Self::WaitForSingleObject
-            | Self::SleepConditionVariable
-            | Self::TimeSetEvent
-            | Self::TimerQueue => Nanos::from_ms(1),
-            Self::Usleep
-            | Self::Setitimer
-            | Self::SetitimerVirtual
-            | Self::SetitimerProf
-            | Self::Select
-            | Self::SoRcvtimeo
-            | Self::WinsockSelect => Nanos::from_us(1),
-            Self::WaitableTimerAbs
-            | Self::WaitableTimer
-            | Self::WaitableTimerPeriodic
-            | Self::HighResTimer
-            | Self::HighResTimerPeriodic
-            | Self::ThreadpoolTimer => Nanos::from_ns(100),
-            Self::ClockNanosleepAbs
-            | Self::ClockNanosleepRealtime
-            | Self::ClockNanosleepBoottime
-            | Self::ClockNanosleepTai
-            | Self::ClockNanosleep
-            | Self::TimerfdAbs
-            | Self::Timerfd
-            | Self::TimerCreate
-            | Self::TimerCreateThread
-            | Self::Ppoll
-            | Self::Pselect
-            | Self::EpollPwait2
-            | Self::Futex
-            | Self::SemTimedwait
-            | Self::CondTimedwait
-            | Self::MutexTimedlock
-            | Self::Sigtimedwait
-            | Self::MqTimedreceive
-            | Self::Semtimedop
-            | Self::IoUring
-            | Self::IoUringMultishot => Nanos::from_ns(1),
-        }
-    }
-
     /// Returns the unit of its periods, if it has one. Other periods are not possible.
     pub const fn period_unit(self) -> Option<Nanos> {
         match self {
@@ -320,92 +111,32 @@ impl TimerApi {
             | Self::HighResTimerPeriodic
             | Self::TimeSetEvent
             | Self::TimerQueue
-            | Self::ThreadpoolTimer => Some(Nanos::from_ms(1)),
-            Self::ClockNanosleepAbs
-            | Self::ClockNanosleepRealtime
-            | Self::ClockNanosleepBoottime
-            | Self::ClockNanosleepTai
-            | Self::ClockNanosleep
-            | Self::Usleep
-            | Self::TimerfdAbs
-            | Self::Timerfd
-            | Self::TimerCreate
-            | Self::TimerCreateThread
-            | Self::Setitimer
-            | Self::SetitimerVirtual
-            | Self::SetitimerProf
-            | Self::Poll
-            | Self::Ppoll
-            | Self::Select
-            | Self::Pselect
-            | Self::EpollWait
-            | Self::EpollPwait2
-            | Self::Futex
-            | Self::SemTimedwait
-            | Self::CondTimedwait
-            | Self::MutexTimedlock
-            | Self::Sigtimedwait
-            | Self::SoRcvtimeo
-            | Self::MqTimedreceive
-            | Self::Semtimedop
-            | Self::IoUring
-            | Self::IoUringMultishot
-            | Self::Sleep
-            | Self::WaitForSingleObject
-            | Self::SleepConditionVariable
-            | Self::WinsockSelect
-            | Self::WaitableTimerAbs
-            | Self::WaitableTimer
-            | Self::HighResTimer => None,
+            | Self::ThreadpoolTimer => Some(MILLISECOND),
+            _ => None,
         }
     }
 
     /// Returns whether its expiries are times that do not depend on the service of an
     /// earlier one. A wait for a duration starts with its call.
     pub const fn keeps_time(self) -> bool {
-        match self {
+        matches!(
+            self,
             Self::ClockNanosleepAbs
-            | Self::ClockNanosleepRealtime
-            | Self::ClockNanosleepBoottime
-            | Self::ClockNanosleepTai
-            | Self::TimerfdAbs
-            | Self::Timerfd
-            | Self::TimerCreate
-            | Self::TimerCreateThread
-            | Self::Setitimer
-            | Self::WaitableTimerAbs
-            | Self::WaitableTimerPeriodic
-            | Self::HighResTimerPeriodic
-            | Self::TimeSetEvent
-            | Self::TimerQueue
-            | Self::ThreadpoolTimer => true,
-            Self::ClockNanosleep
-            | Self::Usleep
-            | Self::SetitimerVirtual
-            | Self::SetitimerProf
-            | Self::Poll
-            | Self::Ppoll
-            | Self::Select
-            | Self::Pselect
-            | Self::EpollWait
-            | Self::EpollPwait2
-            | Self::Futex
-            | Self::SemTimedwait
-            | Self::CondTimedwait
-            | Self::MutexTimedlock
-            | Self::Sigtimedwait
-            | Self::SoRcvtimeo
-            | Self::MqTimedreceive
-            | Self::Semtimedop
-            | Self::IoUring
-            | Self::IoUringMultishot
-            | Self::Sleep
-            | Self::WaitForSingleObject
-            | Self::SleepConditionVariable
-            | Self::WinsockSelect
-            | Self::WaitableTimer
-            | Self::HighResTimer => false,
-        }
+                | Self::ClockNanosleepRealtime
+                | Self::ClockNanosleepBoottime
+                | Self::ClockNanosleepTai
+                | Self::TimerfdAbs
+                | Self::Timerfd
+                | Self::TimerCreate
+                | Self::TimerCreateThread
+                | Self::Setitimer
+                | Self::WaitableTimerAbs
+                | Self::WaitableTimerPeriodic
+                | Self::HighResTimerPeriodic
+                | Self::TimeSetEvent
+                | Self::TimerQueue
+                | Self::ThreadpoolTimer
+        )
     }
 
     /// Returns whether it continues to expire without a wait, and wakes the waiting

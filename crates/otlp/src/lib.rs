@@ -6,7 +6,6 @@
 //! and data without room are counted.
 
 #![forbid(unsafe_code)]
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod backoff;
 mod client;

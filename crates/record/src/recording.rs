@@ -253,10 +253,7 @@ fn read_manifest(
             let reason = match &why {
                 OpenError::ManifestDamaged { source, .. } => source.to_string(),
                 OpenError::Io { source, .. } => source.to_string(),
-                OpenError::Missing(_)
-                | OpenError::NotARecording(_)
-                | OpenError::ManifestGone { .. }
-                | OpenError::Newer { .. } => why.to_string(),
+                _ => why.to_string(),
             };
             shortfalls.push(Shortfall::ManifestFromStart { reason });
             Ok(manifest)

@@ -156,13 +156,7 @@ impl From<&Shortfall> for Caveat {
     fn from(shortfall: &Shortfall) -> Self {
         let kind = match shortfall {
             Shortfall::NoEnd { .. } | Shortfall::JournalTorn { .. } => CaveatKind::Unfinished,
-            Shortfall::JournalGone
-            | Shortfall::Gone { .. }
-            | Shortfall::HistogramsShort { .. }
-            | Shortfall::Unexplained { .. }
-            | Shortfall::EpisodesShort { .. }
-            | Shortfall::Damaged { .. }
-            | Shortfall::ManifestFromStart { .. } => CaveatKind::Losses,
+            _ => CaveatKind::Losses,
         };
         Self::new(kind, shortfall.to_string(), shortfall.advice())
     }

@@ -5,7 +5,6 @@
 //! and go and the clock can be set, and ends in an orderly way.
 
 #![forbid(unsafe_code)]
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod args;
 mod cpus;

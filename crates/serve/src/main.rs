@@ -2,7 +2,6 @@
 //! memory, so this program is smaller.
 
 #![forbid(unsafe_code)]
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 use std::process::ExitCode;
 

@@ -154,17 +154,7 @@ impl SessionError {
             Self::Left { why: err, .. } | Self::RecordingEnded(err) | Self::MeasuringEnded(err) => {
                 err.is_unmet()
             }
-            Self::Script { .. }
-            | Self::Awake(_)
-            | Self::NoEpisodes
-            | Self::Flight(_)
-            | Self::HandlersAlone
-            | Self::Create(_)
-            | Self::Recording(_)
-            | Self::Write(_)
-            | Self::Thread { .. }
-            | Self::Close(_)
-            | Self::Watcher(_) => false,
+            _ => false,
         }
     }
 
@@ -184,14 +174,7 @@ impl SessionError {
             | Self::LoadGone { .. } => false,
             #[cfg(not(target_os = "linux"))]
             Self::NoLoads | Self::NoHandlers => false,
-            Self::Probe(_)
-            | Self::Script { .. }
-            | Self::Awake(_)
-            | Self::NoEpisodes
-            | Self::Flight(_)
-            | Self::HandlersAlone
-            | Self::Recording(_)
-            | Self::Watcher(_) => false,
+            _ => false,
         }
     }
 

@@ -33,7 +33,6 @@
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 mod beginning;
 #[cfg(not(target_os = "linux"))]

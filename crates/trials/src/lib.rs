@@ -4,8 +4,6 @@
 //! context switches and `rtos` the criteria of a real-time operating system (Timmerman
 //! 1998). Each uses clocks, scheduling and BPF loading of `laggard_measure`.
 
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
-
 #[cfg(target_os = "linux")]
 mod abilities;
 #[cfg(target_os = "linux")]

@@ -9,7 +9,6 @@
 //! itself. Nothing here computes: `laggard-answer` does.
 
 #![forbid(unsafe_code)]
-#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
 pub mod advice;
 pub mod attach;

@@ -6,6 +6,9 @@
 //! is `unexplained`. Durations are net: an interrupt during a thread's time is
 //! attributed to the interrupt.
 
+// A new variant needs a decision here.
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
 mod classify;
 mod composition;
 mod context;

@@ -25,10 +25,7 @@ impl Focus {
             Quantile::Is(median) => Some(median),
             // The middle of a few samples is still an example. If a service was still
             // waiting at the end, the median of the others is.
-            Quantile::Between(..)
-            | Quantile::AtLeast(_)
-            | Quantile::Unknown
-            | Quantile::Needs(_) => group.ordinary().or(histogram.max()),
+            _ => group.ordinary().or(histogram.max()),
         };
         Self {
             service: group.key.service,

@@ -282,18 +282,7 @@ impl Reason {
             Self::Uncertain { value, high, most } => high
                 .is_finite()
                 .then(|| exposure * ((high - value) / ((most - 1.0) * value)).powi(2)),
-            Self::BelowThreshold { .. }
-            | Self::Periodic { .. }
-            | Self::CausesUnknown { .. }
-            | Self::Ties { .. }
-            | Self::Correlated { .. }
-            | Self::RateChanges { .. }
-            | Self::SizeChanges { .. }
-            | Self::NoFit
-            | Self::HeavyTail { .. }
-            | Self::BoundedTail
-            | Self::StillWaiting { .. }
-            | Self::Unusable => None,
+            _ => None,
         }
     }
 }

@@ -125,13 +125,7 @@ fn ended_handlers(evidence: &Evidence, sort: HandlerSort) -> Vec<Handler> {
     let of_sort = |activity: Activity| match activity {
         Activity::Softirq(_) => sort == HandlerSort::Softirq,
         Activity::Irq(_) | Activity::Vector(_) => sort == HandlerSort::Irq,
-        Activity::Isr(_)
-        | Activity::Dpc(_)
-        | Activity::Hrtimer(_)
-        | Activity::Timer(_)
-        | Activity::Work(_)
-        | Activity::Idle(_)
-        | Activity::PageFault => false,
+        _ => false,
     };
     let of_sort = handlers
         .into_iter()

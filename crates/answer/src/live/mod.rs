@@ -49,10 +49,7 @@ impl WindowFigures {
     fn new(all: &Histogram, waiting: &Histogram, lost: u64) -> Self {
         let quantile_of = |q| match bounded(all, waiting, lost, q) {
             Quantile::Is(time) => Some(time),
-            Quantile::Between(..)
-            | Quantile::AtLeast(_)
-            | Quantile::Unknown
-            | Quantile::Needs(_) => None,
+            _ => None,
         };
         Self {
             count: all.count(),

@@ -123,20 +123,7 @@ impl RtosReason {
             | Self::MiddleThreadRan
             | Self::MaxGrows { .. }
             | Self::LockedPagesEvicted { .. } => RtosVerdict::Fail,
-            Self::NotRun
-            | Self::TooFewSamples
-            | Self::PossiblyCompetitors
-            | Self::PossiblySteal
-            | Self::UserHasTooFewPriorities { .. }
-            | Self::PairsMissing
-            | Self::QueuesMissing
-            | Self::PlainLockNotInverted
-            | Self::WaitAsLongAsInversion
-            | Self::SingleMaxGrows { .. }
-            | Self::NoSecondLoad
-            | Self::GrowthUncertain
-            | Self::LockIncomplete
-            | Self::NothingEvicted => RtosVerdict::Unknown,
+            _ => RtosVerdict::Unknown,
         }
     }
 }

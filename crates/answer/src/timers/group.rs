@@ -117,27 +117,7 @@ fn better(api: TimerApi) -> &'static [TimerApi] {
         | TimerApi::TimeSetEvent
         | TimerApi::TimerQueue
         | TimerApi::ThreadpoolTimer => &[TimerApi::HighResTimer],
-        TimerApi::ClockNanosleepAbs
-        | TimerApi::ClockNanosleepRealtime
-        | TimerApi::ClockNanosleepBoottime
-        | TimerApi::ClockNanosleepTai
-        | TimerApi::ClockNanosleep
-        | TimerApi::Usleep
-        | TimerApi::TimerfdAbs
-        | TimerApi::Timerfd
-        | TimerApi::TimerCreate
-        | TimerApi::TimerCreateThread
-        | TimerApi::Ppoll
-        | TimerApi::Pselect
-        | TimerApi::EpollPwait2
-        | TimerApi::Futex
-        | TimerApi::SemTimedwait
-        | TimerApi::CondTimedwait
-        | TimerApi::MutexTimedlock
-        | TimerApi::Sigtimedwait
-        | TimerApi::MqTimedreceive
-        | TimerApi::Semtimedop
-        | TimerApi::IoUring => &[TimerApi::ClockNanosleepAbs, TimerApi::Timerfd],
+        _ => &[TimerApi::ClockNanosleepAbs, TimerApi::Timerfd],
     }
 }
 

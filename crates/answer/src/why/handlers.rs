@@ -190,13 +190,7 @@ fn name(activity: Activity, symbols: &Symbols) -> String {
         }
         Activity::Vector(Vector::CallFunction) => "function call to several".into(),
         Activity::Vector(Vector::CallFunctionSingle) => "function call".into(),
-        Activity::Irq(_)
-        | Activity::Isr(_)
-        | Activity::Dpc(_)
-        | Activity::Vector(_)
-        | Activity::Softirq(_)
-        | Activity::Idle(_)
-        | Activity::PageFault => activity_name(activity, symbols),
+        _ => activity_name(activity, symbols),
     }
 }
 

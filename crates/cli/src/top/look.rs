@@ -107,7 +107,6 @@ impl LiveLook {
         // The help covers the screen that the next key changes.
         let had_help = std::mem::take(&mut self.shows_help);
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
-        #[expect(clippy::wildcard_enum_match_arm, reason = "most keys have no function")]
         match key.code {
             KeyCode::Char('c') if control => return KeyRequest::Quit,
             KeyCode::Char(_) if control => {}

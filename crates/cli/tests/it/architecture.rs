@@ -72,23 +72,23 @@ fn every_arrow_between_crates_points_down() {
     assert!(crate_count >= 9, "only {crate_count} crates were found");
 }
 
-/// A new stage or class of causes must make the compiler point at every place
-/// that needs it.
+/// The compiler names the modules that must treat a new stage, class of causes, loss, warning or
+/// private name.
 #[test]
-fn no_match_over_our_own_enums_has_an_arm_for_the_rest() {
-    let of_tests_and_builds = ["bpf", "testkit"];
-    let names = LEVELS.concat().into_iter();
-    for name in names.filter(|name| !of_tests_and_builds.contains(name)) {
-        let src = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../{name}/src"));
-        let roots = ["lib.rs", "main.rs"].map(|file| std::fs::read_to_string(src.join(file)));
-        let roots: Vec<String> = roots.into_iter().flatten().collect();
-        assert!(!roots.is_empty(), "crate `{name}` has neither");
-        for root in roots {
-            assert!(
-                root.contains("clippy::wildcard_enum_match_arm"),
-                "crate `{name}` does not ask for `#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]`"
-            );
-        }
+fn modules_that_decide_on_each_variant_have_no_wildcard() {
+    for module in [
+        "analyze/src/causes/mod.rs",
+        "answer/src/trust/mod.rs",
+        "measure/src/board/collector/mod.rs",
+        "model/src/caveat.rs",
+        "record/src/redact/mod.rs",
+    ] {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../{module}"));
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(
+            text.contains("#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]"),
+            "{module}"
+        );
     }
 }
 

@@ -281,10 +281,6 @@ fn opened(
 }
 
 /// Opens the timer of `api`; `None` if it has no callback. `stop` interrupts its waits.
-#[allow(
-    clippy::wildcard_enum_match_arm,
-    reason = "the others are opened elsewhere, or belong to Linux"
-)]
 pub(super) fn open(
     api: TimerApi,
     stop: Option<OwnedHandle>,

@@ -274,10 +274,6 @@ impl TimedWait for PeriodicTimer {
 
 /// Opens the wait of `api`; `None` if it is not a wait of this kind. `stop` interrupts the waits
 /// of waitable timers.
-#[allow(
-    clippy::wildcard_enum_match_arm,
-    reason = "the others are opened elsewhere, or belong to Linux"
-)]
 pub(super) fn open(
     api: TimerApi,
     stop: Option<OwnedHandle>,

@@ -76,22 +76,7 @@ impl External {
     pub(crate) fn raiser_service(waiter: Service) -> Service {
         match waiter {
             Service::Fifo(priority @ 2..) => Service::Fifo(priority - 1),
-            Service::Irq
-            | Service::Softirq
-            | Service::Worker
-            | Service::Fifo(_)
-            | Service::Deadline
-            | Service::Nice(_)
-            | Service::Slice(_)
-            | Service::Lent(_)
-            | Service::Realtime(_)
-            | Service::Mmcss
-            | Service::Dpc
-            | Service::SystemThread(_)
-            | Service::Other
-            | Service::Kthread
-            | Service::Task(_)
-            | Service::Traced(_) => Service::Other,
+            _ => Service::Other,
         }
     }
 

@@ -62,12 +62,7 @@ impl Inherited {
         let policy = SchedulingPolicy::of(OWN);
         let result = match policy {
             SchedulingPolicy::Other => Ok(()),
-            SchedulingPolicy::Batch
-            | SchedulingPolicy::Idle
-            | SchedulingPolicy::Fifo(_)
-            | SchedulingPolicy::RoundRobin(_)
-            | SchedulingPolicy::Deadline
-            | SchedulingPolicy::Unknown(_) => policy::schedule_normally(),
+            _ => policy::schedule_normally(),
         };
         Self {
             policy,

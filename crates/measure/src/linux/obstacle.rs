@@ -105,20 +105,7 @@ impl Help {
             | Self::RootThen(_)
             | Self::CapabilitiesThen(_) => Lacks::Rights,
             Self::Counters | Self::Registers | Self::FewerDeadlines => Lacks::Machine,
-            Self::TypesOfKernel
-            | Self::KernelWithBtf
-            | Self::Doctor
-            | Self::TimerTracepoint
-            | Self::CallTracepoints
-            | Self::SoftirqTracepoints
-            | Self::BpfTimers
-            | Self::BpfWork
-            | Self::CountersAsNmi
-            | Self::PerfEvents
-            | Self::Tracefs
-            | Self::StealClock
-            | Self::OwnSlices
-            | Self::TimerlatTracer => Lacks::Kernel,
+            _ => Lacks::Kernel,
         }
     }
 }

@@ -207,10 +207,6 @@ fn family(processes: &[Process], first: u32) -> BTreeSet<u32> {
 }
 
 /// Returns traced events with a BPF program: the program's ID, and both names.
-#[allow(
-    clippy::wildcard_enum_match_arm,
-    reason = "the kernel defines the kinds of links"
-)]
 fn attached() -> Vec<(u32, String)> {
     let names: BTreeMap<u32, String> = ProgInfoIter::default()
         .map(|program| (program.id, program.name.to_string_lossy().into_owned()))

@@ -80,14 +80,7 @@ impl Service {
             Self::Task(_) => Stage::Done,
             Self::Traced(TracedService::Ready(_)) => Stage::Running,
             Self::Traced(_) => Stage::Done,
-            Self::Fifo(_)
-            | Self::Lent(_)
-            | Self::Realtime(_)
-            | Self::Mmcss
-            | Self::Deadline
-            | Self::Nice(_)
-            | Self::Slice(_)
-            | Self::Other => Stage::User,
+            _ => Stage::User,
         }
     }
 
@@ -182,21 +175,7 @@ impl Service {
     pub const fn lent(self) -> Option<u8> {
         match self {
             Self::Lent(priority) => Some(priority),
-            Self::Irq
-            | Self::Softirq
-            | Self::Worker
-            | Self::Fifo(_)
-            | Self::Other
-            | Self::Nice(_)
-            | Self::Slice(_)
-            | Self::Realtime(_)
-            | Self::Mmcss
-            | Self::Dpc
-            | Self::SystemThread(_)
-            | Self::Deadline
-            | Self::Kthread
-            | Self::Task(_)
-            | Self::Traced(_) => None,
+            _ => None,
         }
     }
 

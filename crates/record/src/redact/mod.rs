@@ -5,6 +5,9 @@
 //! reader uses (the rest of a file, its metadata, unknown files) is therefore not in
 //! the copy.
 
+// A new variant needs a decision here.
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
 mod known;
 mod manifest;
 mod names;

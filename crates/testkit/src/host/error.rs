@@ -172,16 +172,7 @@ impl GuestError {
                 mode == Mode::Smp && (!began || death::is_forgotten_breakpoint(console))
             }
             Self::Emulator { is_own_fault, .. } => *is_own_fault,
-            Self::Fetch(_)
-            | Self::ResultsExist(_)
-            | Self::ClockUnknown
-            | Self::StallUnseen
-            | Self::FilesTooBig { .. }
-            | Self::Io { .. }
-            | Self::Qemu(_)
-            | Self::Monitor { .. }
-            | Self::Deadline { .. }
-            | Self::ResultsTooBig { .. } => false,
+            _ => false,
         }
     }
 

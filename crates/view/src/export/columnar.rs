@@ -69,11 +69,7 @@ impl<'a, W: Write + Send> ParquetTable<'a, W> {
                 Type::INT32 | Type::INT64 => {
                     properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED)
                 }
-                Type::BOOLEAN
-                | Type::INT96
-                | Type::FLOAT
-                | Type::DOUBLE
-                | Type::FIXED_LEN_BYTE_ARRAY => properties,
+                _ => properties,
             };
         }
         Ok(Self {

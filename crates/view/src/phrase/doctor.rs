@@ -32,12 +32,7 @@ pub(crate) fn method(method: Backend, abilities: &[Ability]) -> String {
         Backend::Perf => format!(
             "Method: perf tracepoints stamp the stages of threads, because BPF is not available ({bpf}). Only BPF measures softirq, worker and the causes of late wakeups."
         ),
-        Backend::Etw
-        | Backend::User
-        | Backend::Tracer
-        | Backend::Driver
-        | Backend::Fake
-        | Backend::Imported => {
+        _ => {
             let mut known = abilities.iter();
             let has_switches = known
                 .any(|ability| ability.name == "context switches" && ability.absence.is_none());

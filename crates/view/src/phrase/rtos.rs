@@ -1,13 +1,5 @@
 //! Sentences of `laggard bench rtos`.
 
-#![cfg_attr(
-    not(test),
-    expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "each criterion has only some of the reasons"
-    )
-)]
-
 use laggard_answer::rtos::{
     CriterionRow, InterruptFigures, InversionFigures, LoadFigures, LockedFigures,
     PreemptionFigures, PriorityFigures, QueueFigures, RtosReason, RtosReport, RtosVerdict,

@@ -82,12 +82,7 @@ pub(crate) fn on_time(late: &LateWakeups) -> String {
             "unknown whether a wakeup was late: the recording kept none and did not count them"
                 .into(),
         ),
-        Remark::StillWaiting { .. }
-        | Remark::OwnThreads { .. }
-        | Remark::MaxNotKept { .. }
-        | Remark::EarlyNotKept { .. }
-        | Remark::NoThreshold { .. }
-        | Remark::HighThreshold { .. } => None,
+        _ => None,
     });
     let result = doubt.unwrap_or_else(|| "no late wakeup".into());
     let max = late

@@ -1,4 +1,4 @@
-//! `laggard plot`: single figures as SVG or PNG.
+//! Single figures as SVG or PNG.
 //!
 //! Everything is drawn once, on a `canvas`, and written by one of two
 //! backends. Letters come from a font that is part of the program, so that a
@@ -322,10 +322,7 @@ fn doubts(report: &RecordingReport) -> String {
     let mut text = match report.plan.rows {
         // What a trace lost is not of rows.
         RowsOf::Traced => format!("{}: an imported trace", report.path),
-        RowsOf::Expiries
-        | RowsOf::HandOvers { .. }
-        | RowsOf::Waits { .. }
-        | RowsOf::Activations => {
+        _ => {
             format!("{}: {lost} samples lost", report.path)
         }
     };

@@ -126,18 +126,7 @@ impl FaultKind {
         match self {
             Self::Throttle => (Nanos::from_ms(40), Nanos::from_ms(100)),
             Self::Tick => (Nanos::ZERO, Nanos::from_ms(1)),
-            Self::Thread
-            | Self::Queue
-            | Self::RtThrottle
-            | Self::PageFault
-            | Self::Lock
-            | Self::LockPi
-            | Self::Net
-            | Self::PreemptOff
-            | Self::Softirq
-            | Self::Irq
-            | Self::IrqsOff
-            | Self::Steal => (Nanos::from_ms(7), Nanos::from_secs(5)),
+            _ => (Nanos::from_ms(7), Nanos::from_secs(5)),
         }
     }
 

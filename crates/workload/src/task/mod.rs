@@ -120,22 +120,7 @@ impl TaskSet {
                 Service::Fifo(_) | Service::Other => {
                     ThreadTask::ready(task, self.duration, rounds_per_ms).map(Ready::Thread)
                 }
-                Service::Irq
-                | Service::Softirq
-                | Service::Worker
-                | Service::Kthread
-                | Service::Task(_)
-                | Service::Traced(_)
-                | Service::Deadline
-                | Service::Nice(_)
-                | Service::Slice(_)
-                | Service::Lent(_)
-                | Service::Realtime(_)
-                | Service::Mmcss
-                | Service::Dpc
-                | Service::SystemThread(_) => {
-                    KernelTask::ready(task, self.duration).map(Ready::Kernel)
-                }
+                _ => KernelTask::ready(task, self.duration).map(Ready::Kernel),
             })
             .collect::<Result<_, _>>()?;
         Ok(ReadyTasks {

@@ -117,21 +117,7 @@ fn run(
     jobs.fill(Job::default());
     let policy = match task.service {
         Service::Fifo(priority) => Policy::Fifo(priority),
-        Service::Other
-        | Service::Nice(_)
-        | Service::Slice(_)
-        | Service::Lent(_)
-        | Service::Realtime(_)
-        | Service::Mmcss
-        | Service::Dpc
-        | Service::SystemThread(_)
-        | Service::Deadline
-        | Service::Irq
-        | Service::Softirq
-        | Service::Worker
-        | Service::Kthread
-        | Service::Task(_)
-        | Service::Traced(_) => Policy::Other,
+        _ => Policy::Other,
     };
     let placed = scheduling::pin(&CpuList::from_iter([task.cpu]))
         .and_then(|()| scheduling::refuse_timer_slack())

@@ -22,13 +22,7 @@ impl<'a> Fields<'a> {
                 line: node.line,
                 entries,
             }),
-            JsonValue::Absent
-            | JsonValue::Null
-            | JsonValue::Bool(_)
-            | JsonValue::Integer(_)
-            | JsonValue::Number
-            | JsonValue::Text(_)
-            | JsonValue::List(_) => Err(type_error(key, "an object", node.line)),
+            _ => Err(type_error(key, "an object", node.line)),
         }
     }
 
@@ -110,13 +104,7 @@ pub(super) fn integer(entry: &JsonEntry, (low, high): (i64, i64)) -> Result<i64,
 pub(super) fn text(entry: &JsonEntry) -> Result<&str, RtAppError> {
     match &entry.node.value {
         JsonValue::Text(text) => Ok(text),
-        JsonValue::Absent
-        | JsonValue::Null
-        | JsonValue::Bool(_)
-        | JsonValue::Integer(_)
-        | JsonValue::Number
-        | JsonValue::List(_)
-        | JsonValue::Object(_) => Err(type_error(&entry.key, "a string", entry.line)),
+        _ => Err(type_error(&entry.key, "a string", entry.line)),
     }
 }
 

@@ -197,12 +197,7 @@ impl<'a> Phase<'a> {
                     waker: JobWaker::Yield,
                     period: None,
                 }),
-                JsonValue::Null
-                | JsonValue::Bool(_)
-                | JsonValue::Integer(_)
-                | JsonValue::Number
-                | JsonValue::List(_)
-                | JsonValue::Object(_) => {
+                _ => {
                     return Err(type_error(&entry.key, "a string", entry.line));
                 }
             },

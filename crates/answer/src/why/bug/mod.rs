@@ -267,24 +267,7 @@ fn addressee(cause: &CauseShare) -> Option<Addressee> {
         | CauseClass::DeadlineThrottled
         | CauseClass::GroupWeight => Addressee::Limit,
         CauseClass::Unexplained => Addressee::Unknown,
-        CauseClass::InterruptsOff
-        | CauseClass::Interrupt
-        | CauseClass::Softirq
-        | CauseClass::Dpc
-        | CauseClass::PreemptionOff
-        | CauseClass::Migration
-        | CauseClass::ReturnToUser
-        | CauseClass::OwnWork
-        | CauseClass::Overrun
-        | CauseClass::SystemCall
-        | CauseClass::PageFault
-        | CauseClass::Lock
-        | CauseClass::KernelLock
-        | CauseClass::Reclaim
-        | CauseClass::Blocked
-        | CauseClass::Wait
-        | CauseClass::Frozen
-        | CauseClass::Stopped => return None,
+        _ => return None,
     })
 }
 

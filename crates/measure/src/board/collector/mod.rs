@@ -4,6 +4,9 @@
 //! missed), or it is lost for a reason. The sum of served, missed and lost is therefore the
 //! number of planned expiries, even if the recording starts late, stalls or ends early.
 
+// A new variant needs a decision here.
+#![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
+
 mod ending;
 mod line;
 mod mirror;

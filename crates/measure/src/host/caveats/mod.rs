@@ -27,20 +27,7 @@ impl Setup<'_> {
     fn priority(&self) -> Option<u8> {
         let priorities = self.services.iter().filter_map(|service| match service {
             Service::Fifo(priority) | Service::Lent(priority) => Some(*priority),
-            Service::Irq
-            | Service::Softirq
-            | Service::Worker
-            | Service::Deadline
-            | Service::Other
-            | Service::Nice(_)
-            | Service::Slice(_)
-            | Service::Realtime(_)
-            | Service::Mmcss
-            | Service::Dpc
-            | Service::SystemThread(_)
-            | Service::Kthread
-            | Service::Task(_)
-            | Service::Traced(_) => None,
+            _ => None,
         });
         priorities.max()
     }

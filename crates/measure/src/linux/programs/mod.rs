@@ -200,19 +200,7 @@ impl Programs {
             Service::Irq => self.irq.is_some(),
             Service::Softirq => self.deferred.is_some() || self.has_soft_timers,
             Service::Worker => self.worker.is_some() && self.gives(Service::Softirq),
-            Service::Fifo(_)
-            | Service::Deadline
-            | Service::Nice(_)
-            | Service::Slice(_)
-            | Service::Lent(_)
-            | Service::Realtime(_)
-            | Service::Mmcss
-            | Service::Dpc
-            | Service::SystemThread(_)
-            | Service::Other
-            | Service::Kthread
-            | Service::Task(_)
-            | Service::Traced(_) => true,
+            _ => true,
         }
     }
 
@@ -221,21 +209,7 @@ impl Programs {
         let name = match service {
             Service::Irq => objects::IRQ.name,
             Service::Worker if self.worker.is_none() => objects::WORKER.name,
-            Service::Softirq
-            | Service::Worker
-            | Service::Fifo(_)
-            | Service::Deadline
-            | Service::Nice(_)
-            | Service::Slice(_)
-            | Service::Lent(_)
-            | Service::Realtime(_)
-            | Service::Mmcss
-            | Service::Dpc
-            | Service::SystemThread(_)
-            | Service::Other
-            | Service::Kthread
-            | Service::Task(_)
-            | Service::Traced(_) => objects::DEFERRED.name,
+            _ => objects::DEFERRED.name,
         };
         let reason = self
             .refusal_of(name)

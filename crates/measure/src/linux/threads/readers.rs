@@ -28,20 +28,7 @@ pub(super) fn readers(
                 Service::Softirq => Asker::Callback,
                 _ if is_deferred && plan.has_callback() => Asker::Follower,
                 Service::Worker => Asker::Carrier,
-                Service::Irq
-                | Service::Fifo(_)
-                | Service::Deadline
-                | Service::Nice(_)
-                | Service::Slice(_)
-                | Service::Lent(_)
-                | Service::Realtime(_)
-                | Service::Mmcss
-                | Service::Dpc
-                | Service::SystemThread(_)
-                | Service::Other
-                | Service::Kthread
-                | Service::Task(_)
-                | Service::Traced(_) => Asker::Thread,
+                _ => Asker::Thread,
             };
             let last = line.service.last_stage();
             let mut reader = LineReader::new(id(first + index), index, last, asker);

@@ -3,20 +3,17 @@
 use laggard_model::{Activation, Stage, State};
 use laggard_testkit::host::{KernelName, Mode, TestHost};
 
-use super::{kernels, table};
+use super::{on_each_kernel, table};
 use crate::hosts::{DEADLINE, activations, fetch, laggard, manifest_of, run, served, show};
 
 #[test]
 #[ignore = "boots kernels"]
 fn edu_device_is_a_uio_device_on_every_kernel() {
-    for kernel in kernels() {
-        let name = kernel.name;
-        let host = TestHost::new(kernel)
-            .edu()
-            .command("test -c /dev/uio0 && cat /sys/class/uio/uio0/name");
-        let Some(outcome) = run(host) else { return };
-        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
-
+    let outcomes = on_each_kernel(|host| {
+        host.edu()
+            .command("test -c /dev/uio0 && cat /sys/class/uio/uio0/name")
+    });
+    for (name, outcome) in outcomes {
         assert_eq!(outcome.output, "uio_pci_generic\n", "{name}");
     }
 }
@@ -34,19 +31,13 @@ fn has_interrupt_threads(name: KernelName) -> bool {
 #[ignore = "boots kernels"]
 fn interrupt_raised_on_time_passes_every_stage_on_every_kernel() {
     let Some(laggard) = laggard() else { return };
-    for kernel in kernels() {
-        let name = kernel.name;
-        let host = TestHost::new(kernel)
-            .edu()
-            .program(&laggard)
-            .deadline(DEADLINE)
-            .command(
-                "laggard record -q --source uio:/dev/uio0 --duration 4s --period 2ms \
+    let outcomes = on_each_kernel(|host| {
+        host.edu().program(&laggard).deadline(DEADLINE).command(
+            "laggard record -q --source uio:/dev/uio0 --duration 4s --period 2ms \
              -o /result/r.laggard",
-            );
-        let Some(outcome) = run(host) else { return };
-        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
-
+        )
+    });
+    for (name, outcome) in outcomes {
         // 3: the overhead of the measurement there, which `show` reports below.
         let status = outcome.status;
         assert!([0, 3].contains(&status), "{name}: {}", outcome.output);
@@ -134,16 +125,14 @@ const ON_EACH_CPU: &str = "\
 #[ignore = "boots kernels"]
 fn interrupt_reaches_a_thread_on_either_cpu_and_missing_stages_are_counted() {
     let Some(laggard) = laggard() else { return };
-    for kernel in kernels() {
-        let name = kernel.name;
-        let host = TestHost::new(kernel)
-            .mode(Mode::Smp)
+    let outcomes = on_each_kernel(|host| {
+        host.mode(Mode::Smp)
             .edu()
             .program(&laggard)
             .deadline(DEADLINE)
-            .command(ON_EACH_CPU);
-        let Some(outcome) = run(host) else { return };
-        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+            .command(ON_EACH_CPU)
+    });
+    for (name, outcome) in outcomes {
         assert_eq!(outcome.status, 0, "{name}: {}", outcome.output);
         for cpu in 0..2 {
             let recording = format!("{cpu}.laggard");
@@ -222,16 +211,13 @@ const TWICE: &str = "\
 #[ignore = "boots kernels"]
 fn second_recording_of_a_device_is_refused() {
     let Some(laggard) = laggard() else { return };
-    for kernel in kernels() {
-        let name = kernel.name;
-        let host = TestHost::new(kernel)
-            .edu()
+    let outcomes = on_each_kernel(|host| {
+        host.edu()
             .program(&laggard)
             .deadline(DEADLINE)
-            .command(TWICE);
-        let Some(outcome) = run(host) else { return };
-        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
-
+            .command(TWICE)
+    });
+    for (name, outcome) in outcomes {
         let output = &outcome.output;
         assert!(
             output.contains("another recording uses /dev/uio0"),

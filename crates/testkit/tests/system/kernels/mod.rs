@@ -20,7 +20,7 @@ use crate::hosts::{
     is_available, laggard, manifest, run, served, show,
 };
 use laggard_model::{Activation, Backend, Nanos, Stage, State};
-use laggard_testkit::host::{GuestError, Kernel, KernelName, Mode, TestHost};
+use laggard_testkit::host::{GuestError, HostOutcome, Kernel, KernelName, Mode, TestHost};
 
 /// Returns the requested kernels that are available: those in `LAGGARD_KERNELS`, or all of an
 /// architecture.
@@ -33,6 +33,18 @@ fn kernels() -> Vec<Kernel> {
             .collect();
     }
     names.iter().filter_map(|name| fetch(name)).collect()
+}
+
+/// Boots each requested kernel with a host from `build`. Ends if QEMU is not available.
+fn on_each_kernel(
+    build: impl Fn(TestHost) -> TestHost,
+) -> impl Iterator<Item = (KernelName, HostOutcome)> {
+    kernels().into_iter().map_while(move |kernel| {
+        let name = kernel.name;
+        let outcome = run(build(TestHost::new(kernel)))?;
+        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+        Some((name, outcome))
+    })
 }
 
 #[test]
@@ -63,14 +75,12 @@ fn cyclictest_serves_every_period_on_every_kernel_in_virtual_time() {
 #[ignore = "boots kernels"]
 fn what_timers_do_is_told_on_every_kernel_and_no_sleep_has_a_tick() {
     let Some(laggard) = laggard() else { return };
-    for kernel in kernels() {
-        let name = kernel.name;
-        let host = TestHost::new(kernel)
-            .program(&laggard)
+    let outcomes = on_each_kernel(|host| {
+        host.program(&laggard)
             .deadline(DEADLINE)
-            .command(&format!("{TIMERS} && {SLEEPS}"));
-        let Some(outcome) = run(host) else { return };
-        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+            .command(&format!("{TIMERS} && {SLEEPS}"))
+    });
+    for (name, outcome) in outcomes {
         assert_eq!(outcome.status, 0, "{name}: {}", outcome.output);
 
         println!("{name}:");
@@ -87,14 +97,8 @@ fn kernel_without_types_has_the_stages_of_threads() {
         laggard record --services irq,fifo:90,other --period 4ms --duration 4s -o /result/r.laggard; \
         status=$?; [ $status = 0 ] || [ $status = 3 ]";
     let Some(laggard) = laggard() else { return };
-    for kernel in kernels() {
-        let name = kernel.name;
-        let host = TestHost::new(kernel)
-            .program(&laggard)
-            .deadline(DEADLINE)
-            .command(HIDDEN);
-        let Some(outcome) = run(host) else { return };
-        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+    let outcomes = on_each_kernel(|host| host.program(&laggard).deadline(DEADLINE).command(HIDDEN));
+    for (name, outcome) in outcomes {
         assert_eq!(outcome.status, 0, "{name}: {}", outcome.output);
 
         assert_eq!(manifest(&outcome).backend, Backend::Perf, "{name}");
@@ -143,15 +147,9 @@ fn no_sleep_has_a_tick_while_the_machine_is_stopped_again_and_again() {
 #[ignore = "boots kernels"]
 fn attach_tells_of_each_cycle_what_cyclictest_says_on_every_kernel() {
     let Some(laggard) = laggard() else { return };
-    for kernel in kernels() {
-        let name = kernel.name;
-        let host = TestHost::new(kernel)
-            .program(&laggard)
-            .deadline(DEADLINE)
-            .command(ATTACHED);
-        let Some(outcome) = run(host) else { return };
-        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
-
+    let outcomes =
+        on_each_kernel(|host| host.program(&laggard).deadline(DEADLINE).command(ATTACHED));
+    for (name, outcome) in outcomes {
         assert_eq!(outcome.status, 0, "{name}: {}", outcome.output);
         eprintln!("{name}");
         assert_attached(&outcome);
@@ -198,20 +196,17 @@ fn the_same_seed_gives_the_same_histogram_within_one_percent_of_the_counts() {
 #[ignore = "boots kernels"]
 fn every_kernel_gives_its_services_and_the_recording_is_shown_here() {
     let Some(laggard) = laggard() else { return };
-    for kernel in kernels() {
-        let name = kernel.name;
-        let host = TestHost::new(kernel)
-            .program(&laggard)
+    let outcomes = on_each_kernel(|host| {
+        host.program(&laggard)
             .deadline(DEADLINE)
             // The exit status of doctor shows that something is missing, which applies to most of
             // these kernels.
             .command(
                 "laggard doctor --json > /result/doctor; \
                  laggard record --duration 10s --period 5ms -o /result/r.laggard",
-            );
-        let Some(outcome) = run(host) else { return };
-        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
-
+            )
+    });
+    for (name, outcome) in outcomes {
         // 3: the overhead of the measurement there, which `show` reports below.
         let status = outcome.status;
         assert!([0, 3].contains(&status), "{name}: {}", outcome.output);

@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use laggard_testkit::host::{Architecture, TestHost};
+use laggard_testkit::host::Architecture;
 use serde_json::Value;
 
-use super::kernels;
-use crate::hosts::{DEADLINE, architecture, laggard, run, skip};
+use super::on_each_kernel;
+use crate::hosts::{DEADLINE, architecture, laggard, skip};
 
 /// Two processes on the only CPU, as in both other programs.
 const OURS: &str = "laggard bench switch --via pipe --processes --policy fifo:80 --threads 2 \
@@ -36,16 +36,14 @@ fn compare(program: &Path, theirs: &str, told_us: impl Fn(&str) -> f64) {
         return skip("the other program, of this machine, does not run on arm64");
     }
     let Some(laggard) = laggard() else { return };
-    for kernel in kernels() {
-        let name = kernel.name;
-        let host = TestHost::new(kernel)
-            .program(&laggard)
+    let outcomes = on_each_kernel(|host| {
+        host.program(&laggard)
             .program(program)
             .deadline(DEADLINE)
             .memory_mib(1024)
-            .command(&format!("{ALIKE} {theirs} 2>&1 && {OURS}"));
-        let Some(outcome) = run(host) else { return };
-        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+            .command(&format!("{ALIKE} {theirs} 2>&1 && {OURS}"))
+    });
+    for (name, outcome) in outcomes {
         assert_eq!(outcome.status, 0, "{name}: {}", outcome.output);
 
         let (ours, theirs_us) = (ours_us(&outcome.files), told_us(&outcome.output));

@@ -93,10 +93,6 @@ impl Drop for HeldLock {
 }
 
 /// Opens the wait of `api`; `None` if `api` is not a wait of this kind.
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "the others are opened elsewhere, or belong to another system"
-)]
 pub(super) fn open(api: TimerApi) -> Option<io::Result<Box<dyn TimedWait>>> {
     Some(match api {
         TimerApi::Futex => {

@@ -149,20 +149,7 @@ fn try_measured(plan: &TimerPlan, end: &AtomicBool) -> Result<ObservedWaits, Abs
     let mut wait = open(plan.api, plan.service).map_err(|err| lacking(reason_of(&err), &err))?;
     let allowed_slack = match plan.service {
         Service::Fifo(_) | Service::Deadline => Nanos::ZERO,
-        Service::Irq
-        | Service::Softirq
-        | Service::Worker
-        | Service::Other
-        | Service::Nice(_)
-        | Service::Slice(_)
-        | Service::Lent(_)
-        | Service::Realtime(_)
-        | Service::Mmcss
-        | Service::Dpc
-        | Service::SystemThread(_)
-        | Service::Kthread
-        | Service::Task(_)
-        | Service::Traced(_) => policy::timer_slack(),
+        _ => policy::timer_slack(),
     };
     let mut waits = ObservedWaits::for_plan(plan, allowed_slack);
     policy::touch_stack();
@@ -195,10 +182,6 @@ fn lacking(reason: String, err: &io::Error) -> Absence {
 }
 
 /// Opens the timer for the calling thread.
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "the others are opened elsewhere, or belong to another system"
-)]
 fn open(api: TimerApi, service: Service) -> io::Result<Box<dyn TimedWait>> {
     if let Some(wait) = sleeps::open(api).or_else(|| locks::open(api)) {
         return wait;

@@ -117,10 +117,6 @@ fn epoll_pwait2(epoll: &OwnedFd, length: Nanos) -> io::Result<()> {
 }
 
 /// Opens the call of `api`; `None` if `api` is not a call of this kind.
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "the others are opened elsewhere, or belong to another system"
-)]
 pub(super) fn open(api: TimerApi) -> Option<io::Result<Box<dyn TimedWait>>> {
     let plain: fn(Nanos) -> io::Result<()> = match api {
         TimerApi::ClockNanosleep => |length| nanosleep(libc::CLOCK_MONOTONIC, 0, timespec(length)),

@@ -113,21 +113,7 @@ impl KernelTask {
 fn load(task: &ModelledTask, jobs: usize) -> Result<LoadedTask, TaskError> {
     let sources: &[ObjectFile] = match task.service {
         Service::Worker => &[object::WORKER, object::WORKER_IMPLICIT],
-        Service::Softirq
-        | Service::Irq
-        | Service::Kthread
-        | Service::Task(_)
-        | Service::Traced(_)
-        | Service::Fifo(_)
-        | Service::Deadline
-        | Service::Nice(_)
-        | Service::Slice(_)
-        | Service::Lent(_)
-        | Service::Realtime(_)
-        | Service::Mmcss
-        | Service::Dpc
-        | Service::SystemThread(_)
-        | Service::Other => &[object::SOFTIRQ],
+        _ => &[object::SOFTIRQ],
     };
     let mut first_refusal = None;
     for &source in sources {
@@ -143,21 +129,7 @@ fn load(task: &ModelledTask, jobs: usize) -> Result<LoadedTask, TaskError> {
         Service::Worker => {
             "use a BPF work item; run as root on Linux 6.10 or later without PREEMPT_RT"
         }
-        Service::Softirq
-        | Service::Irq
-        | Service::Kthread
-        | Service::Task(_)
-        | Service::Traced(_)
-        | Service::Fifo(_)
-        | Service::Deadline
-        | Service::Nice(_)
-        | Service::Slice(_)
-        | Service::Lent(_)
-        | Service::Realtime(_)
-        | Service::Mmcss
-        | Service::Dpc
-        | Service::SystemThread(_)
-        | Service::Other => "use a BPF timer; run as root on Linux 6.7 or later without PREEMPT_RT",
+        _ => "use a BPF timer; run as root on Linux 6.7 or later without PREEMPT_RT",
     };
     Err(needs(task, act)(err))
 }
