@@ -1,27 +1,18 @@
 //! `laggard forecast`: bounds and return levels of latencies.
 
-use laggard_answer::forecast::{Horizon, forecasts};
+use laggard_answer::forecast::forecasts;
 use laggard_answer::loads;
 use laggard_model::text::Unit;
 use laggard_view::doc::{self, Detail};
 use laggard_view::forecast::document;
 
-use crate::args::{ForecastArgs, HorizonArg};
+use crate::args::ForecastArgs;
 use crate::exit::Exit;
 use crate::{ask, pipe, terminal};
 
 pub(crate) fn forecast(args: &ForecastArgs) -> anyhow::Result<Exit> {
-    let horizons: Vec<Horizon> = args
-        .horizon
-        .iter()
-        .map(|horizon| match horizon {
-            HorizonArg::Hour => Horizon::Hour,
-            HorizonArg::Day => Horizon::Day,
-            HorizonArg::Week => Horizon::Week,
-        })
-        .collect();
     let loaded = loads(&ask::of(&args.recordings))?;
-    let report = forecasts(&loaded, args.usage, &horizons)?;
+    let report = forecasts(&loaded, args.usage, &args.horizon)?;
     let detail = if args.all || args.markdown {
         Detail::Full
     } else {

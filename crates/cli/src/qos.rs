@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use laggard_answer::qos::{
-    Application, LoadProfiles, MissPolicy, ProfilesReport, QOS_SCHEMA, QosReport, assess,
-    assess_profiles, by_name, catalogue, listed, profiles,
+    Application, LoadProfiles, ProfilesReport, QOS_SCHEMA, QosReport, assess, assess_profiles,
+    by_name, catalogue, listed, profiles,
 };
 use laggard_answer::{Load, loads_for_demand};
 use laggard_model::Service;
@@ -12,7 +12,7 @@ use laggard_model::text::Unit;
 use laggard_view::doc::{self, Detail, Document};
 use laggard_view::qos::{self as view, document};
 
-use crate::args::{PolicyArg, QosArgs};
+use crate::args::QosArgs;
 use crate::exit::Exit;
 use crate::{ask, pipe, terminal};
 
@@ -67,7 +67,7 @@ fn print_report(args: &QosArgs, application: Application, loads: &[Load]) -> any
 fn print_profiles(args: &QosArgs, loads: &[Load]) -> anyhow::Result<()> {
     let mut profiles = profiles()?;
     for profile in &mut profiles {
-        profile.policy = policy(args);
+        profile.policy = args.policy;
     }
     let outlooks = loads
         .iter()
@@ -102,14 +102,6 @@ fn require_service(service: Option<Service>) -> anyhow::Result<()> {
     }
 }
 
-fn policy(args: &QosArgs) -> MissPolicy {
-    match args.policy {
-        PolicyArg::Late => MissPolicy::Late,
-        PolicyArg::Drop => MissPolicy::Drop,
-        PolicyArg::Reset => MissPolicy::Reset,
-    }
-}
-
 /// Returns the application that the user names; `None` if the user names none.
 fn application(args: &QosArgs) -> anyhow::Result<Option<Application>> {
     let application = match (&args.app, args.buffers, args.buffer, args.compute) {
@@ -123,7 +115,7 @@ fn application(args: &QosArgs) -> anyhow::Result<Option<Application>> {
         _ => return Ok(None),
     };
     Ok(Some(Application {
-        policy: policy(args),
+        policy: args.policy,
         ..application
     }))
 }

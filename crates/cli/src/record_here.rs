@@ -4,11 +4,10 @@ use std::path::PathBuf;
 
 use laggard_console::system::interruption;
 use laggard_measure::Drive;
-use laggard_model::Keep;
 use laggard_record::Destination;
 use laggard_session::{EpisodesChoice, Plan, Session};
 
-use crate::args::{EpisodesArg, KeepArg, RecordArgs};
+use crate::args::{EpisodesArg, RecordArgs};
 use crate::closing;
 use crate::exit::Exit;
 use crate::progress::Progress;
@@ -33,10 +32,7 @@ fn plan(args: &RecordArgs, place: Destination) -> Plan {
         drive: Drive::Wait(args.source.api()),
         duration: args.duration.or(default.duration),
         recording: Some(place),
-        keep: match args.keep {
-            KeepArg::All => Keep::All,
-            KeepArg::Tail => Keep::Tail,
-        },
+        keep: args.keep,
         threshold: args.threshold,
         // Without evidence nothing is asked of the kernel.
         stages: matches!(args.episodes, EpisodesArg::Off).then(Vec::new),

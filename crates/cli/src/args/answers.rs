@@ -2,10 +2,13 @@
 
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, ValueEnum};
-use laggard_answer::qos::XrunGoal;
+use clap::Args as ClapArgs;
+use clap::builder::TypedValueParser;
+use laggard_answer::forecast::Horizon;
+use laggard_answer::qos::{MissPolicy, XrunGoal};
 use laggard_model::{Nanos, Service, UsagePattern};
 
+use super::named::choice;
 use crate::completion;
 
 #[derive(ClapArgs, Debug)]
@@ -53,9 +56,10 @@ pub(crate) struct QosArgs {
         long,
         value_name = "WHAT",
         default_value = "late",
+        value_parser = policy(),
         conflicts_with = "list"
     )]
-    pub(crate) policy: PolicyArg,
+    pub(crate) policy: MissPolicy,
     /// Also test this goal, such as "1 per 8h": at most one burst of xruns in 8 hours.
     /// If the recording is too short, print the odds that a longer recording decides
     #[arg(long, value_name = "N per TIME", conflicts_with = "list")]
@@ -96,9 +100,10 @@ pub(crate) struct ForecastArgs {
         long,
         value_name = "LIST",
         value_delimiter = ',',
-        default_value = "hour,day,week"
+        default_value = "hour,day,week",
+        value_parser = horizon()
     )]
-    pub(crate) horizon: Vec<HorizonArg>,
+    pub(crate) horizon: Vec<Horizon>,
     /// Show every horizon, every return level or the reason why it is missing, and the
     /// second estimate
     #[arg(long)]
@@ -111,24 +116,32 @@ pub(crate) struct ForecastArgs {
     pub(crate) json: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum PolicyArg {
-    /// A late buffer is still filled; later buffers wait for it
-    Late,
-    /// A buffer is dropped at its deadline, and a dummy is played
-    Drop,
-    /// All due buffers are discarded, and the stream restarts
-    Reset,
+fn policy() -> impl TypedValueParser<Value = MissPolicy> {
+    choice(&[
+        (
+            MissPolicy::Late,
+            "late",
+            "A late buffer is still filled; later buffers wait for it",
+        ),
+        (
+            MissPolicy::Drop,
+            "drop",
+            "A buffer is dropped at its deadline, and a dummy is played",
+        ),
+        (
+            MissPolicy::Reset,
+            "reset",
+            "All due buffers are discarded, and the stream restarts",
+        ),
+    ])
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum HorizonArg {
-    /// An hour of use
-    Hour,
-    /// The hours of use in a day
-    Day,
-    /// The hours of use in a week
-    Week,
+fn horizon() -> impl TypedValueParser<Value = Horizon> {
+    choice(&[
+        (Horizon::Hour, "hour", "An hour of use"),
+        (Horizon::Day, "day", "The hours of use in a day"),
+        (Horizon::Week, "week", "The hours of use in a week"),
+    ])
 }
 
 #[derive(ClapArgs, Debug)]

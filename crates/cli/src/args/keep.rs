@@ -1,11 +1,17 @@
 //! Argument for the data that a recording keeps.
 
-use clap::ValueEnum;
+use clap::builder::TypedValueParser;
+use laggard_model::Keep;
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub(crate) enum KeepArg {
-    /// Every sample
-    All,
-    /// Hourly histograms, the max of each minute, and the tail
-    Tail,
+use super::named::choice;
+
+pub(super) fn keep() -> impl TypedValueParser<Value = Keep> {
+    choice(&[
+        (Keep::All, "all", "Every sample"),
+        (
+            Keep::Tail,
+            "tail",
+            "Hourly histograms, the max of each minute, and the tail",
+        ),
+    ])
 }

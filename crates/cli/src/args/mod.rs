@@ -43,7 +43,7 @@ use laggard_console::args::some_time;
 use laggard_model::text::Unit;
 use laggard_model::{CpuList, Nanos, Service, UsagePattern};
 
-pub(crate) use answers::{CheckArgs, ForecastArgs, HorizonArg, PolicyArg, QosArgs, SchedArgs};
+pub(crate) use answers::{CheckArgs, ForecastArgs, QosArgs, SchedArgs};
 pub(crate) use attach::AttachArgs;
 pub(crate) use bench::{BenchArgs, BenchCommand};
 pub(crate) use compare::{CompareArgs, FactorArg};
@@ -53,8 +53,6 @@ pub(crate) use driver::{DriverArgs, DriverCommand};
 pub(crate) use elsewhere::{BEGIN, parsed};
 pub(crate) use export::ExportArgs;
 pub(crate) use import::ImportArgs;
-#[cfg(any(target_os = "linux", windows))]
-pub(crate) use keep::KeepArg;
 #[cfg(target_os = "linux")]
 pub(crate) use live::TopArgs;
 #[cfg(target_os = "linux")]

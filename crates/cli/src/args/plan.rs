@@ -1,10 +1,9 @@
 //! Conversion of the arguments of `record` and `top` to a plan.
 
-use laggard_model::Keep;
 use laggard_record::{Access, Destination};
 use laggard_session::{EpisodesChoice, LoadChoice, Plan};
 
-use super::{EpisodesArg, KeepArg, RecordArgs};
+use super::{EpisodesArg, RecordArgs};
 
 impl From<&RecordArgs> for Plan {
     fn from(args: &RecordArgs) -> Self {
@@ -38,10 +37,7 @@ impl From<&RecordArgs> for Plan {
             } else {
                 Access::Private
             },
-            keep: match args.keep {
-                KeepArg::All => Keep::All,
-                KeepArg::Tail => Keep::Tail,
-            },
+            keep: args.keep,
             threshold: args.threshold,
             episodes: match args.episodes {
                 EpisodesArg::Auto => EpisodesChoice::Auto,

@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use laggard_console::args::{BackendArg, OnLateArgs, StagesArg};
 use laggard_measure::Drive;
-use laggard_model::{BusyTurns, Competitors, CpuList, Nanos, Service};
+use laggard_model::{BusyTurns, Competitors, CpuList, Keep, Nanos, Service};
 use laggard_workload::load::LoadUser;
 
-use super::{EpisodesArg, KeepArg, some_time};
+use super::keep::keep;
+use super::{EpisodesArg, some_time};
 use crate::completion;
 
 const RECORD_EXAMPLES: &str = "\
@@ -101,8 +102,8 @@ pub(crate) struct RecordArgs {
     #[arg(long)]
     pub(crate) handlers: bool,
     /// Samples to keep: all, or histograms and the tail
-    #[arg(short, long, value_name = "WHAT", default_value = "all")]
-    pub(crate) keep: KeepArg,
+    #[arg(short, long, value_name = "WHAT", default_value = "all", value_parser = keep())]
+    pub(crate) keep: Keep,
     /// Let every user read the recording, which contains the names and call chains of all
     /// programs that ran [default: only the user who recorded, or ran `sudo`]
     #[arg(long)]

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
-use laggard_model::{CpuList, Nanos, Service, TimerApi};
+use laggard_model::{CpuList, Keep, Nanos, Service, TimerApi};
 
-use super::{EpisodesArg, KeepArg, some_time};
+use super::keep::keep;
+use super::{EpisodesArg, some_time};
 
 /// Timers of `laggard bench timers` that can wake a thread at a given time.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -81,8 +82,8 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "COUNT", default_value_t = 600)]
     pub(crate) max_episodes_per_minute: u64,
     /// Samples to keep: all, or histograms and the tail
-    #[arg(short, long, value_name = "WHAT", default_value = "all")]
-    pub(crate) keep: KeepArg,
+    #[arg(short, long, value_name = "WHAT", default_value = "all", value_parser = keep())]
+    pub(crate) keep: Keep,
     /// Timer that wakes the threads; the services of the driver use their own timer
     #[arg(long, value_enum, value_name = "API", default_value_t)]
     pub(crate) source: WaitArg,
