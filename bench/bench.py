@@ -380,7 +380,7 @@ def growth(folder):
         "forecast": lambda path: ["forecast", path],
         "why --perfetto": lambda path: ["why", "--perfetto", drawn, path],
         "report": lambda path: ["report", "-o", drawn, path],
-        "plot distribution": lambda path: ["plot", "-o", drawn, path, "distribution"],
+        "report --figure": lambda path: ["report", "-o", drawn, path, "--figure", "distribution"],
     }
     for name, command in commands.items():
         without = {}

@@ -91,7 +91,7 @@ pub enum LoadError {
     Empty(PathBuf),
     /// A rate per time is asked of a recording without a schedule.
     #[error(
-        "`{}` contains {of}, so rates per time are unknown: {why}; use `laggard show`, `plot distribution`, or `share` in `laggard check`",
+        "`{}` contains {of}, so rates per time are unknown: {why}; use `laggard show`, `laggard report --figure distribution`, or `share` in `laggard check`",
         dir.display()
     )]
     NoRates {

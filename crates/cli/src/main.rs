@@ -29,6 +29,7 @@ mod drawn;
 mod driver;
 mod exit;
 mod export;
+mod figure;
 mod forecast;
 mod import;
 #[cfg(target_os = "linux")]
@@ -37,7 +38,6 @@ mod manual;
 #[cfg(target_os = "linux")]
 mod measuring;
 mod pipe;
-mod plot;
 #[cfg(any(target_os = "linux", windows))]
 mod progress;
 #[cfg(target_os = "linux")]
@@ -123,7 +123,6 @@ fn run() -> ExitCode {
         Command::Show(args) => show::show(&args),
         Command::Why(args) => why::why(&args),
         Command::Report(args) => report::report(&args),
-        Command::Plot(args) => plot::plot(&args),
         Command::Export(args) => export::export(&args),
         Command::Import(args) => import::import(&args),
         Command::Digest(args) => digest::digest(&args),

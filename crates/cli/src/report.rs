@@ -14,6 +14,7 @@ use laggard_view::page::{Charts, ForecastPage, PageData, QosPage, SchedPage};
 use crate::args::ReportArgs;
 use crate::drawn::drawn;
 use crate::exit::Exit;
+use crate::figure::figure;
 use crate::redacted::Copies;
 use crate::{ask, pipe};
 
@@ -45,6 +46,9 @@ fn write(
     asked: Option<Application>,
     file: Option<&Path>,
 ) -> anyhow::Result<Exit> {
+    if let (Some(kind), Some(file)) = (args.figure.figure, file) {
+        return figure(kind, &args.figure, recordings, asked, file);
+    }
     let mut reports = Vec::new();
     let mut charts = Vec::new();
     let mut runs = Vec::new();

@@ -92,7 +92,7 @@ pub(crate) struct AttachArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) activations: Option<PathBuf>,
     /// Record each cycle in this new directory: `laggard show`, `why`, `report`,
-    /// `compare`, `check`, `plot` and `export` read it
+    /// `compare`, `check`, `report` and `export` read it
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
     /// Print all figures of each thread, the composition of its longest cycle, and the

@@ -29,7 +29,7 @@ pub(crate) struct ImportArgs {
     /// Print all tables with at most this number of rows [default: 10]
     #[arg(long, value_name = "COUNT", value_parser = super::positive_count)]
     pub(crate) top: Option<usize>,
-    /// Write a recording to this directory, which must not exist; `laggard show`, `plot`,
+    /// Write a recording to this directory, which must not exist; `laggard show`,
     /// `check` and `export` read it
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,

@@ -11,6 +11,7 @@ mod driver;
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;
 mod export;
+mod figure;
 mod import;
 #[cfg(any(target_os = "linux", windows))]
 mod keep;
@@ -21,7 +22,6 @@ mod measuring;
 mod named;
 #[cfg(target_os = "linux")]
 mod plan;
-mod plot;
 #[cfg(target_os = "linux")]
 mod record;
 #[cfg(windows)]
@@ -52,6 +52,7 @@ pub(crate) use driver::{DriverArgs, DriverCommand};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use elsewhere::{BEGIN, parsed};
 pub(crate) use export::ExportArgs;
+pub(crate) use figure::FigureArgs;
 pub(crate) use import::ImportArgs;
 #[cfg(target_os = "linux")]
 pub(crate) use live::TopArgs;
@@ -59,7 +60,6 @@ pub(crate) use live::TopArgs;
 pub(crate) use measuring::{
     BEGIN, LoadArgs, LoadCommand, MachineCommand, MeasureCommand, ProvokeArgs, parsed,
 };
-pub(crate) use plot::PlotArgs;
 #[cfg(target_os = "linux")]
 pub(crate) use record::{RecordArgs, RecordCommand};
 #[cfg(windows)]
@@ -94,9 +94,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Measure", &["record", "attach", "top", "serve"]),
     (
         "Explain",
-        &[
-            "show", "why", "report", "plot", "compare", "export", "import",
-        ],
+        &["show", "why", "report", "compare", "export", "import"],
     ),
     ("Decide", &["qos", "forecast", "check", "sched"]),
     (
@@ -150,14 +148,11 @@ pub(crate) enum Command {
     /// thread that was late. The times of the causes add up to the latency of all its late
     /// wakeups; time without a known cause is `unexplained`.
     Why(WhyArgs),
-    /// Write an HTML or Markdown report
+    /// Write an HTML or Markdown report, or one figure
     ///
-    /// The report is one file that needs no network. Several recordings are side by side.
+    /// The HTML report is one file that needs no network. Several recordings are side by side.
+    /// A figure has the numbers of `show --json`, mttf those of `qos --json`.
     Report(ReportArgs),
-    /// Draw one figure as SVG or PNG
-    ///
-    /// The figures have the numbers of `show --json`, and of `qos --json` for mttf.
-    Plot(PlotArgs),
     /// Convert a recording to CSV, Parquet, Arrow and other formats
     ///
     /// Each sample is a row: the expiry, its latency, its stages, whether it was missed, and
@@ -466,7 +461,11 @@ pub(crate) enum ByArg {
 Examples:
   laggard report busy.laggard                   writes report.html
   laggard report idle.laggard busy.laggard -o compared.html
-  laggard report busy.laggard --markdown | xclip")]
+  laggard report busy.laggard --markdown | xclip
+  laggard report busy.laggard --figure distribution -o busy.svg
+  laggard report idle.laggard busy.laggard --figure distribution -o both.png
+  laggard report busy.laggard --figure stages --service fifo:90 -o stages.svg
+  laggard report busy.laggard --figure mttf --app video-call -o mttf.svg")]
 pub(crate) struct ReportArgs {
     /// Recordings
     #[arg(required = true, value_name = "DIR", add = completion::recordings())]
@@ -482,13 +481,15 @@ pub(crate) struct ReportArgs {
     /// Write Markdown instead of HTML
     #[arg(long)]
     pub(crate) markdown: bool,
-    /// Application that the report shows first: a name from `laggard qos --list`, or a TOML
-    /// file
+    /// Application that the report shows first, and that --figure mttf shows
+    /// [default: jack-128]: a name from `laggard qos --list`, or a TOML file
     #[arg(short, long, value_name = "NAME|FILE", conflicts_with = "markdown", add = completion::applications())]
     pub(crate) app: Option<String>,
     /// Task set to test for schedulability, as for `laggard sched`
     #[arg(short, long, value_name = "FILE", conflicts_with = "markdown", add = completion::tasks())]
     pub(crate) tasks: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) figure: FigureArgs,
 }
 
 #[cfg(not(windows))]

@@ -148,9 +148,9 @@ fn no_answer_passes_a_name_on_as_it_is() {
     commands.push(laggard(&["report", "--output"]));
     commands.last_mut().unwrap().arg(&page);
     let mut faults_found = Vec::new();
-    let mut plot = laggard(&["plot"]);
-    plot.arg(recording).args(["distribution", "--output"]);
-    faults_found.extend(faults(&plot.arg(&drawn).output().unwrap()));
+    let mut figure = laggard(&["report", "--figure", "distribution"]);
+    figure.arg(recording).arg("--output");
+    faults_found.extend(faults(&figure.arg(&drawn).output().unwrap()));
     assert!(drawn.exists());
     for mut command in commands {
         let what = format!("{command:?}");

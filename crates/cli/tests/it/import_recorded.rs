@@ -141,7 +141,7 @@ fn shares_are_checked_and_figures_plotted_and_exported() {
 
     assert_eq!(kept.status.code(), Some(0), "{kept:?}");
     assert_eq!(broken.status.code(), Some(1), "{broken:?}");
-    let words = "plot traced distribution --service dpc:made.sys -o dpc.svg";
+    let words = "report traced --figure distribution --service dpc:made.sys -o dpc.svg";
     for words in [words, "export traced -f csv", "digest traced"] {
         let output = laggard(dir.path(), &words.split(' ').collect::<Vec<_>>());
         assert_eq!(output.status.code(), Some(0), "{words}: {output:?}");

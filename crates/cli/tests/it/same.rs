@@ -49,7 +49,7 @@ fn the_same_bytes_in_give_the_same_bytes_out_with_any_number_of_threads() {
         "show r.laggard",
         "show r.laggard --by minute",
         "report r.laggard --markdown",
-        "plot r.laggard time -o out.svg",
+        "report r.laggard --figure time -o out.svg",
     ] {
         let say = |threads: usize| {
             let output = laggard()

@@ -154,7 +154,13 @@ fn a_recording_s_report_and_pictures_say_at_least() {
         let picture = dir.path().join(format!("{figure}.svg"));
         let output = ask(
             &recording,
-            &["plot", figure, "--output", picture.to_str().unwrap()],
+            &[
+                "report",
+                "--figure",
+                figure,
+                "--output",
+                picture.to_str().unwrap(),
+            ],
         );
         assert!(output.status.success(), "{figure}: {output:?}");
         let picture = std::fs::read_to_string(picture).unwrap();

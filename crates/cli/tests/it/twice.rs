@@ -29,27 +29,21 @@ fn a_recording_that_is_given_twice_or_as_a_copy_is_refused() {
         "qos --app modem",
         "forecast",
         "report --markdown",
-        "plot distribution -o out.svg",
-        "plot mttf -o out.svg",
+        "report --figure distribution -o out.svg",
+        "report --figure mttf -o out.svg",
     ] {
         for (two, is_refused) in [("copy", true), ("../r", true), ("other", false)] {
             let mut words = command.split(' ');
             let name = words.next().unwrap();
-            let rest: Vec<&str> = words.collect();
             let dirs = match two {
                 "../r" => vec!["r".to_owned(), format!("{}/r", dir.path().display())],
                 two => vec!["r".to_owned(), two.to_owned()],
-            };
-            let (figure, options): (Vec<&str>, Vec<&str>) = match name {
-                "plot" => (vec![rest[0]], rest[1..].to_vec()),
-                _ => (Vec::new(), rest),
             };
             let output = laggard()
                 .current_dir(dir.path())
                 .arg(name)
                 .args(&dirs)
-                .args(figure)
-                .args(options)
+                .args(words)
                 .output()
                 .unwrap();
             let stderr = String::from_utf8_lossy(&output.stderr).into_owned();

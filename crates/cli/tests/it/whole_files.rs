@@ -10,8 +10,8 @@ use crate::scripted;
 
 /// Commands that write more than a block to a file with that ending.
 const WRITERS: [(&str, &str); 7] = [
-    ("plot R distribution -o FILE", "svg"),
-    ("plot R distribution -o FILE", "png"),
+    ("report R --figure distribution -o FILE", "svg"),
+    ("report R --figure distribution -o FILE", "png"),
     ("report R -o FILE", "html"),
     ("report R --markdown -o FILE", "md"),
     ("export R --format csv --force -o FILE", "csv"),

@@ -132,7 +132,10 @@ const ASKED: [(&str, Option<&str>); 29] = [
     ("compare --over a1 a2 b1 b2 --at 1ms", None),
     ("export a1 --format csv", None),
     ("export a1 --format openmetrics", None),
-    ("plot b1 distribution -o out.svg", Some("out.svg")),
+    (
+        "report b1 --figure distribution -o out.svg",
+        Some("out.svg"),
+    ),
     ("report b1 --markdown", None),
     ("report late -o out.html", Some("out.html")),
     ("report late --redact --markdown", None),

@@ -109,7 +109,7 @@ fn rates_over_time_are_refused_with_the_reason() {
         &["report", recording],
         &["report", "--markdown", recording],
         &["show", "--for", "jack-128", recording],
-        &["plot", recording, "mttf", "-o", "mttf.svg"],
+        &["report", recording, "--figure", "mttf", "-o", "mttf.svg"],
         &[
             "compare",
             recording,
@@ -210,12 +210,13 @@ fn figures_that_rows_do_not_have_are_refused_without_wrong_advice() {
     let recording = "rows/futex-2.laggard";
 
     let why = laggard(dir.path(), &["why", recording]);
-    let stages = laggard(dir.path(), &["plot", recording, "stages", "-o", "s.svg"]);
+    let words = ["report", recording, "--figure", "stages", "-o", "s.svg"];
+    let stages = laggard(dir.path(), &words);
     let digest = laggard(dir.path(), &["digest", recording]);
 
     for (output, reason) in [
         (&why, "but not the cause"),
-        (&stages, "which have no stages on the way"),
+        (&stages, "which have no stages"),
     ] {
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         let message = said(output);
@@ -237,8 +238,15 @@ fn a_picture_of_rows_states_the_start_of_the_latency() {
     switched(dir.path());
     let recording = "rows/futex-2.laggard";
 
-    let plot = ["plot", recording, "distribution", "-o", "d.svg"];
-    let output = laggard(dir.path(), &plot);
+    let words = [
+        "report",
+        recording,
+        "--figure",
+        "distribution",
+        "-o",
+        "d.svg",
+    ];
+    let output = laggard(dir.path(), &words);
 
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let picture = std::fs::read_to_string(dir.path().join("d.svg")).unwrap();

@@ -1,4 +1,4 @@
-//! `laggard plot`: single figures as files.
+//! `laggard report --figure`: single figures as files.
 
 use std::fs::{self, File, FileTimes};
 use std::path::{Path, PathBuf};
@@ -21,10 +21,11 @@ fn recording(dir: &TempDir) -> PathBuf {
     recording
 }
 
-fn plot(dir: &TempDir, words: &[&str], file: &str) -> Output {
+fn draw(dir: &TempDir, words: &[&str], file: &str) -> Output {
     laggard()
-        .arg("plot")
+        .arg("report")
         .arg(recording(dir))
+        .arg("--figure")
         .args(words)
         .arg("-o")
         .arg(dir.path().join(file))
@@ -44,7 +45,7 @@ fn every_figure_is_drawn_with_the_numbers_of_the_recording() {
     ] {
         let dir = TempDir::new().unwrap();
 
-        let output = plot(&dir, &[figure], "out.svg");
+        let output = draw(&dir, &[figure], "out.svg");
 
         assert_eq!(output.status.code(), Some(0), "{figure}: {output:?}");
         let svg = fs::read_to_string(dir.path().join("out.svg")).unwrap();
@@ -93,7 +94,8 @@ fn unless_asked_otherwise_a_picture_shows_what_the_page_shows_at_first() {
     let drawn = |words: &[&str]| {
         let file = dir.path().join("out.svg");
         let mut command = laggard();
-        command.arg("plot").arg(&recording).args(words);
+        command.arg("report").arg(&recording);
+        command.arg("--figure").args(words);
         command.arg("-o").arg(&file).assert().success();
         fs::read_to_string(file).unwrap()
     };
@@ -113,7 +115,6 @@ fn unless_asked_otherwise_a_picture_shows_what_the_page_shows_at_first() {
     let usual = drawn(&["distribution"]);
     assert_eq!(has(&usual, &names), [true, false, true, false, false, true]);
     assert!(usual.contains(later));
-    assert_eq!(usual, drawn(&["distribution", "--exceedance"]));
     let all_services = drawn(&["distribution", "--all", "--counts"]);
     assert_eq!(has(&all_services, &names), [true; 6]);
     assert!(
@@ -132,7 +133,7 @@ fn unless_asked_otherwise_a_picture_shows_what_the_page_shows_at_first() {
 fn the_stages_of_a_typical_activation_are_those_of_the_script() {
     let dir = TempDir::new().unwrap();
 
-    plot(&dir, &["stages"], "out.svg");
+    draw(&dir, &["stages"], "out.svg");
 
     let svg = fs::read_to_string(dir.path().join("out.svg")).unwrap();
     for time in [
@@ -149,7 +150,7 @@ fn the_stages_of_a_typical_activation_are_those_of_the_script() {
 fn a_png_is_written_for_its_extension() {
     let dir = TempDir::new().unwrap();
 
-    let output = plot(&dir, &["time", "--dark", "--size=640x400"], "out.PNG");
+    let output = draw(&dir, &["time", "--dark", "--size=640x400"], "out.PNG");
 
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let bytes = fs::read(dir.path().join("out.PNG")).unwrap();
@@ -189,7 +190,7 @@ fn undrawable_figure_is_an_error_with_a_remedy() {
         ),
     ] {
         let dir = TempDir::new_in(dir.path()).unwrap();
-        let output = plot(&dir, words, file);
+        let output = draw(&dir, words, file);
 
         assert_eq!(output.status.code(), Some(2), "{words:?}");
         let text = String::from_utf8(output.stderr).unwrap();
@@ -229,7 +230,10 @@ fn episodes_are_read_for_what_shows_causes_alone() {
     }
     for figure in ["distribution", "stages", "time", "cpus", "mttf"] {
         assert!(
-            !is_read(&episodes, &["plot", "-o", drawn, path, figure]),
+            !is_read(
+                &episodes,
+                &["report", "-o", drawn, path, "--figure", figure]
+            ),
             "{figure}"
         );
     }

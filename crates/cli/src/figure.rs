@@ -1,8 +1,10 @@
-//! `laggard plot`: one figure as a file.
+//! `laggard report --figure`: one figure of the report as a file.
+
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use laggard_answer::course::{CourseView, courses};
-use laggard_answer::qos::{QOS_SCHEMA, QosReport, assess, by_name};
+use laggard_answer::qos::{Application, QOS_SCHEMA, QosReport, USUAL, assess, by_name};
 use laggard_answer::show::{By, RecordingReport, foremost, leading, measured, recording};
 use laggard_answer::why::Blamed;
 use laggard_answer::{Trust, loads_for_demand, open};
@@ -11,50 +13,58 @@ use laggard_model::{RowsOf, Service};
 use laggard_record::Recording;
 use laggard_view::picture::{FigureKind, Picture, Style};
 
-use crate::args::PlotArgs;
+use crate::args::FigureArgs;
 use crate::ask;
 use crate::drawing::Target;
 use crate::exit::Exit;
 
-pub(crate) fn plot(args: &PlotArgs) -> anyhow::Result<Exit> {
+/// Draws `kind` of `recordings` into `file`. `application` is the one of `mttf`.
+pub(crate) fn figure(
+    kind: FigureKind,
+    args: &FigureArgs,
+    recordings: &[PathBuf],
+    application: Option<Application>,
+    file: &Path,
+) -> anyhow::Result<Exit> {
     let style = Style {
         width: args.size.width,
         height: args.size.height,
         dark: args.dark,
     };
-    let to = Target::of(&args.output, style)?;
-    match args.figure {
-        FigureKind::Distribution => distribution(args, &to),
+    let to = Target::of(file, style)?;
+    let opened = open(recordings)?;
+    match kind {
+        FigureKind::Distribution => distribution(args, &opened, &to),
         FigureKind::Stages => {
-            have_stages(args)?;
-            of_one(args, &to, |report, _, course| Picture::Stages {
+            have_stages(&opened)?;
+            of_one(args, &opened, &to, |report, _, course| Picture::Stages {
                 report,
                 course,
             })
         }
-        FigureKind::Time => of_one(args, &to, |report, _, course| Picture::Time {
+        FigureKind::Time => of_one(args, &opened, &to, |report, _, course| Picture::Time {
             report,
             course,
         }),
-        FigureKind::Cpus => of_one(args, &to, |report, by_cpu, course| Picture::Cpus {
+        FigureKind::Cpus => of_one(args, &opened, &to, |report, by_cpu, course| Picture::Cpus {
             report,
             services: &by_cpu.services,
             histograms: &by_cpu.histograms,
             name: &course.name,
             exceedance: !args.counts,
         }),
-        FigureKind::Mttf => mttf(args, &to),
+        FigureKind::Mttf => mttf(args, recordings, application, &to),
     }
 }
 
-/// Refuses recordings of rows, which have only times and durations, without stages.
-fn have_stages(args: &PlotArgs) -> anyhow::Result<()> {
-    for recording in open(&args.recordings)? {
+/// Refuses recordings whose rows have only a time and a duration, no stages.
+fn have_stages(opened: &[Recording]) -> anyhow::Result<()> {
+    for recording in opened {
         let plan = &recording.manifest().plan;
-        let has_way = plan.rows == RowsOf::Activations;
-        if let Some(rows) = plan.rows.words(plan.period_ns).filter(|_| !has_way) {
+        let has_stages = plan.rows == RowsOf::Activations;
+        if let Some(rows) = plan.rows.words(plan.period_ns).filter(|_| !has_stages) {
             anyhow::bail!(
-                "`{}` contains {rows}, which have no stages on the way; plot their distribution, or time",
+                "`{}` contains {rows}, which have no stages; draw `distribution` or `time`",
                 recording.dir().display()
             );
         }
@@ -62,8 +72,7 @@ fn have_stages(args: &PlotArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn distribution(args: &PlotArgs, to: &Target<'_>) -> anyhow::Result<Exit> {
-    let opened = open(&args.recordings)?;
+fn distribution(args: &FigureArgs, opened: &[Recording], to: &Target<'_>) -> anyhow::Result<Exit> {
     let reports = opened
         .iter()
         .map(|from| {
@@ -80,15 +89,15 @@ fn distribution(args: &PlotArgs, to: &Target<'_>) -> anyhow::Result<Exit> {
 
 /// Draws one service of one recording.
 fn of_one(
-    args: &PlotArgs,
+    args: &FigureArgs,
+    opened: &[Recording],
     to: &Target<'_>,
     picture: impl for<'a> Fn(&'a RecordingReport, &'a RecordingReport, &'a CourseView) -> Picture<'a>,
 ) -> anyhow::Result<Exit> {
-    let recordings = open(&args.recordings)?;
-    let [from] = recordings.as_slice() else {
+    let [from] = opened else {
         anyhow::bail!(
             "stages, time and cpus take one recording, not {}",
-            args.recordings.len()
+            opened.len()
         );
     };
     let input = FigureInput::read(from)?;
@@ -97,11 +106,10 @@ fn of_one(
     Ok(exit([&input.report]))
 }
 
-/// The figures of a recording that pictures draw. No picture shows causes, so that no
-/// episode is read.
+/// Data of a recording that figures show. No figure shows causes, so no episode is read.
 struct FigureInput {
     report: RecordingReport,
-    /// Report of the same recording per CPU.
+    /// The same, per CPU.
     by_cpu: RecordingReport,
     courses: Vec<CourseView>,
 }
@@ -117,8 +125,8 @@ impl FigureInput {
         })
     }
 
-    /// Returns the service to draw: the selected one, otherwise the most urgent thread, otherwise
-    /// the first. Prefers the direct route.
+    /// Returns the service to draw: the requested one, otherwise the most urgent thread,
+    /// otherwise the first. The direct route comes before softirq.
     fn course(&self, service: Option<Service>) -> anyhow::Result<&CourseView> {
         let report = &self.report;
         let wanted = report.services.iter().find(|row| match service {
@@ -151,9 +159,9 @@ fn exit<'a>(reports: impl IntoIterator<Item = &'a RecordingReport>) -> Exit {
     }
 }
 
-/// Keeps only the selected distributions. By default these are the ones that the HTML report shows
-/// first: a few services of one recording, or one service of each of `several`.
-fn only(mut report: RecordingReport, args: &PlotArgs, several: bool) -> RecordingReport {
+/// Keeps the requested distributions. The default is the report's: a few services of one
+/// recording, or one service of each of `several`.
+fn only(mut report: RecordingReport, args: &FigureArgs, several: bool) -> RecordingReport {
     let first = if several {
         foremost(&report).into_iter().collect()
     } else {
@@ -166,9 +174,17 @@ fn only(mut report: RecordingReport, args: &PlotArgs, several: bool) -> Recordin
     report
 }
 
-fn mttf(args: &PlotArgs, to: &Target<'_>) -> anyhow::Result<Exit> {
-    let application = by_name(&args.app)?;
-    let loads_read = loads_for_demand(&ask::of(&args.recordings))?;
+fn mttf(
+    args: &FigureArgs,
+    recordings: &[PathBuf],
+    application: Option<Application>,
+    to: &Target<'_>,
+) -> anyhow::Result<Exit> {
+    let application = match application {
+        Some(application) => application,
+        None => by_name(USUAL)?,
+    };
+    let loads_read = loads_for_demand(&ask::of(recordings))?;
     let loads = loads_read
         .iter()
         .map(|load| {
