@@ -220,8 +220,8 @@ mod tests {
 
         assert_eq!(
             cost_in_words(&cost),
-            "cost so far: 0.35 % of one CPU (threads that measure 0.10, other threads 0.20, \
-             eBPF programs 0.05), 21 MB at most; 0.45 s of CPU time to begin"
+            "overhead so far: 0.35 % of one CPU (measuring threads 0.10, other threads 0.20, \
+             BPF programs 0.05), 21 MB peak memory; 0.45 s of CPU time at the start"
         );
     }
 

@@ -183,50 +183,50 @@ mod tests {
     }
 
     #[test]
-    fn a_nice_value_that_does_not_exist_is_refused() {
+    fn invalid_nice_value_is_refused() {
         for text in ["nice", "nice:0", "nice:20", "nice:-21", "nice:x"] {
             let error = text.parse::<Service>().unwrap_err().to_string();
 
-            assert!(error.contains("from -20 to 19, without 0"), "{error}");
+            assert!(error.contains("is not -20 to 19 (0 is `other`)"), "{error}");
         }
     }
 
     #[test]
-    fn a_slice_that_does_not_exist_is_refused() {
+    fn invalid_slice_is_refused() {
         for text in ["slice", "slice:99us", "slice:101ms", "slice:100", "slice:x"] {
             assert_eq!(
                 text.parse::<Service>().unwrap_err().to_string(),
-                format!("`{text}` has no slice from 100us to 100ms; write it as `slice:100us`")
+                format!("the slice of `{text}` is not 100us to 100ms; write it as `slice:100us`")
             );
         }
     }
 
     #[test]
-    fn a_priority_that_nobody_can_lend_is_refused() {
+    fn invalid_lent_priority_is_refused() {
         for text in ["pi", "pi:0", "pi:100", "pi:x"] {
             assert_eq!(
                 text.parse::<Service>().unwrap_err().to_string(),
-                format!("`{text}` has no priority from 1 to 99; write it as `pi:50`")
+                format!("the priority of `{text}` is not 1 to 99; write it as `pi:50`")
             );
         }
     }
 
     #[test]
-    fn a_priority_that_windows_does_not_have_is_refused() {
+    fn invalid_windows_priority_is_refused() {
         for text in ["realtime", "realtime:15", "realtime:32", "realtime:x"] {
             assert_eq!(
                 text.parse::<Service>().unwrap_err().to_string(),
-                format!("`{text}` has no priority from 16 to 31; write it as `realtime:31`")
+                format!("the priority of `{text}` is not 16 to 31; write it as `realtime:31`")
             );
         }
     }
 
     #[test]
-    fn a_priority_that_does_not_exist_is_refused() {
+    fn invalid_priority_is_refused() {
         for text in ["fifo", "fifo:0", "fifo:100", "fifo:x"] {
             assert_eq!(
                 text.parse::<Service>().unwrap_err().to_string(),
-                format!("`{text}` has no priority from 1 to 99; write it as `fifo:90`")
+                format!("the priority of `{text}` is not 1 to 99; write it as `fifo:90`")
             );
         }
     }
