@@ -230,7 +230,7 @@ fn unreachable_scheduler_is_reported() {
     let error = refused(store.path(), free_port());
 
     assert!(
-        error.contains("call the scheduler at `127.0.0.1:"),
+        error.contains("connect to the scheduler at `127.0.0.1:"),
         "{error}"
     );
 }

@@ -92,9 +92,12 @@ mod tests {
         };
         let signing = told(&DriverStatus::Absent, &signing);
 
-        assert_eq!(unknown.matches("does not tell").count(), 3, "{unknown}");
+        assert_eq!(unknown.matches("unknown").count(), 3, "{unknown}");
         assert!(!unknown.contains("off\n"), "{unknown}");
-        assert!(signing.contains("only Microsoft's are loaded"), "{signing}");
+        assert!(
+            signing.contains("only drivers signed by Microsoft are loaded"),
+            "{signing}"
+        );
         assert!(signing.contains("Secure Boot:       on\n"), "{signing}");
         assert!(signing.contains("memory integrity:  off\n"), "{signing}");
     }

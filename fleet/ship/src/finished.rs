@@ -200,7 +200,7 @@ mod tests {
         let error = Finished::read(dir.path()).unwrap_err().to_string();
 
         assert!(
-            error.ends_with("is no plain file, and nothing else is sent"),
+            error.ends_with("is not a regular file; only regular files are sent"),
             "{error}"
         );
     }

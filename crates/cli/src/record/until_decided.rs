@@ -43,7 +43,7 @@ pub(super) fn record(args: &RecordArgs, file: &Path, at_most: Nanos) -> anyhow::
     };
     let folder = Folder::make(&dir, plan.access).with_context(|| {
         format!(
-            "cannot make the directory `{}`; give another name with --output",
+            "cannot create the directory `{}`; give another name with --output",
             dir.display()
         )
     })?;
