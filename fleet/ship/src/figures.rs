@@ -73,7 +73,7 @@ pub fn listed(bucket: &Bucket) -> anyhow::Result<Vec<RemoteRecording>> {
         url: bucket.url(&key),
         stamp: stamp(&files),
         is_whole: has(&files, MANIFEST),
-        key,
+        at: key,
         files,
     });
     Ok(recordings.collect())

@@ -84,7 +84,7 @@ pub fn host(
     let number =
         |column: &[Option<i64>], row: usize| column[row].unwrap_or_default().unsigned_abs();
     let hour = |row: usize| HostHour {
-        hour_starts: jiff::Timestamp::from_second(hour_starts[row].unwrap_or_default() * 3_600)
+        at: jiff::Timestamp::from_second(hour_starts[row].unwrap_or_default() * 3_600)
             .unwrap_or_default()
             .to_string(),
         samples: number(&samples, row),

@@ -110,16 +110,16 @@ fn rest(machines: &[Counted], shape: f64, rate: f64) -> f64 {
 fn highest(function: impl Fn(f64) -> f64, (mut low, mut high): (f64, f64)) -> f64 {
     let golden = 0.5 * (5.0_f64.sqrt() - 1.0);
     let (mut left, mut right) = (high - golden * (high - low), low + golden * (high - low));
-    let (mut at_left, mut at_right) = (of(left), of(right));
+    let (mut at_left, mut at_right) = (function(left), function(right));
     for _ in 0..SECTIONS {
         if at_left < at_right {
             (low, left, at_left) = (left, right, at_right);
             right = low + golden * (high - low);
-            at_right = of(right);
+            at_right = function(right);
         } else {
             (high, right, at_right) = (right, left, at_left);
             left = high - golden * (high - low);
-            at_left = of(left);
+            at_left = function(left);
         }
     }
     f64::midpoint(low, high)
