@@ -264,7 +264,7 @@ fn is_on_wakeup_path(event: &str) -> bool {
 /// Returns enabled events on the path in tracefs and its instances, and tracers that watch the
 /// whole kernel.
 fn traced_events(root: &Path) -> BTreeSet<String> {
-    let is_own = |instance: &PathBuf| tracefs::owner(instance) == Some(std::process::id());
+    let is_own = |instance: &PathBuf| tracefs::is_own(instance);
     let mut instances = entries(&root.join("instances"));
     instances.retain(|instance| !is_own(instance));
     let mut events = BTreeSet::new();
