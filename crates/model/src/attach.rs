@@ -185,6 +185,9 @@ pub struct ThreadUsage {
     pub reclaim: Nanos,
     /// Whether the wait at the end is for memory: reclaim, or the limit of a control group.
     pub waits_for_memory: bool,
+    /// Thread that released a mutex with priority inheritance, for which the thread spun in
+    /// the kernel.
+    pub spun_for: Option<(Tid, ThreadName)>,
 }
 
 /// Waits between the activations that are joined to one cycle.
@@ -207,6 +210,9 @@ pub struct CycleWaits {
 pub struct ThreadActivation {
     /// Cause of the wakeup.
     pub woken: WokenBy,
+    /// Number of the timer that woke the thread: a timer descriptor or a POSIX timer. `None`:
+    /// a sleep of the thread, or not a timer.
+    pub timer: Option<u32>,
     /// Whether the wakeup was observed. If not, the previous sleep had ended, and
     /// `waking` is `running`.
     pub wake_seen: bool,

@@ -19,6 +19,9 @@ pub struct LateActionReport {
     pub busy: u64,
     /// Number of late wakeups that were noticed too long after their end.
     pub old: u64,
+    /// Number of late cycles without a wakeup: they were due while another cycle of their thread
+    /// went on.
+    pub passed: u64,
     /// Number of late wakeups after an action ended the measurement.
     pub after_stop: u64,
     /// The actions, in their order.

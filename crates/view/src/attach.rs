@@ -178,14 +178,16 @@ fn causes(report: &AttachReport, detail: Detail) -> Option<Table> {
         .causes
         .iter()
         .any(|cause| cause.threads != report.causes[0].threads);
-    let columns = [
-        Column::number("avoids"),
+    let is_joint = report.causes.iter().any(|cause| cause.late.jointly > 0);
+    let columns = [Column::number("avoids")];
+    let jointly = is_joint.then(|| Column::number("jointly"));
+    let columns = columns.into_iter().chain(jointly).chain([
         Column::number("cycles"),
         Column::number("time"),
         Column::number("max"),
-    ];
+    ]);
     let thread = is_shared.then(|| Column::name("thread"));
-    let columns = columns.into_iter().chain(thread);
+    let columns = columns.chain(thread);
     let (misses, analysed) = report
         .rows
         .iter()
@@ -204,11 +206,15 @@ fn causes(report: &AttachReport, detail: Detail) -> Option<Table> {
     } else {
         "the missed cycles".into()
     };
+    let keys = if is_joint { 5 } else { 4 };
     let mut table = Table::new(columns.chain([Column::sentence("cause")]))
-        .keys(4)
+        .keys(keys)
         .caption(format!(
             "Causes of {scope} (avoids: misses that end in time without it)"
         ));
+    if is_joint {
+        table.note("jointly: misses that end in time only without several of these causes");
+    }
     let count = report.causes.len();
     // A single further cause takes the same space as the line that counts it.
     let max = match detail {
@@ -218,14 +224,15 @@ fn causes(report: &AttachReport, detail: Detail) -> Option<Table> {
     for ranked in report.causes.iter().take(max) {
         let late = &ranked.late;
         let thread = is_shared.then(|| Cell::Text(first(&ranked.threads)));
-        let cells = [
-            Cell::Count(late.avoided),
+        let jointly = is_joint.then_some(Cell::Count(late.jointly));
+        let cells = [Cell::Count(late.avoided)].into_iter().chain(jointly);
+        let cells = cells.chain([
             Cell::Count(late.activations),
             Cell::Time(late.taken.time_ns),
             Cell::Time(late.largest_ns),
-        ];
+        ]);
         let cause = phrase::cause(&late.taken.cause).into();
-        table.row(cells.into_iter().chain(thread).chain([cause]));
+        table.row(cells.chain(thread).chain([cause]));
     }
     let rest = report.causes.iter().skip(max);
     let rows = report.rows.iter().filter_map(|row| row.deadline.as_ref());
@@ -233,12 +240,14 @@ fn causes(report: &AttachReport, detail: Detail) -> Option<Table> {
     let time = rest.fold(unlisted, |sum, ranked| sum + ranked.late.taken.time_ns);
     if time > Nanos::ZERO {
         let thread = is_shared.then_some(Cell::Empty);
-        let cells = [Cell::Empty, Cell::Empty, Cell::Time(time), Cell::Empty];
+        let jointly = is_joint.then_some(Cell::Empty);
+        let cells = [Cell::Empty].into_iter().chain(jointly);
+        let cells = cells.chain([Cell::Empty, Cell::Time(time), Cell::Empty]);
         let cause = match count - max {
             0 => "others".into(),
             count => format!("{count} others (--all)").into(),
         };
-        table.row(cells.into_iter().chain(thread).chain([cause]));
+        table.row(cells.chain(thread).chain([cause]));
     }
     if detail == Detail::Full && analysed < misses {
         table.note("Of each 100 ms, the longest missed cycles are analysed.");

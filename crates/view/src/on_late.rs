@@ -28,6 +28,12 @@ pub fn document(report: &LateActionReport) -> Document {
             Cell::Count(report.old)
         ));
     }
+    if report.passed > 0 {
+        skipped.push(format!(
+            "{} due while another cycle went on",
+            Cell::Count(report.passed)
+        ));
+    }
     if report.after_stop > 0 {
         skipped.push(format!("{} after `stop`", Cell::Count(report.after_stop)));
     }

@@ -308,6 +308,7 @@ fn row(
                 misses: phase.misses,
             })
             .collect(),
+        timers: line.timers.figures(),
         stops: seen.stops,
         killed: killed(seen),
         asked: period(way, line, measured),
@@ -422,6 +423,7 @@ fn ranked(rows: &[AttachRow]) -> Vec<AttachRanked> {
                     activations: 0,
                     mainly: 0,
                     avoided: 0,
+                    jointly: 0,
                     largest_ns: Nanos::ZERO,
                 },
                 threads: Vec::new(),
@@ -510,6 +512,7 @@ fn taken(line: &LineState) -> Vec<AttachLate> {
             activations: cause.activations,
             mainly: cause.mainly,
             avoided: cause.avoided,
+            jointly: cause.jointly,
             largest_ns: cause.largest,
         })
         .collect();

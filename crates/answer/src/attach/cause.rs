@@ -130,10 +130,14 @@ pub enum AttachCauseKind {
         #[serde(skip_serializing_if = "Option::is_none")]
         waker: Option<WaitEnd>,
     },
-    /// Wait for a futex: a mutex, a condition variable.
+    /// Wait for a lock that the kernel does not hold: a mutex, a condition variable, a lock of a
+    /// file, a semaphore.
     Lock {
         /// Whether it is a mutex; otherwise a condition variable is possible.
         is_mutex: bool,
+        /// Where the thread waited; absent: a futex.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        site: Option<AttachSite>,
         /// Thread that released it; absent: not known.
         #[serde(skip_serializing_if = "Option::is_none")]
         holder: Option<String>,
@@ -223,9 +227,14 @@ impl AttachCause {
     /// Whether both are the same lock: its holder may have several states in one wait.
     pub(super) fn is_same_lock(&self, other: &Self) -> bool {
         match (&self.kind, &other.kind) {
-            (AttachCauseKind::Lock { holder, .. }, AttachCauseKind::Lock { holder: other, .. }) => {
-                holder == other
-            }
+            (
+                AttachCauseKind::Lock { site, holder, .. },
+                AttachCauseKind::Lock {
+                    site: other_site,
+                    holder: other,
+                    ..
+                },
+            ) => (site, holder) == (other_site, other),
             _ => false,
         }
     }

@@ -265,6 +265,7 @@ mod tests {
             woken: WokenBy::Vector,
             wake_seen: true,
             run_seen: true,
+            timer: None,
             back_seen: true,
             origin: us(origin),
             due: us(origin),

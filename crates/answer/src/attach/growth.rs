@@ -58,6 +58,7 @@ mod tests {
             wake_seen: true,
             run_seen: true,
             back_seen: true,
+            timer: None,
             origin: us(origin),
             due: us(origin),
             waking: us(origin),

@@ -1,5 +1,6 @@
 //! State of a line: a thread and one way in which it is woken.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
 use laggard_model::{Histogram, Nanos, ThreadActivation, ThreadPolicy, Tid, WokenBy};
@@ -9,6 +10,7 @@ use super::course::CourseBuilder;
 use super::cycle::ThreadCycle;
 use super::growth::{AttachJob, GROWTHS};
 use super::period::{multiple_of, period};
+use super::timers::ThreadTimers;
 
 /// Number of newest cycles from which a period is estimated.
 const MAX_FOR_PERIOD: usize = 32;
@@ -93,6 +95,22 @@ pub(super) struct LineState {
     /// Due time of the newest cycle of the periodic timer. Between its cycles, other timers of
     /// the same thread may expire.
     grid: Option<Nanos>,
+    /// Timers of the thread, if they are known.
+    pub(super) timers: ThreadTimers,
+    /// Misses without a wakeup since the last call of [`LineState::take_passed`].
+    passed: Vec<PassedCycles>,
+}
+
+/// Cycles without a wakeup that missed the deadline: they were due while another cycle of the
+/// thread went on.
+#[derive(Clone, Debug)]
+pub(super) struct PassedCycles {
+    /// Cycle that went on.
+    pub(super) cycle: ThreadCycle,
+    pub(super) policy: ThreadPolicy,
+    pub(super) deadline: Nanos,
+    /// Due times, in order; at least one.
+    pub(super) due: Vec<Nanos>,
 }
 
 /// Span of time in which a thread's cycles have one period.
@@ -129,7 +147,21 @@ pub(super) struct CauseSum {
     pub(super) mainly: u64,
     /// Cycles that would have been in time without it.
     pub(super) avoided: u64,
+    /// Cycles that would have been in time without it and other causes, but not without one
+    /// of them.
+    pub(super) jointly: u64,
     pub(super) largest: Nanos,
+}
+
+/// Effect on a missed cycle of the removal of a cause.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Removal {
+    /// The cycle ends in time.
+    Avoids,
+    /// The cycle ends in time if longer causes are removed, too.
+    AvoidsJointly,
+    /// The cycle is late without it, too.
+    IsNotEnough,
 }
 
 impl CauseSum {
@@ -142,15 +174,21 @@ impl CauseSum {
             activations: 0,
             mainly: 0,
             avoided: 0,
+            jointly: 0,
             largest: Nanos::ZERO,
         }
     }
 
-    fn add(&mut self, time: Nanos, is_most: bool, is_avoided: bool) {
-        self.avoided += u64::from(is_avoided);
-        self.part.time_ns += time;
-        self.activations += 1;
-        self.mainly += u64::from(is_most);
+    /// Adds the time in `cycles` cycles that are alike.
+    fn add(&mut self, time: Nanos, is_most: bool, removal: Removal, cycles: u64) {
+        match removal {
+            Removal::Avoids => self.avoided += cycles,
+            Removal::AvoidsJointly => self.jointly += cycles,
+            Removal::IsNotEnough => {}
+        }
+        self.part.time_ns += Nanos::from_ns(time.ns().saturating_mul(cycles));
+        self.activations += cycles;
+        self.mainly += u64::from(is_most) * cycles;
         self.largest = self.largest.max(time);
     }
 }
@@ -161,6 +199,18 @@ pub(super) struct DueUnknown {
     pub(super) cycle: ThreadCycle,
     pub(super) policy: ThreadPolicy,
     job: AttachJob,
+}
+
+impl DueUnknown {
+    /// Returns the cycles that were due while this one went on; `None`: there are none.
+    fn passed(&self, due: Vec<Nanos>, deadline: Nanos) -> Option<PassedCycles> {
+        (!due.is_empty()).then(|| PassedCycles {
+            cycle: self.cycle.clone(),
+            policy: self.policy,
+            deadline,
+            due,
+        })
+    }
 }
 
 /// Result of adding a cycle: cycles to analyse.
@@ -226,6 +276,8 @@ impl LineState {
             given_period,
             pending: VecDeque::new(),
             grid: None,
+            timers: ThreadTimers::default(),
+            passed: Vec::new(),
         }
     }
 
@@ -268,12 +320,17 @@ impl LineState {
         self.preempted += one.preempted;
         self.blocked += one.blocked;
         self.note_waker(one.woken);
+        if let Some(deadline) = self.deadline {
+            self.pass_timers(cycle, policy, deadline);
+        }
         if let Some(period) = self.given_period
+            && !self.timers.are_several()
             && let Some(newest) = self.pending.back()
             && let Some(deadline) = self.deadline
         {
-            let passed = passed(&mut self.grid, &newest.cycle, one.origin, period, deadline);
-            self.counted.pass(&passed);
+            let due = passed(&mut self.grid, &newest.cycle, one.origin, period, deadline);
+            self.counted.pass(&due);
+            self.passed.extend(newest.passed(due, deadline));
         }
         let mut earlier = self.place_pending(one.origin, has_deadline);
         self.pending.push_back(DueUnknown {
@@ -292,6 +349,22 @@ impl LineState {
             missed,
             earlier,
         }
+    }
+
+    /// Counts the expiries of other timers of the thread during a cycle.
+    fn pass_timers(&mut self, cycle: &ThreadCycle, policy: ThreadPolicy, deadline: Nanos) {
+        let due = self.timers.add(&cycle.whole, deadline);
+        // With one timer, the next cycle shows which expiries had no wakeup.
+        if !self.timers.are_several() || due.is_empty() {
+            return;
+        }
+        self.counted.pass(&due);
+        self.passed.push(PassedCycles {
+            cycle: cycle.clone(),
+            policy,
+            deadline,
+            due,
+        });
     }
 
     /// Estimates the period of the waiting cycles; the next one was due at `next`. Returns the
@@ -360,13 +433,15 @@ impl LineState {
         let is_usual = usual.is_none_or(|usual| 2 * limit.ns() >= usual.ns());
         if let Some(deadline) = self.deadline
             && self.given_period.is_none()
+            && !self.timers.are_several()
             && is_usual
         {
             let nexts = self.pending.iter().skip(1);
             let nexts = nexts.map(|one| one.cycle.whole.origin).chain(next);
             for (one, next) in self.pending.iter().zip(nexts) {
-                let passed = passed(&mut self.grid, &one.cycle, next, limit, deadline);
-                self.counted.pass(&passed);
+                let due = passed(&mut self.grid, &one.cycle, next, limit, deadline);
+                self.counted.pass(&due);
+                self.passed.extend(one.passed(due, deadline));
             }
         }
         let mut missed = Vec::new();
@@ -388,6 +463,11 @@ impl LineState {
         missed
     }
 
+    /// Returns the misses without a wakeup since the last call.
+    pub(super) fn take_passed(&mut self) -> Vec<PassedCycles> {
+        std::mem::take(&mut self.passed)
+    }
+
     /// Drops an implied deadline: the thread turned out to have none.
     pub(super) fn drop_implied_deadline(&mut self) {
         if self.is_given {
@@ -395,6 +475,7 @@ impl LineState {
         }
         self.deadline = None;
         self.counted = AttachCounts::default();
+        self.passed.clear();
         self.explained = 0;
         self.taken.clear();
         self.other_taken = Nanos::ZERO;
@@ -437,12 +518,14 @@ impl LineState {
             .any(|largest| largest.activation == *one)
     }
 
-    /// Adds the causes of the time of a cycle. `missed`: the deadline that it missed.
+    /// Adds the causes of the time of a cycle, which represents `cycles`. `missed`: the deadline
+    /// that they missed.
     pub(super) fn explain(
         &mut self,
         one: &ThreadActivation,
         missed: Option<Nanos>,
         taken: &[AttachTaken],
+        cycles: u64,
     ) {
         for largest in [&mut self.slowest, &mut self.latest].into_iter().flatten() {
             if largest.activation == *one {
@@ -452,23 +535,18 @@ impl LineState {
         let Some(deadline) = missed else {
             return;
         };
-        self.explained += 1;
-        for (place, part) in taken.iter().enumerate() {
+        self.explained += cycles;
+        let excess = one.response().saturating_sub(deadline);
+        let removals = removals(taken, excess);
+        for (place, (part, removal)) in taken.iter().zip(removals).enumerate() {
             let cause = &part.cause;
             if self.taken.len() == MAX_CAUSES && !self.taken.contains_key(cause) {
-                self.other_taken += part.time_ns;
+                self.other_taken += Nanos::from_ns(part.time_ns.ns().saturating_mul(cycles));
                 continue;
             }
             let sum = self.taken.entry(cause.clone());
             let sum = sum.or_insert_with(|| CauseSum::new(part));
-            // A lock is one cause, whatever its holder did: its largest part represents it.
-            let is_same =
-                |other: &&AttachTaken| other.cause == *cause || other.cause.is_same_lock(cause);
-            let is_first = !taken[..place].iter().any(|other| is_same(&other));
-            let all = taken.iter().filter(is_same);
-            let all = all.fold(Nanos::ZERO, |sum, other| sum + other.time_ns);
-            let is_avoided = is_first && one.response().saturating_sub(all) <= deadline;
-            sum.add(part.time_ns, place == 0, is_avoided);
+            sum.add(part.time_ns, place == 0, removal, cycles);
         }
     }
 
@@ -491,6 +569,40 @@ impl LineState {
             *self.wakers.entry(who).or_default() += 1;
         }
     }
+}
+
+/// Returns the effect of the removal of each cause on a cycle that ended `excess` after its
+/// deadline. If no cause alone took that long, the longest ones together may have.
+fn removals(taken: &[AttachTaken], excess: Nanos) -> Vec<Removal> {
+    // A lock is one cause, whatever its holder did: its largest part represents it.
+    let is_same = |one: &AttachTaken, other: &AttachTaken| {
+        one.cause == other.cause || one.cause.is_same_lock(&other.cause)
+    };
+    let mut sums: Vec<(usize, Nanos)> = Vec::new();
+    for (place, part) in taken.iter().enumerate() {
+        match sums
+            .iter_mut()
+            .find(|(first, _)| is_same(&taken[*first], part))
+        {
+            Some((_, sum)) => *sum += part.time_ns,
+            None => sums.push((place, part.time_ns)),
+        }
+    }
+    sums.sort_by_key(|&(_, time)| Reverse(time));
+    let mut removals = vec![Removal::IsNotEnough; taken.len()];
+    let is_single = sums.first().is_some_and(|&(_, time)| time >= excess);
+    let mut removed = Nanos::ZERO;
+    for (place, time) in sums {
+        if is_single {
+            if time >= excess {
+                removals[place] = Removal::Avoids;
+            }
+        } else if removed < excess {
+            removed += time;
+            removals[place] = Removal::AvoidsJointly;
+        }
+    }
+    removals
 }
 
 /// Returns the due times of cycles that were due and late while `cycle` went on, before the one

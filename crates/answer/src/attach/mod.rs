@@ -14,9 +14,11 @@ mod growth;
 mod late;
 mod line;
 mod period;
+mod ready;
 mod row;
 mod step;
 mod taken;
+mod timers;
 mod worst;
 
 use std::cmp::Reverse;
@@ -38,7 +40,8 @@ pub use cycles::AttachCycles;
 use cycles::MarkedCycles;
 use growth::Backlog;
 pub use late::{CYCLE_SCHEMA, LateCycle};
-use line::LineState;
+use line::{LineState, PassedCycles};
+use ready::ReadySpans;
 pub use row::{
     AttachDeadline, AttachFigures, AttachGrowth, AttachHeld, AttachKill, AttachLargest, AttachLate,
     AttachOthers, AttachPeriod, AttachPhase, AttachPolicy, AttachRanked, AttachRow, AttachStops,
@@ -47,6 +50,7 @@ pub use row::{
 pub use step::AttachStep;
 pub use taken::AttachChosen;
 use taken::unfinished_taken;
+pub use timers::AttachTimer;
 pub use worst::AttachWorst;
 
 /// Version of `attach --json`.
@@ -249,6 +253,8 @@ pub struct AttachCollector {
     chosen: Vec<AttachChosen>,
     /// Response above which cycles are chosen in any case.
     wanted_above: Option<Nanos>,
+    /// Spans in which threads waited for a CPU.
+    ready: ReadySpans,
     /// Threads by ID; of an ID that was used again, the newest.
     by_tid: BTreeMap<Tid, u32>,
     /// Marks of threads that are not known yet, with the number of looks.
@@ -281,6 +287,7 @@ impl AttachCollector {
             ended: Vec::new(),
             chosen: Vec::new(),
             wanted_above: None,
+            ready: ReadySpans::default(),
             by_tid: BTreeMap::new(),
             unplaced: Vec::new(),
             foreign_marks: 0,
@@ -346,7 +353,15 @@ impl AttachCollector {
                 || above(self.wanted_above, one.activation())
                 || line.is_some_and(|line| line.is_largest(one.activation()))
         });
-        chosen.sort_by_key(|one| Reverse((one.policy.is_real_time(), one.activation().response())));
+        for one in &mut chosen {
+            one.ready = self
+                .ready
+                .within(one.activation().origin, one.activation().done);
+        }
+        chosen.sort_by_key(|one| {
+            let urgency = (one.policy.is_real_time(), one.activation().response());
+            (one.passed > 0, Reverse(urgency))
+        });
         chosen
     }
 
@@ -371,7 +386,7 @@ impl AttachCollector {
     pub fn explain(&mut self, one: &AttachChosen, taken: &[AttachTaken]) {
         if let Some(line) = self.lines.get_mut(&(one.number, one.way)) {
             let missed = one.deadline.filter(|_| one.missed);
-            line.explain(one.activation(), missed, taken);
+            line.explain(one.activation(), missed, taken, one.passed.max(1));
         }
     }
 
@@ -461,6 +476,7 @@ impl AttachCollector {
             ThreadHappening::Began => None,
             ThreadHappening::Done(activation) => {
                 seen.cycles.add_activation(&activation);
+                self.ready.add(told.thread.tid, &activation);
                 None
             }
             ThreadHappening::Ended(last, exit) => {
@@ -579,6 +595,7 @@ impl AttachCollector {
             LineState::new(self.asked.limit(), self.asked.period, self.asked.steps)
         });
         let picked = line.add(&cycle, policy, job, has_deadline);
+        let passed = line.take_passed();
         for one in picked.earlier {
             self.chosen.push(AttachChosen {
                 number,
@@ -586,8 +603,10 @@ impl AttachCollector {
                 policy: one.policy,
                 cycle: one.cycle,
                 missed: true,
+                passed: 0,
                 deadline: Some(one.deadline),
                 page_fault: self.asked.page_fault,
+                ready: Vec::new(),
             });
         }
         let is_above = above(self.wanted_above, &cycle.whole);
@@ -598,11 +617,36 @@ impl AttachCollector {
                 policy,
                 cycle: cycle.clone(),
                 missed: picked.missed,
+                passed: 0,
                 deadline: line.deadline,
                 page_fault: self.asked.page_fault,
+                ready: Vec::new(),
             });
         }
+        self.choose_passed((number, way), &passed);
         self.ended.push(cycle);
+    }
+
+    /// Chooses some of the cycles that were due while an earlier one went on: each represents
+    /// those next to it.
+    fn choose_passed(&mut self, (number, way): (u32, WokenWay), passed: &[PassedCycles]) {
+        const MAX_CHOSEN: usize = 8;
+        for passed in passed {
+            let length = passed.due.len().div_ceil(MAX_CHOSEN);
+            for due in passed.due.chunks(length) {
+                self.chosen.push(AttachChosen {
+                    number,
+                    way,
+                    policy: passed.policy,
+                    cycle: passed.cycle.passed(due[due.len() / 2]),
+                    missed: true,
+                    passed: due.len() as u64,
+                    deadline: Some(passed.deadline),
+                    page_fault: self.asked.page_fault,
+                    ready: Vec::new(),
+                });
+            }
+        }
     }
 
     /// Ends the collection: compares the remaining cycles with their deadlines.
@@ -617,17 +661,22 @@ impl AttachCollector {
             if !has_deadline {
                 line.drop_implied_deadline();
             }
-            for one in line.settle(has_deadline) {
+            let missed = line.settle(has_deadline);
+            let passed = line.take_passed();
+            for one in missed {
                 self.chosen.push(AttachChosen {
                     number,
                     way,
                     policy: one.policy,
                     cycle: one.cycle,
                     missed: true,
+                    passed: 0,
                     deadline: Some(one.deadline),
                     page_fault: self.asked.page_fault,
+                    ready: Vec::new(),
                 });
             }
+            self.choose_passed((number, way), &passed);
         }
     }
 

@@ -10,6 +10,7 @@ use super::cause::AttachTaken;
 use super::course::AttachCourse;
 use super::cycle::AttachSite;
 use super::period::differ;
+use super::timers::AttachTimer;
 
 /// Start of a cycle.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
@@ -135,14 +136,17 @@ pub struct AttachLate {
     pub mainly: u64,
     /// Misses that would have been in time without this cause.
     pub avoided: u64,
+    /// Misses that would have been in time without this cause and others, but not without one
+    /// of them.
+    pub jointly: u64,
     /// Maximum in one cycle.
     pub largest_ns: Nanos,
 }
 
 impl AttachLate {
     /// Order among the causes: first the one whose removal avoids most misses.
-    pub(super) fn rank(&self) -> Reverse<(u64, Nanos, u64)> {
-        Reverse((self.avoided, self.taken.time_ns, self.mainly))
+    pub(super) fn rank(&self) -> Reverse<(u64, u64, Nanos)> {
+        Reverse((self.avoided, self.jointly, self.taken.time_ns))
     }
 
     /// Adds the same cause of another thread.
@@ -151,6 +155,7 @@ impl AttachLate {
         self.activations += other.activations;
         self.mainly += other.mainly;
         self.avoided += other.avoided;
+        self.jointly += other.jointly;
         self.largest_ns = self.largest_ns.max(other.largest_ns);
     }
 }
@@ -375,6 +380,9 @@ pub struct AttachRow {
     /// Spans with one period each, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<AttachPhase>,
+    /// Timers of the thread with figures of each, if there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub timers: Vec<AttachTimer>,
     /// Stops of the thread, however woken.
     pub stops: AttachStops,
     /// Signal that killed the thread.

@@ -2,7 +2,7 @@
 
 use laggard_answer::attach::{
     AttachCause, AttachCauseKind, AttachCollector, AttachLost, AttachMeasured, AttachReport,
-    AttachRequest, AttachTaken, CycleChoice, DeadlineSource, WaitKind,
+    AttachRequest, AttachTaken, CycleChoice, DeadlineSource, HolderState, WaitKind,
 };
 use laggard_model::{
     ActivationEnd, Address, CauseClass, Cpu, CycleWaits, Evidence, FlightEvent, Happening, Host,
@@ -42,6 +42,7 @@ fn cycles(number: u32, policy: ThreadPolicy, response: Nanos) -> Vec<ThreadTold>
             wake_seen: true,
             run_seen: true,
             back_seen: true,
+            timer: None,
             origin,
             due: origin,
             waking: origin,
@@ -90,6 +91,7 @@ fn one(change: impl Fn(&mut ThreadActivation)) -> ThreadActivation {
         wake_seen: true,
         run_seen: true,
         back_seen: true,
+        timer: None,
         origin,
         due: origin,
         waking: origin + Nanos::from_us(5),
@@ -456,6 +458,163 @@ fn timer_that_is_due_during_a_callback_of_another_timer_is_missed() {
     assert_eq!((deadline.passed, deadline.misses), (5, 10));
 }
 
+/// A timer of 10 ms and one of 130 ms. The callback of the second takes 13 ms: one cycle of the
+/// first timer passes, 5 ms after its start, and is late by 8 ms.
+#[test]
+fn each_timer_of_a_thread_has_its_misses() {
+    let mut script = Script::new(1);
+    let poll = (ActivationEnd::Slept, site("poll", 4, 0, 0));
+    let mut free = 0;
+    for due in (0..2_500_000_u64).step_by(5_000) {
+        let is_slow = due % 130_000 == 5_000;
+        if due < free || !(due % 10_000 == 0 || is_slow) {
+            continue;
+        }
+        let length = if is_slow { 13_000 } else { 100 };
+        free = due + length;
+        let timer = if is_slow { 2 } else { 1 };
+        script.add(TIMER, (due, due, free), poll);
+        if let Some(ThreadTold {
+            what: ThreadHappening::Done(one),
+            ..
+        }) = script.records.last_mut()
+        {
+            one.timer = Some(timer);
+        }
+    }
+    let mut seen = AttachCollector::new(AttachRequest {
+        deadline: Some(Nanos::from_ms(6)),
+        ..asked(9)
+    });
+    seen.told(&mut script.records, Nanos::MAX);
+
+    let report = measured(seen, 9);
+
+    let row = &report.rows[0];
+    let [first, second] = row.timers[..] else {
+        panic!("{:?}", row.timers);
+    };
+    assert_eq!(first.period_ns, Some(Nanos::from_ms(10)));
+    assert_eq!(second.period_ns, Some(Nanos::from_ms(130)));
+    assert!(first.misses >= 17, "{first:?}");
+    assert_eq!(first.largest_ns, Nanos::from_ms(8));
+    assert!(second.misses == second.cycles, "{second:?}");
+    let deadline = row.deadline.as_ref().unwrap();
+    assert_eq!(deadline.misses, first.misses + second.misses);
+}
+
+/// The thread has its CPU all the time.
+fn thread_runs(_: Cpu, from: Nanos, to: Nanos) -> Evidence {
+    Evidence {
+        from_ns: from,
+        to_ns: to,
+        events: vec![FlightEvent {
+            at_ns: Nanos::ZERO,
+            what: Happening::Switch {
+                tid: Tid(1_001),
+                name: "cycle".into(),
+                priority: 19,
+                priority_before: None,
+                before: None,
+                preempted: false,
+            },
+        }],
+        ..Evidence::default()
+    }
+}
+
+/// 20 cycles of 1 ms, then one of 60.9 ms: 60 are due while it goes on, and late.
+#[test]
+fn cycles_that_are_due_while_another_goes_on_have_causes() {
+    let mut script = Script::new(1);
+    let home = (ActivationEnd::Slept, sleep_until());
+    for cycle in 0..20 {
+        let due = 1_000 * cycle;
+        script.add(TIMER, (due, due + 10, due + 100), home);
+    }
+    script.add(TIMER, (20_000, 20_010, 80_900), home);
+    for cycle in 81..100 {
+        let due = 1_000 * cycle;
+        script.add(TIMER, (due, due + 10, due + 100), home);
+    }
+    let mut seen = AttachCollector::new(asked(9));
+    seen.told(&mut script.records, Nanos::MAX);
+    seen.settle();
+
+    let chosen = seen.choose();
+    for one in &chosen {
+        let taken = one.taken(thread_runs, &mut NoNames::default());
+        let sum = taken.iter().map(|part| part.time_ns.ns()).sum::<u64>();
+        assert_eq!(sum, one.activation().response().ns(), "{taken:?}");
+        seen.explain(one, &taken);
+    }
+    let report = measured(seen, 9);
+
+    let passed: Vec<u64> = chosen.iter().map(|one| one.passed()).collect();
+    assert_eq!(passed.iter().sum::<u64>(), 60, "{passed:?}");
+    assert!(passed.len() < 20, "{passed:?}");
+    let deadline = report.rows[0].deadline.as_ref().unwrap();
+    assert_eq!((deadline.misses, deadline.passed), (61, 60));
+    assert_eq!(deadline.explained, 61);
+    let overrun = &deadline.taken[0];
+    assert_eq!(overrun.taken.cause.kind, AttachCauseKind::Overrun);
+    assert_eq!((overrun.activations, overrun.avoided), (60, 60));
+}
+
+/// Each of two waits takes 350 us of 900 us; the deadline is 500 us.
+#[test]
+fn causes_that_avoid_a_miss_only_together_are_joint() {
+    let mut script = Script::new(1);
+    let slept = ActivationEnd::Slept;
+    for cycle in 0..20 {
+        let due = 1_000 * cycle;
+        let mut from = due;
+        for (call, waker) in [("read", b"reader"), ("recvfrom", b"sender")] {
+            let wait = (slept, site(call, 3, 0, 0));
+            let woken = if from == due {
+                TIMER
+            } else {
+                by_thread(5, waker)
+            };
+            script.add(woken, (from, from, from + 30), wait);
+            from += 380;
+        }
+        let woken = by_thread(5, b"sender");
+        script.add(woken, (from, from, from + 140), (slept, sleep_until()));
+    }
+    let mut seen = AttachCollector::new(AttachRequest {
+        cycle: CycleChoice::Call {
+            name: "clock_nanosleep".into(),
+            descriptor: None,
+        },
+        ..asked(9)
+    });
+    seen.told(&mut script.records, Nanos::MAX);
+    seen.settle();
+    for one in seen.choose() {
+        let taken = one.taken(thread_runs, &mut NoNames::default());
+        seen.explain(&one, &taken);
+    }
+
+    let report = measured(seen, 9);
+
+    let deadline = report.rows[0].deadline.as_ref().unwrap();
+    let figures = |class: CauseClass| {
+        let causes = deadline.taken.iter();
+        let of_class = causes.filter(|late| late.taken.cause.class == class);
+        of_class
+            .map(|late| (late.avoided, late.jointly))
+            .collect::<Vec<_>>()
+    };
+    // Without both waits 200 us, without one of them 550 us.
+    assert_eq!(
+        figures(CauseClass::Wait),
+        [(0, 20), (0, 20)],
+        "{deadline:?}"
+    );
+    assert_eq!(figures(CauseClass::OwnWork), [(0, 0)], "{deadline:?}");
+}
+
 /// A system call with its first three arguments.
 fn site(name: &'static str, object: u64, argument: u64, value: u32) -> WaitSite {
     WaitSite {
@@ -601,6 +760,144 @@ fn time_of_a_lock_names_its_holder() {
         .iter()
         .fold(Nanos::ZERO, |sum, part| sum + part.time_ns);
     assert_eq!(sum, chosen[0].activation().response());
+}
+
+/// A lock of a file is no mutex: priority inheritance is no remedy.
+#[test]
+fn lock_of_a_file_names_its_call_and_holder() {
+    let mut script = Script::new(1);
+    let slept = ActivationEnd::Slept;
+    for cycle in 0..20 {
+        let due = 1_000 * cycle;
+        let wait = (slept, site("flock", 3, 2, 0));
+        script.add(TIMER, (due, due + 10, due + 100), wait);
+        let back = (due + 600, due + 600, due + 700);
+        script.add(by_thread(5, b"backup"), back, (slept, sleep_until()));
+    }
+    let mut seen = AttachCollector::new(asked(9));
+    seen.told(&mut script.records, Nanos::MAX);
+
+    let parts = seen.choose()[0].taken(evidence, &mut NoNames::default());
+
+    let AttachCauseKind::Lock {
+        is_mutex: false,
+        site: Some(site),
+        holder,
+        ..
+    } = &parts[0].cause.kind
+    else {
+        panic!("{parts:?}");
+    };
+    assert_eq!(
+        (site.call.as_deref(), site.descriptor),
+        (Some("flock"), Some(3))
+    );
+    assert_eq!(holder.as_deref(), Some("backup"));
+}
+
+/// The holder of the lock is woken at 300 us, and `vision` has its CPU until 600 us.
+#[test]
+fn holder_that_is_kept_off_its_cpu_is_not_asleep() {
+    let mut script = cycles_with_a_lock();
+    let mut holder = Script::new(2);
+    for cycle in 0..20 {
+        let due = 1_000 * cycle;
+        let sleep = (ActivationEnd::Slept, sleep_until());
+        holder.add(TIMER, (due + 310, due + 590, due + 600), sleep);
+        if let Some(ThreadTold {
+            thread,
+            what: ThreadHappening::Done(one),
+            ..
+        }) = holder.records.last_mut()
+        {
+            thread.tid = Tid(5);
+            one.waking = Nanos::from_us(due + 310);
+        }
+    }
+    script.records.extend(holder.records);
+    let mut seen = AttachCollector::new(asked(9));
+    seen.told(&mut script.records, Nanos::MAX);
+    let chosen = seen.choose();
+    let evidence = |cpu: Cpu, from: Nanos, to: Nanos| Evidence {
+        events: vec![FlightEvent {
+            at_ns: from,
+            what: Happening::Switch {
+                tid: Tid(9),
+                name: "vision".into(),
+                priority: 9,
+                priority_before: None,
+                before: None,
+                preempted: false,
+            },
+        }],
+        ..evidence(cpu, from, to)
+    };
+
+    let waiting = chosen.iter().find(|one| one.thread().tid == Tid(1_001));
+    let parts = waiting.unwrap().taken(evidence, &mut NoNames::default());
+
+    let states = parts.iter().filter_map(|part| match &part.cause.kind {
+        AttachCauseKind::Lock { state, .. } => Some((state.clone().unwrap(), part.time_ns)),
+        _ => None,
+    });
+    let preempted = HolderState::Preempted("vision".into());
+    assert_eq!(
+        states.collect::<Vec<_>>(),
+        [
+            (preempted, Nanos::from_us(280)),
+            (HolderState::OffCpu, Nanos::from_us(20))
+        ]
+    );
+}
+
+/// A signal stops the thread in its sleep, and another continues it 3 ms later.
+#[test]
+fn stop_of_a_sleeping_thread_is_the_cause_of_the_cycle_that_was_due_in_it() {
+    let mut script = Script::new(1);
+    let sleep = (ActivationEnd::Slept, sleep_until());
+    for cycle in 0..20 {
+        let due = 1_000 * cycle;
+        script.add(TIMER, (due, due + 10, due + 100), sleep);
+    }
+    let monitor = by_thread(5, b"monitor");
+    let stop = (ActivationEnd::Stopped, site("clock_nanosleep", 1, 1, 0));
+    script.add(monitor, (19_500, 19_500, 19_510), stop);
+    script.add(monitor, (22_500, 22_500, 22_510), sleep);
+    script.add(TIMER, (20_000, 22_520, 22_600), sleep);
+    script.add(TIMER, (21_000, 22_610, 22_650), sleep);
+    let mut seen = AttachCollector::new(asked(9));
+    seen.told(&mut script.records, Nanos::MAX);
+    let chosen = seen.choose();
+
+    for (due, length) in [(20, 2_500), (21, 1_500)] {
+        let mut late = chosen.iter();
+        let late = late.find(|one| one.activation().origin == Nanos::from_ms(due));
+        let parts = late.unwrap().taken(thread_runs, &mut NoNames::default());
+
+        let stopped = AttachCauseKind::Stopped { is_traced: false };
+        assert_eq!(parts[0].cause.kind, stopped, "{parts:?}");
+        assert_eq!(parts[0].time_ns, Nanos::from_us(length));
+    }
+}
+
+/// A thread spins for a mutex with priority inheritance while its holder runs.
+#[test]
+fn time_in_the_kernel_of_a_thread_that_spun_for_a_lock_names_the_holder() {
+    let found = taken(|one| {
+        one.usage.system = Nanos::from_us(90);
+        let mut name = [0; 16];
+        name[..6].copy_from_slice(b"mapper");
+        one.usage.spun_for = Some((Tid(7), ThreadName(name)));
+    });
+
+    let lock = AttachCauseKind::Lock {
+        is_mutex: true,
+        site: None,
+        holder: Some("mapper".into()),
+        state: Some(HolderState::Ran),
+    };
+    let found = found.iter().find(|(cause, _)| cause.kind == lock);
+    assert_eq!(found.unwrap().1, 90);
 }
 
 #[test]

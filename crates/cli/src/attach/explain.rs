@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use laggard_answer::attach::AttachCollector;
+use laggard_answer::attach::{AttachChosen, AttachCollector};
 use laggard_measure::linux::{self, FlightError, FlightOptions, FlightRecorder};
 use laggard_measure::{Flight as _, LiveNames};
 use laggard_model::{Caveat, CaveatKind};
@@ -69,7 +69,7 @@ impl LateWatch {
                     on_late.note(cycle, &[]);
                 }
             }
-            for cycle in chosen.iter().filter(|cycle| cycle.missed()) {
+            for cycle in chosen.iter().filter(|cycle| has_missed(cycle)) {
                 if let Some(live) = &mut live {
                     live.late(cycle, &[]);
                 }
@@ -89,10 +89,10 @@ impl LateWatch {
                 if let Some(on_late) = &mut on_late {
                     on_late.note(cycle, &taken);
                 }
-                if let Some(live) = live.as_mut().filter(|_| cycle.missed()) {
+                if let Some(live) = live.as_mut().filter(|_| has_missed(cycle)) {
                     live.late(cycle, &taken);
                 }
-                if let Some(recording) = &mut recording {
+                if let Some(recording) = recording.as_mut().filter(|_| cycle.passed() == 0) {
                     recording.keep(cycle, &taken, evidence);
                 }
                 continue;
@@ -100,10 +100,10 @@ impl LateWatch {
             if let Some(on_late) = &mut on_late {
                 on_late.note(cycle, &[]);
             }
-            if let Some(live) = live.as_mut().filter(|_| cycle.missed()) {
+            if let Some(live) = live.as_mut().filter(|_| has_missed(cycle)) {
                 live.left_out();
             }
-            if let Some(recording) = &mut recording {
+            if let Some(recording) = recording.as_mut().filter(|_| cycle.passed() == 0) {
                 recording.leave_out(cycle);
             }
         }
@@ -123,4 +123,10 @@ impl LateWatch {
     pub(super) fn unseen_switches(&self) -> Option<u64> {
         self.flight.as_ref().map(|flight| flight.unseen_switches())
     }
+}
+
+/// Returns whether it is a cycle with a wakeup that missed its deadline. The cycles that were due
+/// while it went on are neither printed nor recorded.
+const fn has_missed(cycle: &AttachChosen) -> bool {
+    cycle.missed() && cycle.passed() == 0
 }

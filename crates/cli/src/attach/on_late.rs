@@ -67,6 +67,9 @@ impl AttachOnLate {
         if !is_late {
             return;
         }
+        if cycle.passed() > 0 {
+            return self.actions.skip_passed(cycle.passed());
+        }
         if now.saturating_sub(activation.done) > MAX_AGE {
             return self.actions.skip_old();
         }

@@ -59,6 +59,7 @@ fn row(name: &str, tid: u32) -> AttachRow {
         sleeps_relative: false,
         period_ns: Some(us(5_000)),
         phases: Vec::new(),
+        timers: Vec::new(),
         stops: AttachStops::default(),
         killed: None,
         asked: None,
@@ -108,6 +109,7 @@ fn cause(class: CauseClass, kind: AttachCauseKind) -> AttachCause {
 fn lock() -> AttachCause {
     let kind = AttachCauseKind::Lock {
         is_mutex: true,
+        site: None,
         holder: Some("logger".into()),
         state: Some(HolderState::Preempted("vision".into())),
     };
@@ -123,6 +125,7 @@ fn late(cause: AttachCause, avoided: u64, time: u64) -> AttachLate {
         activations: avoided,
         mainly: avoided,
         avoided,
+        jointly: 0,
         largest_ns: us(time / 10),
     }
 }
@@ -236,6 +239,56 @@ Data: 2,010 records; lost: 0 missing, 0 overwritten
 Next: use a mutex with priority inheritance (PTHREAD_PRIO_INHERIT)
 "
     );
+}
+
+/// The worst cycle waits for the disk; 240 others wait for a lock.
+#[test]
+fn next_step_is_against_the_cause_of_most_misses() {
+    let mut report = inversion();
+    let disk = AttachTaken {
+        cause: cause(
+            CauseClass::Blocked,
+            AttachCauseKind::Blocked {
+                call: Some("fsync".into()),
+                file: None,
+                waker: None,
+            },
+        ),
+        time_ns: us(8_000),
+    };
+    report.worst.as_mut().unwrap().taken = vec![disk];
+
+    let text = text(&report, Detail::Short);
+
+    let step = "Next: use a mutex with priority inheritance";
+    assert!(text.contains(step), "{text}");
+}
+
+#[test]
+fn causes_that_avoid_misses_only_together_are_counted() {
+    let mut report = inversion();
+    for ranked in &mut report.causes {
+        (ranked.late.avoided, ranked.late.jointly) = (0, 90);
+    }
+    report.rows[0].deadline.as_mut().unwrap().taken = report
+        .causes
+        .iter()
+        .map(|ranked| ranked.late.clone())
+        .collect();
+
+    let text = text(&report, Detail::Short);
+
+    let table = "\
+avoids  jointly  cycles     time      max  cause
+     0       90     240   1.50 s   150 ms  lock (mutex): held by logger,
+                                           preempted by vision
+     0       90       0  90.0 ms  9.00 ms  execution time (own work)
+jointly: misses that end in time only without several of these causes
+";
+    assert!(text.contains(table), "{text}");
+    let sentences = phrase::sentences(&report).join(" ");
+    let fact = "preempted by vision (90 on time without it and others)";
+    assert!(sentences.contains(fact), "{sentences}");
 }
 
 #[test]
@@ -577,10 +630,26 @@ fn each_cause_has_a_name() {
         (
             other(AttachCauseKind::Lock {
                 is_mutex: false,
+                site: None,
                 holder: None,
                 state: None,
             }),
             "lock or condition variable (futex), holder unknown",
+        ),
+        (
+            other(AttachCauseKind::Lock {
+                is_mutex: false,
+                site: Some(AttachSite {
+                    kind: WaitKind::Lock,
+                    call: Some("flock".into()),
+                    clock: None,
+                    descriptor: Some(3),
+                    file: Some("/run/lock".into()),
+                }),
+                holder: Some("backup".into()),
+                state: Some(HolderState::OffCpu),
+            }),
+            "lock or semaphore in flock(), fd 3 (/run/lock): held by backup, which was off its CPU",
         ),
         (
             system(CauseClass::HigherPriority, Some("hog"), None),

@@ -72,6 +72,26 @@ impl ThreadCycle {
             &self.parts
         }
     }
+
+    /// Returns a cycle without a wakeup that was due at `due`, while this one went on.
+    pub(super) fn passed(&self, due: Nanos) -> Self {
+        let parts = self.parts();
+        Self {
+            thread: self.thread,
+            whole: ThreadActivation {
+                origin: due,
+                due,
+                waking: due,
+                running: due,
+                ..self.whole
+            },
+            parts: Vec::new(),
+            before: self.before.iter().chain(parts).copied().collect(),
+            is_interruption: false,
+            is_relative: self.is_relative,
+            timeout_resolution: self.timeout_resolution,
+        }
+    }
 }
 
 /// Cycle that had not ended when watching, or the thread, ended.
@@ -297,7 +317,7 @@ impl CycleBuilder {
     /// Keeps the activations of a cycle that was due at `origin`: later ones are due later,
     /// perhaps before these ended.
     fn remember(&mut self, origin: Nanos, parts: &[ThreadActivation]) {
-        self.before.retain(|one| one.done > origin);
+        self.before = self.overlapping(origin);
         self.before.extend(parts);
         let surplus = self.before.len().saturating_sub(MAX_PARTS);
         self.before.drain(..surplus);
@@ -346,9 +366,25 @@ impl CycleBuilder {
         }
     }
 
+    /// Returns the activations before a cycle that ended after it was due at `origin`. If it
+    /// was due in a wait between two of them, such as a stop, the first of them is included.
     fn overlapping(&self, origin: Nanos) -> Vec<ThreadActivation> {
-        let before = self.before.iter();
-        before.filter(|one| one.done > origin).copied().collect()
+        let is_later = |one: &ThreadActivation| one.done > origin;
+        let Some(first) = self.before.iter().position(is_later) else {
+            return Vec::new();
+        };
+        let previous = first.checked_sub(1);
+        let previous = previous.filter(|&place| !self.is_home_wait(&self.before[place]));
+        self.before[previous.unwrap_or(first)..].to_vec()
+    }
+
+    /// Whether the thread waits for its next cycle after this activation.
+    fn is_home_wait(&self, one: &ThreadActivation) -> bool {
+        match (SiteKey::new(one), self.home) {
+            (None, _) => false,
+            (Some(key), Some(Home::At(home, _))) => key == home,
+            (Some(_), _) => true,
+        }
     }
 }
 
@@ -391,6 +427,7 @@ fn joined(sum: &ThreadActivation, next: &ThreadActivation) -> ThreadActivation {
             throttled: sum.usage.throttled + next.usage.throttled,
             reclaim: sum.usage.reclaim + next.usage.reclaim,
             waits_for_memory: next.usage.waits_for_memory,
+            spun_for: sum.usage.spun_for.or(next.usage.spun_for),
         },
         waits,
         ..*sum

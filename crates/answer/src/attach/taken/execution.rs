@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use laggard_model::{Cpu, Evidence, Nanos, StackSample};
 
 use super::CycleTime;
-use crate::attach::cause::AttachCauseKind;
+use crate::attach::cause::{AttachCauseKind, HolderState};
 
 /// Functions with which system calls start, by architecture; the name follows.
 const CALL_PREFIXES: [&str; 6] = [
@@ -92,9 +92,22 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
         };
         let kernel = system.saturating_sub(faults);
         self.add(AttachCauseKind::PageFault, faults);
-        self.add(AttachCauseKind::Kernel { is_sampled: false }, kernel);
+        let kernel_kind = self.spinning();
+        let kernel_kind = kernel_kind.unwrap_or(AttachCauseKind::Kernel { is_sampled: false });
+        self.add(kernel_kind, kernel);
         let own = time.saturating_sub(faults + kernel);
         self.add(AttachCauseKind::Execution, own);
+    }
+
+    /// Returns the mutex for which the thread spun in the kernel while its holder ran.
+    fn spinning(&self) -> Option<AttachCauseKind> {
+        let (_, holder) = self.usage.spun_for?;
+        Some(AttachCauseKind::Lock {
+            is_mutex: true,
+            site: None,
+            holder: Some(holder.to_string()),
+            state: Some(HolderState::Ran),
+        })
     }
 
     /// Returns where a sample found the thread.
@@ -112,6 +125,11 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
             let call = CALL_PREFIXES
                 .iter()
                 .find_map(|prefix| name.strip_prefix(prefix));
+            if call == Some("futex")
+                && let Some(lock) = self.spinning()
+            {
+                return lock;
+            }
             if let Some(call) = call {
                 return AttachCauseKind::SystemCall { call: call.into() };
             }

@@ -15,6 +15,7 @@ use laggard_model::{
 
 use super::cause::{AttachCause, AttachCauseKind, AttachTaken};
 use super::cycle::{ThreadCycle, UnfinishedCycle};
+use super::ready::ReadySpan;
 
 use crate::live;
 
@@ -35,10 +36,15 @@ pub struct AttachChosen {
     pub(super) cycle: ThreadCycle,
     /// Whether it ended after its deadline.
     pub(super) missed: bool,
+    /// Number of cycles without a wakeup that it represents: they were due while `cycle` went
+    /// on. 0: it is the cycle itself.
+    pub(super) passed: u64,
     /// Deadline, if it is known yet.
     pub(super) deadline: Option<Nanos>,
     /// Duration of a page fault on this machine.
     pub(super) page_fault: Nanos,
+    /// Spans during it in which threads waited for a CPU.
+    pub(super) ready: Vec<ReadySpan>,
 }
 
 impl AttachChosen {
@@ -65,6 +71,12 @@ impl AttachChosen {
     /// Deadline, if it is known yet.
     pub const fn deadline(&self) -> Option<Nanos> {
         self.deadline
+    }
+
+    /// Number of cycles without a wakeup that it represents: they were due while another cycle
+    /// of the thread went on. 0: it is a cycle with a wakeup.
+    pub const fn passed(&self) -> u64 {
+        self.passed
     }
 
     /// Converts the cycle to an episode of a recording, without number and line. `None`: the
@@ -160,9 +172,15 @@ impl AttachChosen {
     ) -> Vec<AttachTaken> {
         let mut time = CycleTime::new(&self.cycle.thread, self.policy, &evidence, names);
         time.page_fault = self.page_fault;
+        time.ready = &self.ready;
         let course = Course {
             before: &self.cycle.before,
-            parts: self.cycle.parts(),
+            // All of it is in the cycle that went on.
+            parts: if self.passed > 0 {
+                &[]
+            } else {
+                self.cycle.parts()
+            },
         };
         time.course(&course, self.cycle.whole.origin);
         time.sorted()
@@ -239,6 +257,8 @@ struct CycleTime<'a, E> {
     usage: ThreadUsage,
     /// Duration of a page fault; 0: not known.
     page_fault: Nanos,
+    /// Spans in which threads waited for a CPU.
+    ready: &'a [ReadySpan],
     taken: BTreeMap<AttachCause, Nanos>,
 }
 
@@ -260,6 +280,7 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
             is_on_cpu: false,
             usage: ThreadUsage::default(),
             page_fault: Nanos::ZERO,
+            ready: &[],
             taken: BTreeMap::new(),
         }
     }

@@ -6,9 +6,10 @@ use laggard_model::{
     ActivationEnd, Cpu, Evidence, Happening, Nanos, ThreadActivation, Tid, WokenBy,
 };
 
-use super::CycleTime;
+use super::{BEFORE, CycleTime};
 use crate::attach::cause::{AttachCauseKind, HolderState, WaitEnd, call_name};
 use crate::attach::cycle::{AttachSite, WaitKind, wait_kind};
+use crate::attach::ready::ReadySpan;
 
 impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
     /// Explains the wait after the activation `ended`, which `woken` ended.
@@ -56,7 +57,7 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
         self.add(kind, time);
     }
 
-    /// Explains a wait for a futex. The thread that released it counts as its holder.
+    /// Explains a wait for a lock. The thread that released it counts as its holder.
     fn lock(
         &mut self,
         ended: &ThreadActivation,
@@ -64,9 +65,12 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
         (from, to): (Nanos, Nanos),
         later: &[&ThreadActivation],
     ) {
-        let is_mutex = wait_kind(ended) == WaitKind::Lock;
+        let kind = wait_kind(ended);
+        let is_futex = ended.site.call.is_some_and(|call| is_futex_call(call.name));
+        let is_mutex = kind == WaitKind::Lock && is_futex;
+        let site = (!is_futex).then(|| self.site(ended, kind));
         // A wait with a timeout is repeated until the lock is free.
-        let waits = later.iter().take_while(|part| is_futex(part)).count();
+        let waits = later.iter().take_while(|part| is_lock(part)).count();
         let later = later.iter().take(waits + 1);
         let releases = later.map(|part| (part.woken, part.waker_cpu));
         let holder =
@@ -84,16 +88,20 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
         let Some((tid, holder, cpu)) = holder else {
             let unknown = AttachCauseKind::Lock {
                 is_mutex,
+                site,
                 holder: None,
                 state: None,
             };
             self.add(unknown, to.saturating_sub(from));
             return;
         };
-        let evidence = (self.evidence)(cpu, from, to);
-        for (state, time) in states_of(&evidence, tid, (from, to)) {
+        let evidence = (self.evidence)(cpu, from.saturating_sub(BEFORE), to);
+        let ready = self.ready.iter().filter(|span| span.tid == tid);
+        let ready: Vec<ReadySpan> = ready.copied().collect();
+        for (state, time) in states_of(&evidence, tid, (from, to), &ready) {
             let held = AttachCauseKind::Lock {
                 is_mutex,
+                site: site.clone(),
                 holder: Some(holder.clone()),
                 state: Some(state),
             };
@@ -125,16 +133,37 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
     }
 }
 
-/// Divides a span by what a thread did on one CPU.
+/// Divides a span by what a thread did on one CPU. `ready`: spans in which it was woken and did
+/// not run.
 fn states_of(
     evidence: &Evidence,
     holder: Tid,
     (from, to): (Nanos, Nanos),
+    ready: &[ReadySpan],
 ) -> BTreeMap<HolderState, Nanos> {
     let mut states = BTreeMap::<HolderState, Nanos>::new();
     let mut state = HolderState::OffCpu;
     let mut since = from;
-    let mut current = None;
+    let mut current: Option<(Tid, &str)> = None;
+    // The time in which the holder is off its CPU, but could run, belongs to the thread there.
+    let mut add = |state: &HolderState, span: (Nanos, Nanos), running: Option<(Tid, &str)>| {
+        let length = span.1.saturating_sub(span.0);
+        let mut kept = Nanos::ZERO;
+        if *state == HolderState::OffCpu
+            && let Some((tid, name)) = running
+            && tid != IDLE
+        {
+            let parts = ready.iter().map(|ready| {
+                let (from, to) = (ready.from.max(span.0), ready.to.min(span.1));
+                to.saturating_sub(from)
+            });
+            kept = parts.fold(Nanos::ZERO, |sum, part| sum + part).min(length);
+            *states
+                .entry(HolderState::Preempted(name.to_owned()))
+                .or_default() += kept;
+        }
+        *states.entry(state.clone()).or_default() += length.saturating_sub(kept);
+    };
     for event in &evidence.events {
         let Happening::Switch {
             tid,
@@ -148,8 +177,8 @@ fn states_of(
         };
         let at = event.at_ns.clamp(from, to);
         // The thread that leaves is known, though no switch to it was seen.
-        let left = before.or(current);
-        *states.entry(state.clone()).or_default() += at.saturating_sub(since);
+        let left = before.or(current.map(|(tid, _)| tid));
+        add(&state, (since, at), current);
         since = at;
         state = if *tid == holder {
             HolderState::Ran
@@ -164,14 +193,21 @@ fn states_of(
         } else {
             HolderState::OffCpu
         };
-        current = Some(*tid);
+        current = Some((*tid, name));
     }
-    *states.entry(state).or_default() += to.saturating_sub(since);
+    add(&state, (since, to), current);
     states.retain(|_, time| *time > Nanos::ZERO);
     states
 }
 
-fn is_futex(activation: &ThreadActivation) -> bool {
+/// The idle thread of a CPU.
+const IDLE: Tid = Tid(0);
+
+fn is_futex_call(name: &str) -> bool {
+    ["futex", "futex_waitv"].contains(&name)
+}
+
+fn is_lock(activation: &ThreadActivation) -> bool {
     activation.end == ActivationEnd::Slept
         && matches!(wait_kind(activation), WaitKind::Lock | WaitKind::Condition)
 }

@@ -110,7 +110,9 @@ impl AttachRecord {
                 throttled: Nanos::from_ns(self.throttled_ns.min(preempted)),
                 reclaim: Nanos::from_ns(self.reclaim_ns),
                 waits_for_memory: unseen & ATTACH_IN_RECLAIM != 0,
+                spun_for: (self.spins > 0).then(|| (Tid(self.spun_who), name(self.spun_name))),
             },
+            timer: self.timer(),
             waits: CycleWaits::default(),
         })
     }
@@ -136,6 +138,12 @@ impl AttachRecord {
             argument: self.site_argument,
             value: self.site_value,
         }
+    }
+
+    /// Returns the number of the timer that woke the thread, unless it slept.
+    fn timer(&self) -> Option<u32> {
+        let is_timer = u32::from(self.route) == ATTACH_HRTIMER;
+        (is_timer && self.who != 0).then_some(self.who)
     }
 
     fn exit(&self) -> ThreadExit {
@@ -231,6 +239,31 @@ mod tests {
         assert_eq!(activation.response().ns(), 8_000);
         assert_eq!(activation.execution().ns(), 3_000);
         assert_eq!(event.thread.policy, ThreadPolicy::Fifo(80));
+        assert_eq!((activation.timer, activation.usage.spun_for), (None, None));
+    }
+
+    #[test]
+    fn timer_and_holder_of_a_spun_lock_are_told() {
+        let record = AttachRecord {
+            who: 64,
+            spins: 2,
+            spun_who: 7,
+            spun_name: [u64::from_ne_bytes(*b"mapper\0\0"), 0],
+            ..record()
+        };
+
+        let ThreadHappening::Done(one) = record.told().unwrap().what else {
+            panic!("{record:?}");
+        };
+
+        assert_eq!(one.timer, Some(64));
+        let (tid, name) = one.usage.spun_for.unwrap();
+        assert_eq!((tid, name.to_string().as_str()), (Tid(7), "mapper"));
+        let by_interrupt = AttachRecord {
+            route: u8::try_from(ATTACH_IRQ).unwrap(),
+            ..record
+        };
+        assert_eq!(by_interrupt.timer(), None);
     }
 
     #[test]

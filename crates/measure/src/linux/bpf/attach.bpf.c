@@ -58,7 +58,7 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 			thread->phase = ATTACH_WOKEN;
 		} else if (!is_self &&
 			   (thread->phase == ATTACH_RUNS || thread->phase == ATTACH_PREEMPTED)) {
-			meets(thread);
+			meets(thread, task);
 		}
 		return 0;
 	}
@@ -67,7 +67,7 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 	case ATTACH_UNKNOWN:
 		/* On its way to sleep, which it may not reach. */
 		if (is_on_cpu(task)) {
-			meets(thread);
+			meets(thread, task);
 			break;
 		}
 		/* fall through */
@@ -101,7 +101,7 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 	case ATTACH_PREEMPTED:
 		/* It is known whether it still sleeps when it leaves its
 		 * CPU. */
-		meets(thread);
+		meets(thread, task);
 		break;
 	case ATTACH_BLOCKED:
 	case ATTACH_STOPPED:

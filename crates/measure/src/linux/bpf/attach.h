@@ -9,7 +9,8 @@
 /* Cause of a wakeup. Append only. */
 enum attach_route {
 	ATTACH_THREAD,	  /* who: the TID of the waker; function: 0 */
-	ATTACH_HRTIMER,	  /* function: the timer's */
+	ATTACH_HRTIMER,	  /* function: the timer's; who: lower half of its
+			     address, 0 for a sleep */
 	ATTACH_TIMER,	  /* timer wheel of the tick; function: the timer's */
 	ATTACH_IRQ,	  /* who: interrupt number */
 	ATTACH_VECTOR,	  /* an interrupt of the CPU itself */
@@ -140,8 +141,11 @@ struct attach_record {
 	u64 throttled_ns; /* part of preempted_ns: its SCHED_DEADLINE budget was
 			     used up */
 	u64 reclaim_ns;	  /* part of its run time: it reclaimed memory */
+	u64 spun_name[2]; /* thread that released the lock for which it spun */
+	u32 spun_who;
+	u32 spins; /* number of such locks */
 };
-_Static_assert(sizeof(struct attach_record) == 264, "no hidden padding");
+_Static_assert(sizeof(struct attach_record) == 288, "no hidden padding");
 
 /* Whether threads of a process are watched. */
 enum attach_process {

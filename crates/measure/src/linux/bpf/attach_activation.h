@@ -72,6 +72,7 @@ static __always_inline void write_record(struct attach_thread *thread,
 	take_reclaim(thread, record, task, now);
 	take_usage(thread, record, task);
 	take_lock(thread, record, task);
+	take_spins(thread, record);
 	read_site(record, task);
 	__sync_lock_test_and_set(&record->place, place + 1);
 }
@@ -83,6 +84,7 @@ static __always_inline void runs(struct attach_thread *thread, u64 now)
 	thread->blocked_ns = 0;
 	thread->throttled_ns = 0;
 	thread->is_throttled = 0;
+	thread->spins = 0;
 	thread->reclaim_ns = 0;
 	thread->reclaim_since_ns = thread->reclaims ? now : 0;
 	thread->preemptions = 0;
@@ -405,11 +407,12 @@ static __always_inline void resumes(struct attach_thread *thread)
 }
 
 /* A wakeup comes while it runs or is preempted. */
-static __always_inline void meets(struct attach_thread *thread)
+static __always_inline void meets(struct attach_thread *thread, struct task_struct *task)
 {
 	if (thread->has_next)
 		thread->merged++;
 	note_wake(&thread->next);
+	note_spin(thread, task);
 	__sync_lock_test_and_set(&thread->has_next, 1);
 }
 

@@ -160,6 +160,9 @@ struct hrtimer___asked {
 	struct hrtimer_clock_base *base;
 } __kernel_type;
 
+/* Callback that wakes a thread that sleeps, or that waits with a timeout. */
+extern const void hrtimer_wakeup __ksym __weak;
+
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
 {
@@ -170,14 +173,13 @@ int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
 	frame = begin(ATTACH_HRTIMER, 0, !is_soft);
 	if (!frame)
 		return 0;
+	if (!&hrtimer_wakeup || timer->function != &hrtimer_wakeup)
+		frame->id = (u32)(u64)timer;
 	frame->function = (u64)timer->function;
 	frame->origin_ns = asked->_softexpires - asked->base->offset;
 	frame->due_ns = timer->node.expires - asked->base->offset;
 	return 0;
 }
-
-/* Callback that wakes a thread that sleeps, or that waits with a timeout. */
-extern const void hrtimer_wakeup __ksym __weak;
 
 SEC("tp_btf/hrtimer_expire_exit")
 int BPF_PROG(on_hrtimer_expire_exit)

@@ -51,6 +51,9 @@ struct attach_thread {
 	u32 end; /* enum attach_end, of the last activation */
 	u32 is_throttled; /* its SCHED_DEADLINE budget is used up */
 	u32 reclaims;	  /* it is in the kernel's reclaim of memory */
+	u64 spun_name[2];
+	u32 spun_who;
+	u32 spins;
 };
 
 struct {

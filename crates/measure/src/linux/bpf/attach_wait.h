@@ -106,6 +106,35 @@ static __always_inline void take_usage(struct attach_thread *thread, struct atta
 	thread->system_ns = system;
 }
 
+struct task_struct___locks {
+	void *pi_blocked_on;
+} __kernel_type;
+
+/*
+ * A wakeup comes for a thread that waits for a mutex with priority inheritance. While the holder
+ * runs, the thread spins and does not leave its CPU. The waker releases the lock.
+ */
+static __always_inline void note_spin(struct attach_thread *thread, struct task_struct *task)
+{
+	struct task_struct___locks *locks = (void *)task;
+
+	if (!bpf_core_field_exists(locks->pi_blocked_on) || !locks->pi_blocked_on ||
+	    thread->next.route != ATTACH_THREAD)
+		return;
+	thread->spins++;
+	thread->spun_who = thread->next.who;
+	thread->spun_name[0] = thread->next.name[0];
+	thread->spun_name[1] = thread->next.name[1];
+}
+
+static __always_inline void take_spins(struct attach_thread *thread, struct attach_record *record)
+{
+	record->spins = thread->spins;
+	record->spun_who = thread->spun_who;
+	record->spun_name[0] = thread->spun_name[0];
+	record->spun_name[1] = thread->spun_name[1];
+}
+
 static __always_inline void take_lock(struct attach_thread *thread, struct attach_record *record,
 				      struct task_struct *task)
 {

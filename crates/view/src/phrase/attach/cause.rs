@@ -84,9 +84,17 @@ pub(crate) fn cause(cause: &AttachCause) -> String {
         }
         AttachCauseKind::Lock {
             is_mutex,
+            site: place,
             holder,
             state,
-        } => lock(*is_mutex, holder.as_deref(), state.as_ref()),
+        } => {
+            let kind = match place {
+                Some(place) => format!("lock or semaphore in {}", site(place)),
+                None if *is_mutex => "lock (mutex)".into(),
+                None => "lock or condition variable (futex)".into(),
+            };
+            lock(&kind, holder.as_deref(), state.as_ref())
+        }
         AttachCauseKind::System { who, contender } => {
             name(cause.class, who.as_deref(), contender.as_slice())
         }
@@ -143,10 +151,14 @@ pub(crate) fn culprit(cause: &AttachCause) -> Option<String> {
             words
         }
         AttachCauseKind::Lock {
-            is_mutex, holder, ..
+            is_mutex,
+            site,
+            holder,
+            ..
         } => {
             let mut words = Vec::new();
             words.extend(is_mutex.then(|| "mutex".into()));
+            words.extend(site.as_ref().map(self::site));
             words.extend(held(holder));
             words
         }
@@ -164,12 +176,7 @@ fn woken_by(end: Option<&WaitEnd>) -> Option<String> {
     })
 }
 
-fn lock(is_mutex: bool, holder: Option<&str>, state: Option<&HolderState>) -> String {
-    let kind = if is_mutex {
-        "lock (mutex)"
-    } else {
-        "lock or condition variable (futex)"
-    };
+fn lock(kind: &str, holder: Option<&str>, state: Option<&HolderState>) -> String {
     let Some(holder) = holder else {
         return format!("{kind}, holder unknown");
     };
@@ -261,9 +268,14 @@ pub(crate) fn next_step(cause: &AttachCause) -> Option<String> {
         (_, AttachCauseKind::Execution | AttachCauseKind::Kernel { is_sampled: false }) => {
             "add `--stack-rate 1000` to divide the execution time into user code, system calls and page faults"
         }
-        (_, AttachCauseKind::Lock { is_mutex: true, .. }) => {
-            "use a mutex with priority inheritance (PTHREAD_PRIO_INHERIT)"
-        }
+        (
+            _,
+            AttachCauseKind::Lock {
+                is_mutex: true,
+                state: Some(HolderState::Preempted(_)),
+                ..
+            },
+        ) => "use a mutex with priority inheritance (PTHREAD_PRIO_INHERIT)",
         (_, AttachCauseKind::KernelLock { is_mmap: true, .. }) => {
             "do not map memory, unmap it or fork in this process while the thread runs its cycles"
         }

@@ -3,7 +3,7 @@
 mod cause;
 mod row;
 
-use laggard_answer::attach::{AttachReport, AttachRow, AttachWorst, DeadlineSource};
+use laggard_answer::attach::{AttachCause, AttachReport, AttachRow, AttachWorst, DeadlineSource};
 use laggard_model::Nanos;
 
 pub(crate) use cause::{cause, culprit, next_step, parts, site};
@@ -227,13 +227,7 @@ pub(crate) fn next(report: &AttachReport) -> String {
         "give the deadline with `--deadline`, `--period` or `--app`".into()
     } else {
         let has_missed = held.misses + held.overdue > 0;
-        // The worst cycle is of the most urgent thread; others may be late because of it.
-        let worst = report.worst.as_ref().and_then(|worst| worst.taken.first());
-        let worst = worst.filter(|_| has_missed).map(|part| &part.cause);
-        let top = report.causes.first().map(|ranked| &ranked.late.taken.cause);
-        let step = worst
-            .and_then(next_step)
-            .or_else(|| top.and_then(next_step));
+        let step = causes_to_remove(report).into_iter().find_map(next_step);
         let step = step.filter(|_| has_missed);
         step.unwrap_or_else(|| {
             if has_missed {
@@ -244,6 +238,27 @@ pub(crate) fn next(report: &AttachReport) -> String {
         })
     };
     format!("Next: {step}")
+}
+
+/// Returns the causes of misses, the one to remove first at the front: a cycle that never ended,
+/// then the thread of the worst cycle. It is the most urgent one; others may be late because of
+/// it. Its causes are ranked by the misses that their removal avoids.
+fn causes_to_remove(report: &AttachReport) -> Vec<&AttachCause> {
+    let worst = report.worst.iter();
+    let unfinished = worst.clone().filter(|worst| !worst.has_ended);
+    let thread = worst.flat_map(|worst| {
+        let rows = report.rows.iter();
+        let deadlines = rows
+            .filter(|row| row.number == worst.number)
+            .filter_map(|row| row.deadline.as_ref());
+        deadlines.max_by_key(|deadline| deadline.misses)
+    });
+    let first = unfinished.filter_map(|worst| worst.taken.first());
+    let first = first.map(|part| &part.cause);
+    let thread = thread.flat_map(|deadline| deadline.taken.iter());
+    let thread = thread.map(|late| &late.taken.cause);
+    let all = report.causes.iter().map(|ranked| &ranked.late.taken.cause);
+    first.chain(thread).chain(all).collect()
 }
 
 /// Returns the findings about all rows, each with the name of its row.

@@ -49,6 +49,7 @@ pub(crate) fn findings(row: &AttachRow) -> Vec<String> {
     findings.extend(period(row));
     let others = [
         phases(row),
+        timers(row),
         trend(row),
         inferred(row),
         resumed(row),
@@ -151,9 +152,13 @@ fn missed_time(row: &AttachRow, deadline: &AttachDeadline) -> Option<String> {
     }
     let causes = deadline.taken.iter().take(MAX_CAUSES).map(|late| {
         let text = format!("{} {}", time(late.taken.time_ns), cause(&late.taken.cause));
-        match late.avoided {
-            0 => text,
-            avoided => format!("{text} ({} on time without it)", Cell::Count(avoided)),
+        match (late.avoided, late.jointly) {
+            (0, 0) => text,
+            (0, jointly) => format!(
+                "{text} ({} on time without it and others)",
+                Cell::Count(jointly)
+            ),
+            (avoided, _) => format!("{text} ({} on time without it)", Cell::Count(avoided)),
         }
     });
     let mut causes: Vec<String> = causes.collect();
@@ -242,6 +247,30 @@ fn phases(row: &AttachRow) -> Option<String> {
         "Its period was {}.{evaluation}",
         phases.join(", then ")
     ))
+}
+
+/// Lists the timers of a thread that has several.
+fn timers(row: &AttachRow) -> Option<String> {
+    let has_deadline = row.deadline.is_some();
+    let timers = row.timers.iter().map(|timer| {
+        let period = timer.period_ns.map_or_else(
+            || "no period".to_owned(),
+            |period| format!("period {}", time(period)),
+        );
+        let missed = if has_deadline {
+            format!("{} of ", Cell::Count(timer.misses))
+        } else {
+            String::new()
+        };
+        let verb = if has_deadline { " missed" } else { "" };
+        format!(
+            "{period}: {missed}{}{verb}, max {}",
+            units(timer.cycles, "cycle"),
+            time(timer.largest_ns)
+        )
+    });
+    let timers: Vec<String> = timers.collect();
+    (!timers.is_empty()).then(|| format!("Its timers: {}.", timers.join("; ")))
 }
 
 /// States how the responses changed.

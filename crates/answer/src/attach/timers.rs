@@ -1,0 +1,137 @@
+//! Timers of a thread that has several: cycles of one that are due while the callback of another
+//! goes on have no wakeup.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use laggard_model::{Nanos, ThreadActivation};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::period::period;
+
+/// Maximum number of timers of a thread.
+const MAX_TIMERS: usize = 16;
+/// Number of newest expiries from which a period is estimated.
+const MAX_EXPIRIES: usize = 32;
+/// A timer without a wakeup for this number of periods may be stopped.
+const MAX_SILENT_PERIODS: u64 = 3;
+/// Maximum number of expiries in one cycle.
+const MAX_PASSED: usize = 100_000;
+
+/// Timer of a thread that has several.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct AttachTimer {
+    /// Period, estimated; absent: it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub period_ns: Option<Nanos>,
+    /// Cycles that were due, with or without a wakeup.
+    pub cycles: u64,
+    /// Cycles that ended after the deadline.
+    pub misses: u64,
+    /// Maximum response.
+    pub largest_ns: Nanos,
+}
+
+/// State of a timer.
+#[derive(Debug, Default)]
+struct TimerState {
+    expiries: VecDeque<Nanos>,
+    period: Option<Nanos>,
+    /// Due time of its last cycle, with or without a wakeup.
+    last: Nanos,
+    cycles: u64,
+    misses: u64,
+    largest: Nanos,
+}
+
+/// Timers of a thread, by number.
+#[derive(Debug, Default)]
+pub(super) struct ThreadTimers(BTreeMap<u32, TimerState>);
+
+impl ThreadTimers {
+    /// Whether the thread has several timers.
+    pub(super) fn are_several(&self) -> bool {
+        self.0.len() > 1
+    }
+
+    /// Adds a cycle, and returns the due times of the cycles of all timers that were due while
+    /// it went on, and late.
+    pub(super) fn add(&mut self, one: &ThreadActivation, deadline: Nanos) -> Vec<Nanos> {
+        if let Some(number) = one.timer
+            && (self.0.len() < MAX_TIMERS || self.0.contains_key(&number))
+        {
+            let timer = self.0.entry(number).or_default();
+            timer.expire(one.origin);
+            timer.end(one.response(), deadline);
+        }
+        let mut late = Vec::new();
+        for timer in self.0.values_mut() {
+            timer.pass(one, deadline, &mut late);
+        }
+        late.sort_unstable();
+        late
+    }
+
+    /// Returns the figures of the timers, the one with most cycles first; empty: the thread has
+    /// at most one.
+    pub(super) fn figures(&self) -> Vec<AttachTimer> {
+        if !self.are_several() {
+            return Vec::new();
+        }
+        let timers = self.0.values().map(|timer| AttachTimer {
+            period_ns: timer.period,
+            cycles: timer.cycles,
+            misses: timer.misses,
+            largest_ns: timer.largest,
+        });
+        let mut timers: Vec<AttachTimer> = timers.collect();
+        timers.sort_by_key(|timer| std::cmp::Reverse(timer.cycles));
+        timers
+    }
+}
+
+impl TimerState {
+    /// Adds an expiry that woke the thread.
+    fn expire(&mut self, at: Nanos) {
+        if self.expiries.len() == MAX_EXPIRIES {
+            self.expiries.pop_front();
+        }
+        self.expiries.push_back(at);
+        self.last = at;
+        let expiries: Vec<Nanos> = self.expiries.iter().copied().collect();
+        self.period = period(&expiries);
+    }
+
+    /// Counts a cycle that was due.
+    fn end(&mut self, response: Nanos, deadline: Nanos) {
+        self.cycles += 1;
+        self.misses += u64::from(response > deadline);
+        self.largest = self.largest.max(response);
+    }
+
+    /// Counts the expiries during a cycle of the thread, and adds those that were late.
+    fn pass(&mut self, cycle: &ThreadActivation, deadline: Nanos, late: &mut Vec<Nanos>) {
+        let (Some(period), Some(&woke)) = (self.period, self.expiries.back()) else {
+            return;
+        };
+        let silent = cycle.origin.saturating_sub(woke).ns() / period.ns().max(1);
+        if silent > MAX_SILENT_PERIODS {
+            return;
+        }
+        for _ in 0..MAX_PASSED {
+            let due = self.last + period;
+            if due >= cycle.done {
+                return;
+            }
+            self.last = due;
+            if due <= cycle.origin {
+                continue;
+            }
+            let response = cycle.done.saturating_sub(due);
+            self.end(response, deadline);
+            if response > deadline {
+                late.push(due);
+            }
+        }
+    }
+}
