@@ -366,6 +366,8 @@ impl<'a> Judge<'a> {
             CauseClass::IdleExit
         } else if slice.from < self.ready {
             CauseClass::OwnPath
+        } else if self.is_passed_over(slice) {
+            return self.held_back(slice);
         } else if length(slice) <= LEAVING_IDLE {
             CauseClass::ContextSwitch
         } else if self.ours.is_some_and(|ours| self.is_throttled(slice, ours))
@@ -416,13 +418,22 @@ impl<'a> Judge<'a> {
             return None;
         }
         let switch = self.index.last_switch(slice.from)?;
-        self.index.is_served(switch.at).then(|| {
+        if self.index.is_served(switch.at) {
             let culprit = Culprit {
                 contender: self.starving(slice),
                 ..Culprit::default()
             };
-            (CauseClass::FairServer, culprit)
-        })
+            return Some((CauseClass::FairServer, culprit));
+        }
+        switch.passes_over.then(|| self.held_back(slice))
+    }
+
+    /// Returns whether the CPU idles although real-time threads, ours among them, can
+    /// run.
+    fn is_passed_over(&self, slice: &Slice) -> bool {
+        let switch = self.index.last_switch(slice.from);
+        self.ours.is_some_and(|ours| ours.priority < NORMAL)
+            && switch.is_some_and(|switch| switch.passes_over)
     }
 
     /// Returns the last real-time thread that lost the CPU although it could continue:

@@ -31,6 +31,9 @@ pub(super) struct Switch {
     /// Whether the outgoing thread could have continued. Also true if it is not the
     /// thread that was recorded last.
     pub(super) may_be_preempted: bool,
+    /// Whether the scheduler chose this thread although a real-time thread could
+    /// continue: that thread lost the CPU, and no real-time thread has had it since.
+    pub(super) passes_over: bool,
 }
 
 /// Records of one thread, each list in time order.
@@ -97,10 +100,10 @@ impl<'a> EvidenceIndex<'a> {
         let mut last = None;
         for event in &evidence.events {
             index.add_preempted(event, last);
+            index.add_switch(event, last);
             if matches!(event.what, Happening::Switch { .. }) {
                 last = Some(event);
             }
-            index.add_switch(event);
         }
         for sample in &evidence.samples {
             index.thread_mut(sample.tid).samples.push(sample);
@@ -119,7 +122,8 @@ impl<'a> EvidenceIndex<'a> {
         self.threads.entry(tid).or_default()
     }
 
-    fn add_switch(&mut self, event: &FlightEvent) {
+    /// Stores a switch; `last` is the switch before it.
+    fn add_switch(&mut self, event: &FlightEvent, last: Option<&FlightEvent>) {
         let Happening::Switch {
             tid,
             priority,
@@ -132,12 +136,19 @@ impl<'a> EvidenceIndex<'a> {
             return;
         };
         let position = self.switches.len();
+        let is_real_time_left = match last.map(|last| &last.what) {
+            Some(Happening::Switch { priority: left, .. }) if *left < REAL_TIME.end => {
+                preempted && REAL_TIME.contains(&priority_before.unwrap_or(*left))
+            }
+            _ => self.switches.last().is_some_and(|last| last.passes_over),
+        };
         self.switches.push(Switch {
             at: event.at_ns,
             tid,
             left: priority_before.filter(|_| before.is_none()),
             is_lost: before.is_some(),
             may_be_preempted: preempted || before.is_some(),
+            passes_over: is_real_time_left && before.is_none() && priority >= REAL_TIME.end,
         });
         self.is_windows |= windows_level(priority).is_some();
         let thread = self.thread_mut(tid);

@@ -224,6 +224,31 @@ fn throttling_without_the_fair_server_stops_real_time_threads() {
 }
 
 #[test]
+fn real_time_thread_that_lost_the_cpu_shows_throttling_without_samples() {
+    for (tid, name) in [(7, "cat"), (0, "swapper/1")] {
+        let mut scene = late_thread(3_000)
+            .switch(-900_000, 40, "spinner", 4)
+            .during(10, 15, TIMER)
+            .switch(1_000, tid, name, 120)
+            .sample(1_500, 7, &[0xabc])
+            .switch(1_060, 8, "dog", 128)
+            .switch(2_000, 40, "spinner", 4)
+            .ours(3_000);
+        scene.episode.evidence.served = Some(Vec::new());
+
+        let causes = explain(&scene.episode, Service::Fifo(90), Route::Direct).causes;
+
+        let throttled: Vec<_> = causes
+            .iter()
+            .filter(|cause| cause.class == CauseClass::RtThrottled)
+            .collect();
+        assert_eq!(throttled.len(), 1, "{causes:?}");
+        assert_eq!(throttled[0].time_ns, Nanos::from_us(1_000));
+        assert_eq!(throttled[0].culprit.contender, named("spinner"));
+    }
+}
+
+#[test]
 fn deadline_thread_behind_a_normal_one_used_up_its_budget() {
     let scene = late_thread(2_000)
         .switch(-500, 7, "cat", 120)
