@@ -1,8 +1,6 @@
 //! `laggard bench timers`: which timers expire as requested.
 
-use std::collections::BTreeSet;
-
-use laggard_answer::timers::{IntervalFigures, TimerRow, TimersReport};
+use laggard_answer::timers::{TimerRow, TimersReport};
 use laggard_model::name::service_words;
 use laggard_model::{Nanos, Service};
 
@@ -14,18 +12,9 @@ use crate::text::Tone;
 /// Number of rows up to which the short document has a table.
 const MAX_SHORT_ROWS: usize = 10;
 
-/// Additional tables.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct TimerTables {
-    /// Statistics of the intervals between expiries (Jones & Regehr 1999, Table 1).
-    pub statistics: bool,
-    /// Their histogram (Table 2 of the paper).
-    pub histogram: bool,
-}
-
 /// Describes the report. `Short` fits on a terminal: it has the figures of each timer only
 /// if there are few.
-pub fn document(report: &TimersReport, tables: TimerTables, detail: Detail) -> Document {
+pub fn document(report: &TimersReport, detail: Detail) -> Document {
     let mut document = Document::new("Timers");
     document.paragraph(phrase::summary(report));
     document.push(Block::Detail(format!(
@@ -46,14 +35,6 @@ pub fn document(report: &TimersReport, tables: TimerTables, detail: Detail) -> D
         let title = format!("{}, {}", service_words(service), Cell::Time(period));
         if has_rows {
             document.push(Block::Table(figures(&rows).caption(title.clone())));
-        }
-        if tables.statistics {
-            let title = format!("Intervals between expiries: {title}");
-            document.push(Block::Table(statistics(&rows).caption(title)));
-        }
-        if tables.histogram {
-            let title = format!("Number of intervals per 100 us: {title}");
-            document.push(Block::Table(histogram(&rows).caption(title)));
         }
     }
     let mut lines = Vec::new();
@@ -133,49 +114,6 @@ fn figures(rows: &[&TimerRow]) -> Table {
         ]);
     }
     table
-}
-
-type IntervalFigure = fn(&IntervalFigures) -> f64;
-
-/// Builds Table 1 of the paper: a row per figure, a column per timer.
-fn statistics(rows: &[&TimerRow]) -> Table {
-    let mut table = Table::new(columns(rows));
-    let figures: [(&str, IntervalFigure); 4] = [
-        ("Minimum us", |intervals| intervals.min_ns as f64),
-        ("Maximum us", |intervals| intervals.max_ns as f64),
-        ("Average us", |intervals| intervals.mean_ns),
-        ("Std Dev us", |intervals| intervals.deviation_ns),
-    ];
-    for (name, figure) in figures {
-        let cells = rows.iter().map(|row| match &row.intervals {
-            Some(intervals) => format!("{:.0}", figure(intervals) / 1e3).into(),
-            None => Cell::Unknown(Reason::TooFewSamples),
-        });
-        table.row(std::iter::once(name.into()).chain(cells));
-    }
-    table
-}
-
-/// Builds Table 2 of the paper: a row per bin that is not empty, a column per timer.
-fn histogram(rows: &[&TimerRow]) -> Table {
-    let mut table = Table::new(columns(rows));
-    let bins = rows.iter().flat_map(|row| &row.bins);
-    let bins: BTreeSet<Nanos> = bins.map(|bin| bin.from_ns).collect();
-    for from in bins {
-        let us = from.ns() / 1_000;
-        let cells = rows.iter().map(|row| {
-            let bin = row.bins.iter().find(|bin| bin.from_ns == from);
-            bin.map_or(Cell::Empty, |bin| Cell::Count(bin.count as u64))
-        });
-        let name = format!("{us}-{} us", us + 100);
-        table.row(std::iter::once(name.into()).chain(cells));
-    }
-    table
-}
-
-fn columns(rows: &[&TimerRow]) -> Vec<Column> {
-    let timers = rows.iter().map(|row| Column::number(row.api.name()));
-    std::iter::once(Column::name("")).chain(timers).collect()
 }
 
 #[cfg(test)]

@@ -16,8 +16,6 @@ Examples:
   sudo laggard bench timers --policy fifo:90,other --period 1ms,250us
   laggard bench timers --api timerfd --max-lateness 2ms
                                             exit code 1 if it is later once
-  laggard bench timers --api timerfd,poll --table1 --table2
-                                            tables of Jones and Regehr (1999)
   laggard bench timers --api timerfd,poll -o timers
                                             a recording per row
   laggard bench timers --json | jq '.rows[] | {api, class}'
@@ -39,8 +37,6 @@ Examples:
   laggard bench timers --api Sleep,HighResTimer
   laggard bench timers --api HighResTimer --max-lateness 2ms
                                             exit code 1 if it is later once
-  laggard bench timers --api timeSetEvent --table1 --table2
-                                            tables of Jones and Regehr (1999)
   laggard bench timers --json
 
 Timers:
@@ -101,12 +97,6 @@ pub(crate) struct TimersArgs {
     /// Print the figures of each timer [default: only for up to 10 rows]
     #[arg(long, conflicts_with = "json")]
     pub(crate) all: bool,
-    /// Print the intervals as in Table 1 of Jones and Regehr (1999)
-    #[arg(long, conflicts_with = "json")]
-    pub(crate) table1: bool,
-    /// Print the histogram of the intervals in bins of 100 us, as in Table 2 of the paper
-    #[arg(long, conflicts_with = "json")]
-    pub(crate) table2: bool,
     /// Write a recording per row to this directory, which must not exist. They support
     /// fractions and quantiles, but not rates
     #[cfg(not(windows))]

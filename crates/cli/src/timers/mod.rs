@@ -14,7 +14,7 @@ use laggard_model::text::Unit;
 use laggard_model::{Nanos, Service, TimerApi, TimerRun};
 use laggard_trials::timers::TimerPlan;
 use laggard_view::doc::{self, Detail};
-use laggard_view::timers::{TimerTables, document};
+use laggard_view::timers::document;
 
 #[cfg(target_os = "linux")]
 use self::linux as here;
@@ -85,12 +85,8 @@ fn print(args: &TimersArgs, report: &TimersReport) -> anyhow::Result<()> {
     if args.json {
         return pipe::print(&pipe::json(report)?);
     }
-    let tables = TimerTables {
-        statistics: args.table1,
-        histogram: args.table2,
-    };
     if args.markdown {
-        return pipe::print_document(&doc::markdown(&document(report, tables, Detail::Full)));
+        return pipe::print_document(&doc::markdown(&document(report, Detail::Full)));
     }
     let detail = if args.all {
         Detail::Full
@@ -98,7 +94,7 @@ fn print(args: &TimersArgs, report: &TimersReport) -> anyhow::Result<()> {
         Detail::Short
     };
     let look = terminal::look(Unit::Auto);
-    pipe::print_screen(&doc::terminal(&document(report, tables, detail), look))
+    pipe::print_screen(&doc::terminal(&document(report, detail), look))
 }
 
 /// Measures one row after the other, until all are done or `stop` is set. `keep` receives

@@ -81,7 +81,7 @@ fn output_fits_the_terminal() {
         "check LONG --require require.toml --all",
         "doctor",
         "doctor LONG",
-        "bench timers --api poll,clock_nanosleep-abs --duration 500ms --table1 --table2",
+        "bench timers --api poll,clock_nanosleep-abs --duration 500ms",
     ] {
         let words = words
             .replace("LONG", LONG)

@@ -1,5 +1,6 @@
 use laggard_answer::timers::{
-    IntervalBin, TIMERS_SCHEMA, TimerClass, TimerGroup, TimerOverrun, TimerRounding, TimersSummary,
+    IntervalBin, IntervalFigures, TIMERS_SCHEMA, TimerClass, TimerGroup, TimerOverrun,
+    TimerRounding, TimersSummary,
 };
 use laggard_model::{Absence, Caveat, CaveatKind, ClockSeen, Cpu, Host, Lacks, TimerApi};
 
@@ -94,7 +95,7 @@ fn report(rows: Vec<TimerRow>) -> TimersReport {
 }
 
 fn printed(report: &TimersReport, detail: Detail) -> String {
-    let document = document(report, TimerTables::default(), detail);
+    let document = document(report, detail);
     doc::terminal(&document, Look::default()).plain()
 }
 
@@ -375,27 +376,4 @@ fn timers_that_expire_once_are_listed_by_whether_they_report_the_periods() {
             "After 5 periods in which no thread waited, setitimer expires once and does not report the others.",
         ]
     );
-}
-
-#[test]
-fn the_tables_of_the_paper_have_a_column_per_timer() {
-    let report = report(vec![
-        row(TimerApi::Timerfd, TimerClass::Exact),
-        row(TimerApi::Ppoll, TimerClass::Exact),
-    ]);
-    let tables = TimerTables {
-        statistics: true,
-        histogram: true,
-    };
-
-    let document = document(&report, tables, Detail::Short);
-
-    let text = joined(&doc::terminal(&document, Look::default()).plain());
-    for words in [
-        "timerfd ppoll Minimum us 1490 1490",
-        "Std Dev us 90 90",
-        "1500-1600 us 1,000 1,000",
-    ] {
-        assert!(text.contains(words), "{words} in {text}");
-    }
 }
