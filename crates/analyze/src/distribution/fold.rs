@@ -235,6 +235,7 @@ fn add_run(tally: &mut LineTally, batch: &Batch, rows: std::ops::Range<usize>) {
     let expiries = &batch.expiry_ns[rows.clone()];
     let mut latencies = vec![0_u64; rows.len()];
     let mut threads = vec![Batch::ABSENT; rows.len()];
+    let mut after_softirq = vec![Batch::ABSENT; rows.len()];
     for stage in STAGES {
         let Some(steps) = batch.step_ns[stage.index()].get(rows.clone()) else {
             continue;
@@ -243,6 +244,9 @@ fn add_run(tally: &mut LineTally, batch: &Batch, rows: std::ops::Range<usize>) {
         let present = |step: u64| if step == Batch::ABSENT { 0 } else { step };
         for (latency, &step) in latencies.iter_mut().zip(steps) {
             *latency = latency.saturating_add(present(step));
+        }
+        for (after, &step) in after_softirq.iter_mut().zip(steps) {
+            *after = since(*after, stage == Stage::Softirq, step);
         }
         if stage == Stage::Waking {
             for (thread, &step) in threads.iter_mut().zip(steps) {
@@ -258,6 +262,20 @@ fn add_run(tally: &mut LineTally, batch: &Batch, rows: std::ops::Range<usize>) {
     let least = latencies.iter().min().map(|&ns| Nanos::from_ns(ns));
     tally.least = [tally.least, least].into_iter().flatten().min();
     tally.thread.add_present(&threads, expiries);
+    tally.after_softirq.add_present(&after_softirq, expiries);
+}
+
+/// Adds a step to the time since a stage, which is absent until that stage was seen.
+const fn since(time: u64, is_stage: bool, step: u64) -> u64 {
+    if step == Batch::ABSENT {
+        time
+    } else if is_stage {
+        0
+    } else if time == Batch::ABSENT {
+        time
+    } else {
+        time.saturating_add(step)
+    }
 }
 
 fn add_row(tally: &mut LineTally, batch: &Batch, row: usize) {
@@ -265,6 +283,7 @@ fn add_row(tally: &mut LineTally, batch: &Batch, row: usize) {
     let missed = batch.missed[row];
     let mut latency = 0;
     let mut since_waking = None;
+    let mut after_softirq = Batch::ABSENT;
     for stage in STAGES {
         let step = match batch.step_ns[stage.index()].get(row) {
             None | Some(&Batch::ABSENT) => continue,
@@ -275,6 +294,7 @@ fn add_row(tally: &mut LineTally, batch: &Batch, row: usize) {
             continue;
         }
         tally.steps[stage.index()].add(Nanos::from_ns(step), expiry);
+        after_softirq = since(after_softirq, stage == Stage::Softirq, step);
         if stage == Stage::Waking {
             since_waking = Some(0);
         } else if matches!(stage, Stage::Running | Stage::User) {
@@ -289,6 +309,11 @@ fn add_row(tally: &mut LineTally, batch: &Batch, row: usize) {
     }
     if batch.censored[row] {
         tally.censored.add(Nanos::from_ns(latency), expiry);
+    }
+    if after_softirq != Batch::ABSENT {
+        tally
+            .after_softirq
+            .add(Nanos::from_ns(after_softirq), expiry);
     }
     if let Some(thread) = since_waking {
         tally.thread.add(Nanos::from_ns(thread), expiry);
@@ -364,6 +389,33 @@ mod tests {
             Some(Nanos::from_ns(7))
         );
         assert_eq!(fifo.thread.histogram().max(), Some(Nanos::from_ns(7)));
+    }
+
+    /// The parts of a wakeup need not have their maxima in the same wakeup.
+    #[test]
+    fn time_after_the_softirq_is_the_sum_of_its_parts_per_wakeup() {
+        let steps = |waking, user| {
+            let before = [(Stage::Irq, 1_000), (Stage::Softirq, 500)];
+            [
+                before[0],
+                before[1],
+                (Stage::Waking, waking),
+                (Stage::User, user),
+            ]
+        };
+        let mut fold = Fold::new(2, Split::Whole);
+        fold.add(&batch(&[
+            activation(0, 0, false, &steps(70, 7)),
+            activation(0, 1, false, &steps(5, 90)),
+            activation(0, 2, false, &[(Stage::Irq, 10), (Stage::User, 9_000)]),
+        ]));
+
+        let groups = fold.groups(&LINES, false);
+        let mut groups = groups.iter();
+        let fifo = groups.find(|group| group.key.service == Service::Fifo(90));
+
+        let after = fifo.unwrap().after_softirq.histogram();
+        assert_eq!((after.count(), after.max()), (2, Some(Nanos::from_ns(95))));
     }
 
     #[test]
@@ -464,6 +516,9 @@ mod tests {
                 let mut steps = vec![(Stage::Irq, u64::from(irq)), (Stage::User, user.into())];
                 if rare != 7 {
                     steps.push((Stage::Waking, (waking % 4).into()));
+                }
+                if rare != 6 {
+                    steps.push((Stage::Softirq, (running % 3).into()));
                 }
                 if rare != 8 {
                     steps.push((Stage::Running, (running % 4).into()));

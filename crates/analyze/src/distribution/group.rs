@@ -57,6 +57,9 @@ pub struct Group {
     pub steps: [Tally; STAGES.len()],
     /// Time from the wakeup to the first instruction: waking to user.
     pub thread: Tally,
+    /// Time from the softirq to the first instruction of what it woke (the thread latency of
+    /// OSDI'99). Recordings of the tail have it for the kept samples alone.
+    pub after_softirq: Tally,
 }
 
 impl Group {
@@ -70,6 +73,7 @@ impl Group {
             lost,
             steps: Default::default(),
             thread: Tally::default(),
+            after_softirq: Tally::default(),
         }
     }
 
@@ -80,6 +84,7 @@ impl Group {
         self.lost += lost;
         self.censored.merge(&line.censored);
         self.thread.merge(&line.thread);
+        self.after_softirq.merge(&line.after_softirq);
         for (mine, theirs) in self.steps.iter_mut().zip(&line.steps) {
             mine.merge(theirs);
         }

@@ -19,6 +19,8 @@ pub(super) struct LineTally {
     pub(super) steps: [Tally; STAGES.len()],
     /// Waking to user.
     pub(super) thread: Tally,
+    /// Softirq to user.
+    pub(super) after_softirq: Tally,
 }
 
 impl LineTally {
@@ -28,6 +30,7 @@ impl LineTally {
         self.missed += other.missed;
         self.censored.merge(&other.censored);
         self.thread.merge(&other.thread);
+        self.after_softirq.merge(&other.after_softirq);
         for (mine, theirs) in self.steps.iter_mut().zip(&other.steps) {
             mine.merge(theirs);
         }

@@ -7,7 +7,7 @@ use laggard_model::name::part_name;
 use laggard_model::{Nanos, STAGES, Service, Stage};
 use laggard_record::Recording;
 
-use super::figures::WAKEUP_TO_USER;
+use super::figures::{SOFTIRQ_TO_USER, WAKEUP_TO_USER};
 use super::measured::{By, Measured, measured};
 use super::{Figures, HistogramView, RecordingReport, ServiceRow, StageRow};
 use crate::contexts::contexts;
@@ -101,8 +101,8 @@ fn service_row(group: &Group, start: Nanos) -> ServiceRow {
     }
 }
 
-/// The parts of the way to a service, each under its name in the field, and
-/// [`WAKEUP_TO_USER`], which spans two of them.
+/// The parts of the way to a service, each under its name in the field, and the spans
+/// [`WAKEUP_TO_USER`] and [`SOFTIRQ_TO_USER`].
 fn stage_rows(group: &Group, start: Nanos) -> Vec<StageRow> {
     let key = group.key;
     let mut rows: Vec<StageRow> = STAGES
@@ -125,15 +125,24 @@ fn stage_rows(group: &Group, start: Nanos) -> Vec<StageRow> {
     set_shares(&mut rows);
     // Of a thread that is watched that is `running`, and a row already.
     let is_watched = matches!(key.service, Service::Task(_) | Service::Traced(_));
-    if group.thread.histogram().count() > 0 && !is_watched {
-        rows.push(StageRow {
-            service: key.service,
-            route: key.route,
-            stage: Stage::User,
-            name: WAKEUP_TO_USER.into(),
-            share: None,
-            time: Figures::of(&group.thread, start),
-        });
+    // The softirq itself ends there. Recordings of the tail have the span of kept wakeups alone.
+    let softirqs = group.steps[Stage::Softirq.index()].histogram().count();
+    let has_more =
+        key.service != Service::Softirq && group.after_softirq.histogram().count() == softirqs;
+    for (name, span, is_shown) in [
+        (WAKEUP_TO_USER, &group.thread, !is_watched),
+        (SOFTIRQ_TO_USER, &group.after_softirq, has_more),
+    ] {
+        if is_shown && span.histogram().count() > 0 {
+            rows.push(StageRow {
+                service: key.service,
+                route: key.route,
+                stage: Stage::User,
+                name: name.into(),
+                share: None,
+                time: Figures::of(span, start),
+            });
+        }
     }
     rows
 }

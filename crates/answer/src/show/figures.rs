@@ -21,6 +21,9 @@ use crate::waiting::Waiting;
 /// name: rtla's `thread latency` counts from the expiry, as does the latency of a thread service
 /// here, and its wakeup latency ends where the thread is switched in.
 pub(super) const WAKEUP_TO_USER: &str = "wakeup to user (waking to user)";
+/// Name of the span from the softirq to the thread that it wakes (the thread latency of
+/// OSDI'99).
+pub(super) const SOFTIRQ_TO_USER: &str = "softirq to user (all parts)";
 
 /// What one recording says.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
