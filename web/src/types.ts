@@ -385,6 +385,16 @@ export interface GroupQuota {
 
 export type HandOver = "yield" | "futex" | "pipe" | "eventfd";
 
+export interface Hardware {
+  audio: string[];
+  board: string | null;
+  disks: string[];
+  file_system: string | null;
+  firmware: string | null;
+  graphics: string[];
+  network: string[];
+}
+
 export interface HistogramView {
   buckets: [number, number][];
   cpu?: Cpu;
@@ -403,6 +413,7 @@ export interface Host {
   config: string[];
   distribution: string | null;
   frequency: CpuFreq[];
+  hardware: Hardware;
   huge_pages: string | null;
   hypervisor: string | null;
   hz: number | null;

@@ -166,6 +166,29 @@ pub struct Host {
     /// Kernel features and background work.
     #[serde(default)]
     pub settings: Settings,
+    /// Board, firmware, file system and devices.
+    #[serde(default)]
+    pub hardware: Hardware,
+}
+
+/// Board, firmware, file system and devices (OSDI'99 Table 2). Parts that the kernel does not
+/// report are absent or empty.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Hardware {
+    /// Vendor and name of the board.
+    pub board: Option<String>,
+    /// Vendor and version of the firmware.
+    pub firmware: Option<String>,
+    /// Type of the root file system, such as `ext4`.
+    pub file_system: Option<String>,
+    /// Model (or driver) of each disk, with its I/O scheduler in brackets.
+    pub disks: Vec<String>,
+    /// Drivers of graphics devices.
+    pub graphics: Vec<String>,
+    /// Drivers of audio devices.
+    pub audio: Vec<String>,
+    /// Drivers of network devices.
+    pub network: Vec<String>,
 }
 
 /// Start of [`Host::kernel`] of a machine with Windows.

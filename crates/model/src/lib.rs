@@ -85,7 +85,8 @@ pub use gather::Gather;
 pub use handlers::{HandlerCount, HandlerCounts, HandlerTimes, MissingRuns};
 pub use histogram::Histogram;
 pub use host::{
-    Clocksource, CpuFreq, FairServer, Host, Idle, Isolation, Processor, Settings, Throttling,
+    Clocksource, CpuFreq, FairServer, Hardware, Host, Idle, Isolation, Processor, Settings,
+    Throttling,
 };
 pub use label::LoadLabel;
 pub use line::{Line, LineId, Route};

@@ -25,7 +25,7 @@ const SECRET: &str = "sEcReT";
 
 /// Texts that describe the hardware and the kernel, or are laggard's advice. Users do not choose
 /// them. `*` is any position of a list.
-const STAYS: [&str; 22] = [
+const STAYS: [&str; 29] = [
     "host.architecture",
     "host.preemption",
     "host.config.*",
@@ -41,6 +41,13 @@ const STAYS: [&str; 22] = [
     "host.clocksource.available.*",
     "host.hypervisor",
     "host.lockdown",
+    "host.hardware.board",
+    "host.hardware.firmware",
+    "host.hardware.file_system",
+    "host.hardware.disks.*",
+    "host.hardware.graphics.*",
+    "host.hardware.audio.*",
+    "host.hardware.network.*",
     "caveats.*.advice",
     "caveats.3.what",
     "clock.name",

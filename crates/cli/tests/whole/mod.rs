@@ -49,6 +49,8 @@ pub(crate) fn manifest(keep: Keep) -> Manifest {
         "isolation": { "isolated": [], "nohz_full": [], "offline": [] },
         "throttling": null, "huge_pages": "h", "mitigations": ["m: x"],
         "clocksource": { "current": "tsc", "available": ["tsc"] }, "hypervisor": "kvm", "lockdown": "none",
+        "hardware": { "board": "b", "firmware": "f", "file_system": "ext4", "disks": ["d"], "graphics": ["g"],
+            "audio": ["a"], "network": ["n"] },
     });
     let caveat = |kind: &str| json!({ "kind": kind, "what": "x", "advice": "y" });
     value["caveats"] = json!([

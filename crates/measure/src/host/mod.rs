@@ -5,6 +5,7 @@
 mod audio;
 mod caveats;
 mod files;
+mod hardware;
 mod hypervisor;
 mod kernel;
 mod power;
@@ -54,6 +55,7 @@ pub fn identify(files: &Files) -> Host {
         hypervisor: hypervisor::identify(files),
         lockdown: kernel::lockdown(files, &command_line, &config),
         settings: settings::identify(files),
+        hardware: hardware::identify(files),
         command_line,
     }
 }

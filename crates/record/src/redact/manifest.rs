@@ -273,6 +273,7 @@ impl Redactor {
             hypervisor,
             lockdown,
             settings,
+            hardware,
         } = host;
         Host {
             node: self.instead(NameSort::Host, &node),
@@ -305,6 +306,7 @@ impl Redactor {
             hypervisor,
             lockdown,
             settings,
+            hardware,
         }
     }
 

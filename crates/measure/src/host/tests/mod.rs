@@ -115,6 +115,33 @@ fn laptop_is_identified() {
 }
 
 #[test]
+fn board_firmware_file_system_and_devices_are_identified() {
+    let text = "== sys/class/dmi/id/board_vendor\nASRock\n== sys/class/dmi/id/board_name\nB650M
+== sys/class/dmi/id/bios_version\n3.08
+== proc/self/mounts\nrootfs / rootfs rw 0 0\n/dev/nvme0n1p2 / ext4 rw 0 0\n/dev/sda1 /srv xfs rw 0 0
+== sys/block/loop0/device/model\nnone
+== sys/block/nvme0n1/device/model\nSamsung SSD 980
+== sys/block/nvme0n1/queue/scheduler\n[none] mq-deadline
+== sys/block/vda/device/uevent\nDRIVER=virtio_blk\nMODALIAS=virtio:d2
+== sys/class/drm/card0/device/uevent\nDRIVER=amdgpu
+== sys/class/drm/card0-DP-1/device/uevent\nDRIVER=none
+== sys/class/sound/card0/device/uevent\nDRIVER=snd_hda_intel
+== sys/class/sound/card1/device/uevent\nDRIVER=snd_hda_intel
+== sys/class/net/lo/uevent\nINTERFACE=lo
+== sys/class/net/enp1s0/device/uevent\nDRIVER=igc\n";
+
+    let hardware = Machine::new(text).host().hardware;
+
+    assert_eq!(hardware.board.as_deref(), Some("ASRock B650M"));
+    assert_eq!(hardware.firmware.as_deref(), Some("3.08"));
+    assert_eq!(hardware.file_system.as_deref(), Some("ext4"));
+    assert_eq!(hardware.disks, ["virtio_blk", "Samsung SSD 980 (none)"]);
+    assert_eq!(hardware.graphics, ["amdgpu"]);
+    assert_eq!(hardware.audio, ["snd_hda_intel"]);
+    assert_eq!(hardware.network, ["igc"]);
+}
+
+#[test]
 fn frequency_policies_with_the_same_governor_are_one_group() {
     let host = Machine::new(LAPTOP).host();
 
