@@ -11,7 +11,7 @@ use laggard_answer::{Trust, loads_for_demand, open};
 use laggard_model::name::line_name;
 use laggard_model::{RowsOf, Service};
 use laggard_record::Recording;
-use laggard_view::picture::{FigureKind, Picture, Style};
+use laggard_view::picture::{FigureKind, Picture, Shape, Style};
 
 use crate::args::FigureArgs;
 use crate::ask;
@@ -51,7 +51,7 @@ pub(crate) fn figure(
             services: &by_cpu.services,
             histograms: &by_cpu.histograms,
             name: &course.name,
-            exceedance: !args.counts,
+            shape: shape(args),
         }),
         FigureKind::Mttf => mttf(args, recordings, application, &to),
     }
@@ -72,6 +72,14 @@ fn have_stages(opened: &[Recording]) -> anyhow::Result<()> {
     Ok(())
 }
 
+const fn shape(args: &FigureArgs) -> Shape {
+    match (args.linear, args.counts) {
+        (true, _) => Shape::LinearCounts,
+        (false, true) => Shape::Counts,
+        (false, false) => Shape::Later,
+    }
+}
+
 fn distribution(args: &FigureArgs, opened: &[Recording], to: &Target<'_>) -> anyhow::Result<Exit> {
     let reports = opened
         .iter()
@@ -82,7 +90,7 @@ fn distribution(args: &FigureArgs, opened: &[Recording], to: &Target<'_>) -> any
         .collect::<anyhow::Result<Vec<RecordingReport>>>()?;
     to.write_and_say(Picture::Distribution {
         reports: &reports,
-        exceedance: !args.counts,
+        shape: shape(args),
     })?;
     Ok(exit(reports.iter()))
 }

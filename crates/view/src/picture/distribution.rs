@@ -1,4 +1,5 @@
-//! Frequency of each latency, with logarithmic scales (OSDI'99 Fig. 4 and 5).
+//! Frequency of each latency, with logarithmic scales (OSDI'99 Fig. 4 and 5) or linear ones
+//! (Heubaum 1995, Fig. 2 to 5).
 
 use laggard_answer::compare::{CompareReport, LatencyCounts, ServiceComparison, SideView};
 use laggard_answer::show::{HistogramView, RecordingReport, ServiceRow};
@@ -9,11 +10,14 @@ use plotters::backend::DrawingBackend;
 
 use super::axes::{Axes, Axis, Scale, write_time};
 use super::canvas::{Anchor, Area, Canvas, TEXT};
-use super::{PictureError, doubts, load, place};
+use super::{PictureError, Shape, doubts, load, place};
 
 /// Number of a recording's buckets in one step of a curve of counts: a quarter of a doubling.
 /// Smaller steps would show the resolution of the clock.
 const STEP: usize = 16;
+
+/// Number of steps of a curve on a linear axis.
+const LINEAR_STEPS: usize = 120;
 
 /// Maximum number of curves with names next to them. More curves have a legend.
 const NAMED: usize = 4;
@@ -129,7 +133,20 @@ impl Curve {
 
     /// Returns the 0.1 % quantile, ns.
     fn ordinary(&self) -> f64 {
-        let mut left = self.samples() / 1_000;
+        let bucket = self.bucket_after(self.samples() / 1_000);
+        bucket.map_or(1.0, |bucket| edge(bucket.saturating_sub(1)))
+    }
+
+    /// Returns the p99.9, ns.
+    fn p999(&self) -> f64 {
+        let all = self.samples();
+        self.bucket_after(all.saturating_sub(all / 1_000 + 1))
+            .map_or(1.0, edge)
+    }
+
+    /// Returns the bucket of the sample with this many smaller ones.
+    fn bucket_after(&self, smaller: u64) -> Option<usize> {
+        let mut left = smaller;
         let bucket = self
             .buckets
             .iter()
@@ -140,7 +157,33 @@ impl Curve {
                 }
                 None => true,
             });
-        bucket.map_or(1.0, |(bucket, _)| edge(bucket.saturating_sub(1)))
+        bucket.map(|(bucket, _)| *bucket)
+    }
+
+    /// Returns latencies up to `to` ns and counts in steps of equal width, as stairs.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a place among few steps"
+    )]
+    fn linear_counts(&self, to: f64) -> Vec<(f64, f64)> {
+        let width = to / LINEAR_STEPS as f64;
+        let mut steps = [0_u64; LINEAR_STEPS];
+        for &(bucket, count) in &self.buckets {
+            // A bucket may be wider than a step.
+            let (low, high) = (edge(bucket.saturating_sub(1)), edge(bucket));
+            let place = (low.midpoint(high) / width) as usize;
+            if let Some(step) = steps.get_mut(place) {
+                *step += count;
+            }
+        }
+        let stairs = steps.iter().enumerate();
+        stairs
+            .flat_map(|(place, &count)| {
+                let at = |place: usize| (place as f64 * width, count as f64);
+                [at(place), at(place + 1)]
+            })
+            .collect()
     }
 
     /// Returns latencies and the share of later samples, as stairs.
@@ -189,14 +232,13 @@ fn counted(from: Option<&str>) -> String {
 
 impl Words {
     /// Creates the curves of services of recordings, or of one service per CPU.
-    pub(super) fn of(reports: &[RecordingReport], service: Option<&str>, exceedance: bool) -> Self {
-        let what = if !exceedance {
-            "how often each latency was seen"
-        } else {
-            "what share of activations was later"
+    pub(super) fn of(reports: &[RecordingReport], service: Option<&str>, shape: Shape) -> Self {
+        let what = match shape {
+            Shape::Later => "what share of activations was later",
+            Shape::Counts | Shape::LinearCounts => "how often each latency was seen",
         };
         let mut captions: Vec<String> = reports.iter().map(doubts).collect();
-        captions.push(caption(exceedance).into());
+        captions.push(caption(shape).into());
         Self {
             title: match service {
                 Some(name) => format!("{name}, CPU by CPU: {what}"),
@@ -231,7 +273,7 @@ pub(super) fn draw<B: DrawingBackend>(
     canvas: &mut Canvas<'_, B>,
     curves: &[Curve],
     words: &Words,
-    exceedance: bool,
+    shape: Shape,
 ) -> Result<(), PictureError> {
     let edges = || curves.iter().flat_map(|curve| &curve.buckets);
     let (Some(first), Some(last)) = (
@@ -257,51 +299,52 @@ pub(super) fn draw<B: DrawingBackend>(
     } else {
         canvas.legend(&entries, frame)?
     };
+    let end = curves.iter().map(Curve::p999).fold(1.0, f64::max);
     let lines: Vec<Vec<(f64, f64)>> = curves
         .iter()
-        .map(|curve| {
-            if exceedance {
-                curve.shares()
-            } else {
-                curve.counts()
-            }
+        .map(|curve| match shape {
+            Shape::Later => curve.shares(),
+            Shape::Counts => curve.counts(),
+            Shape::LinearCounts => curve.linear_counts(end),
         })
         .collect();
-    // Values below the 0.1 % quantile would only take up space.
-    let begin = if exceedance {
-        curves
-            .iter()
-            .map(Curve::ordinary)
-            .fold(edge(last), f64::min)
-    } else {
-        edge(first.saturating_sub(1))
-    };
     let heights = || lines.iter().flatten().map(|(_, y)| *y).filter(|y| *y > 0.0);
-    let y = Scale::decades(
-        if exceedance {
-            heights().fold(1.0, f64::min)
-        } else {
-            1.0
-        },
-        heights().fold(1.0, f64::max),
-    );
-    let write_y: &dyn Fn(f64) -> String = if exceedance {
-        &write_share
-    } else {
-        &write_count
+    let highest = heights().fold(1.0, f64::max);
+    let (x, y) = match shape {
+        Shape::Later => {
+            // Values below the 0.1 % quantile would only take up space.
+            let least = curves.iter().map(Curve::ordinary);
+            (
+                Scale::decades(least.fold(edge(last), f64::min), edge(last)),
+                Scale::decades(heights().fold(1.0, f64::min), highest),
+            )
+        }
+        Shape::Counts => (
+            Scale::decades(edge(first.saturating_sub(1)), edge(last)),
+            Scale::decades(1.0, highest),
+        ),
+        Shape::LinearCounts => (
+            Scale::Linear { from: 0.0, to: end },
+            Scale::Linear {
+                from: 0.0,
+                to: highest * 1.05,
+            },
+        ),
     };
+    let is_share = shape == Shape::Later;
+    let write_y: &dyn Fn(f64) -> String = if is_share { &write_share } else { &write_count };
     let axes = Axes::draw(
         canvas,
         frame,
         &Axis {
-            scale: Scale::decades(begin, edge(last)),
+            scale: x,
             name: &words.latency,
             write: &write_time,
             marks: Vec::new(),
         },
         &Axis {
             scale: y,
-            name: if exceedance {
+            name: if is_share {
                 "share of activations"
             } else {
                 "activations"
@@ -318,7 +361,12 @@ pub(super) fn draw<B: DrawingBackend>(
         } else {
             canvas.line(path, *colour, 1.8)?;
         }
-        if let Some(&(bucket, _)) = curve.buckets.last() {
+        // The p99.9 is not the largest.
+        let last = curve
+            .buckets
+            .last()
+            .filter(|_| shape != Shape::LinearCounts);
+        if let Some(&(bucket, _)) = last {
             let at = axes.at(edge(bucket), 0.0);
             canvas.dot(at, 3.5, *colour, !curve.is_open)?;
         }
@@ -403,11 +451,17 @@ fn beside(paths: &[Vec<(f64, f64)>], widths: &[f64], frame: Area) -> Vec<NamePla
 /// Caption of a figure of two sides.
 const SIDES: &str = "A point (x, y): the share y of activations was later than x. Dots: the largest seen; rings: at least that.";
 
-const fn caption(exceedance: bool) -> &'static str {
-    if exceedance {
-        "Both scales are logarithmic. A point (x, y): the share y of activations was later than x. Dots: the largest seen, not a bound; rings: at least that, for one was still waiting at the end."
-    } else {
-        "Both scales are logarithmic. Counts are per quarter of a doubling of the latency. Dots: the largest seen, not a bound; rings: at least that, for one was still waiting at the end."
+const fn caption(shape: Shape) -> &'static str {
+    match shape {
+        Shape::Later => {
+            "Both scales are logarithmic. A point (x, y): the share y of activations was later than x. Dots: the largest seen, not a bound; rings: at least that, for one was still waiting at the end."
+        }
+        Shape::Counts => {
+            "Both scales are logarithmic. Counts are per quarter of a doubling of the latency. Dots: the largest seen, not a bound; rings: at least that, for one was still waiting at the end."
+        }
+        Shape::LinearCounts => {
+            "Both scales are linear. Counts are per 1/120 of the x axis, which ends at the p99.9 of the curve with the largest one: up to 1 in 1,000 is later."
+        }
     }
 }
 

@@ -91,13 +91,12 @@ impl Named for FigureKind {
 /// What is drawn: a figure, and what it is of.
 #[derive(Clone, Copy, Debug)]
 pub enum Picture<'a> {
-    /// How often each latency was seen; with `exceedance` the share of
-    /// samples that were later.
+    /// How often each latency was seen, or the fraction that is later.
     Distribution {
         /// The recordings.
         reports: &'a [RecordingReport],
-        /// Shares instead of counts.
-        exceedance: bool,
+        /// Values and axes.
+        shape: Shape,
     },
     /// The same for one service, CPU by CPU.
     Cpus {
@@ -109,8 +108,8 @@ pub enum Picture<'a> {
         histograms: &'a [HistogramView],
         /// The service, as [`laggard_model::name::line_name`] writes it.
         name: &'a str,
-        /// Shares instead of counts.
-        exceedance: bool,
+        /// Values and axes.
+        shape: Shape,
     },
     /// Where a median and the latest activation spent their time.
     Stages {
@@ -156,6 +155,18 @@ pub enum Picture<'a> {
         /// curves.
         reports: &'a [QosReport],
     },
+}
+
+/// Values and axes of a distribution.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Shape {
+    /// Fraction of samples that are later, on logarithmic axes.
+    Later,
+    /// Counts, on logarithmic axes.
+    Counts,
+    /// Counts up to the p99.9, on linear axes, on which bumps one time slice apart have the
+    /// same distance.
+    LinearCounts,
 }
 
 /// How a picture looks.
@@ -248,35 +259,32 @@ fn draw<B: DrawingBackend>(
         scale,
     )?;
     match picture {
-        Picture::Distribution {
-            reports,
-            exceedance,
-        } => distribution::draw(
+        Picture::Distribution { reports, shape } => distribution::draw(
             &mut canvas,
             &Curve::of_services(reports),
-            &Words::of(reports, None, exceedance),
-            exceedance,
+            &Words::of(reports, None, shape),
+            shape,
         ),
         Picture::Cpus {
             report,
             services,
             histograms,
             name,
-            exceedance,
+            shape,
         } => {
             let curves = Curve::of_cpus(services, histograms, name);
             distribution::draw(
                 &mut canvas,
                 &curves,
-                &Words::of(std::slice::from_ref(report), Some(name), exceedance),
-                exceedance,
+                &Words::of(std::slice::from_ref(report), Some(name), shape),
+                shape,
             )
         }
         Picture::Compared { report, service } => distribution::draw(
             &mut canvas,
             &Curve::of_sides(service),
             &Words::of_sides(report, service),
-            true,
+            Shape::Later,
         ),
         Picture::Stages { report, course } => stages::draw(&mut canvas, report, course),
         Picture::Time { report, course } => time::draw(&mut canvas, report, course),

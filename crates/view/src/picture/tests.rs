@@ -63,8 +63,33 @@ fn manifest(lines: Vec<Line>) -> Manifest {
 fn distribution(reports: &[RecordingReport]) -> Picture<'_> {
     Picture::Distribution {
         reports,
-        exceedance: false,
+        shape: Shape::Counts,
     }
+}
+
+/// A bump of 10 samples at 20 ms, and fewer than one in 1,000 samples beyond the axis.
+#[test]
+fn linear_axes_end_at_the_p999() {
+    let mut us: Vec<u64> = vec![1_000; 9_980];
+    us.extend([20_000; 10]);
+    us.extend([900_000; 9]);
+    let reports = [report(&us)];
+
+    let text = svg(
+        Picture::Distribution {
+            reports: &reports,
+            shape: Shape::LinearCounts,
+        },
+        STYLE,
+    )
+    .unwrap();
+
+    assert!(text.contains("20.0 ms") || text.contains("20 ms"), "{text}");
+    assert!(
+        !text.contains("900 ms") && !text.contains("100 ms"),
+        "{text}"
+    );
+    assert!(text.contains("Both scales are linear"), "{text}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use laggard_model::{
     Symbol, Symbols,
 };
 use laggard_view::doc::{Detail, terminal};
-use laggard_view::picture::{Picture, Style, svg};
+use laggard_view::picture::{Picture, Shape, Style, svg};
 use laggard_view::show::{document, side_by_side};
 use laggard_view::text::Look;
 use laggard_view::{flame, markdown, perfetto, why};
@@ -152,7 +152,7 @@ proptest! {
         for view in [markdown(&reports, &overviews), terminal(&side_by_side(&reports), Look::default()).plain()] {
             prop_assert!(is_clean(&view), "{view:?}");
         }
-        let picture = Picture::Distribution { reports: &reports, exceedance: false };
+        let picture = Picture::Distribution { reports: &reports, shape: Shape::Counts };
         let drawn = svg(picture, STYLE).unwrap();
         prop_assert!(is_clean(&drawn) && is_well_formed(&drawn), "{drawn:?}");
     }
