@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use laggard_answer::qos::{Application, CurvePoint, QOS_SCHEMA, QosReport, assess};
-use laggard_answer::study::plan::{HIGH, MEDIUM, Step};
+use laggard_answer::study::plan::{HANDLERS, HIGH, MEDIUM, Step};
 use laggard_answer::study::{
     Against, StudyDir, StudyMissing, StudyName, TOLERANCE, results, study as evaluate,
 };
@@ -25,7 +25,7 @@ use laggard_model::text::{Unit, span};
 use laggard_model::{Absence, Contexts, Lacks, Nanos, Route, Service};
 use laggard_record::{Access, Folder};
 use laggard_view::doc::{self, Figure};
-use laggard_view::picture::{Picture, Style, svg};
+use laggard_view::picture::{Picture, Shape, Style, svg};
 use laggard_view::study::{add_page, document, gap as gap_words};
 use laggard_workload::load::Guard;
 use nix::errno::Errno;
@@ -52,6 +52,8 @@ const STYLE: Style = Style {
     height: 480,
     dark: false,
 };
+/// Room that a further recording needs at least, bytes.
+const MIN_ROOM: usize = 1 << 20;
 /// Maximum size of a result, bytes.
 const MAX_RESULT: u64 = 64 << 20;
 /// Exit codes of a recording that is complete, of one without a service or load, and of one
@@ -187,6 +189,14 @@ fn keep(file: &Path, content: &[u8]) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write `{}`", file.display()))
 }
 
+/// Refuses a directory without room for another recording.
+fn check_room(path: &Path) -> anyhow::Result<()> {
+    let file = path.join(PAGE);
+    OutputFile::begin(&file, AtSignal::Finishes)
+        .and_then(|mut output| Ok(output.write_all(&vec![0; MIN_ROOM])?))
+        .with_context(|| format!("cannot write to `{}`", path.display()))
+}
+
 fn has_recording(path: &Path, study: StudyName) -> bool {
     let mut steps = study.steps().iter();
     steps.any(|step| match step.bench {
@@ -244,6 +254,18 @@ fn missing(dir: &StudyDir, args: &StudyArgs) -> anyhow::Result<Vec<StudyMissing>
     let mut missing = Vec::new();
     for (step, _) in dir.steps() {
         let is_open = dir.recorded(step) + TOLERANCE < step.length(dir.is_quick());
+        let needs_root = !step.fault.is_empty() && args.backend.is_none();
+        if is_open && needs_root && !geteuid().is_root() {
+            missing.push(StudyMissing {
+                step: step.name.into(),
+                is_failed: false,
+                absence: Absence {
+                    reason: "a fault in the kernel needs root".into(),
+                    remedy: "record as root (sudo)".into(),
+                    lacks: Lacks::Rights,
+                },
+            });
+        }
         if let (Some(load), true, None) = (step.load, is_open, &args.backend)
             && let Some(absence) = measuring::find_load(load)?.absence
         {
@@ -284,7 +306,7 @@ fn announce(args: &StudyArgs, dir: &StudyDir, missing: &[StudyMissing]) {
     pipe::say(&format!("study {}: {what}", args.study));
     for StudyMissing { step, absence, .. } in missing {
         pipe::say(&format!(
-            "missing: load {step}: {}; {}",
+            "missing: {step}: {}; {}",
             absence.reason, absence.remedy
         ));
     }
@@ -344,10 +366,15 @@ fn record(
             // The exit code of a recording with a fault is the one of the fault.
             let is_error = step.fault.is_empty() && !ENDINGS.contains(&code);
             if is_error && !is_stopped {
-                bail!(
-                    "`laggard {}` ended with exit code {code}, and the study stops; the finished recordings are kept: repeat the command to continue, or add --show for their tables",
-                    options.join(" ")
+                let command = options.join(" ");
+                let stops = format!(
+                    "`laggard {command}` ended with exit code {code}, and the study stops; the finished recordings are kept: repeat the command to continue, or add --show for their tables"
                 );
+                if has_more {
+                    bail!(stops);
+                }
+                // Something that this step needs may be missing. The others need room.
+                check_room(path).context(stops)?;
             }
             let is_failed = !has_more || !step.fault.is_empty() && !matches!(code, 0 | 3);
             if is_failed && !is_stopped {
@@ -379,7 +406,12 @@ fn record_options(
     match &args.backend {
         // A script replaces the load and the services.
         Some(backend) => options.push(format!("--backend={backend}")),
-        None => options.extend(step.record_options(is_quick).into_iter().map(Into::into)),
+        None => {
+            let wanted = step.record_options(is_quick).into_iter();
+            // Counting handlers needs eBPF.
+            let wanted = wanted.filter(|option| *option != HANDLERS || geteuid().is_root());
+            options.extend(wanted.map(Into::into));
+        }
     }
     options.push(format!("--output={}", place.display()));
     if !step.fault.is_empty() && args.backend.is_none() {
@@ -523,7 +555,7 @@ fn figures(study: StudyName, dir: &StudyDir) -> anyhow::Result<Drawings> {
             distributions(
                 dir,
                 &services.map(|service| ("figure4", service)),
-                true,
+                Shape::Later,
                 &mut drawings,
             )?;
             for (name, service) in [("figure6", Service::Softirq), ("figure7", HIGH)] {
@@ -532,7 +564,7 @@ fn figures(study: StudyName, dir: &StudyDir) -> anyhow::Result<Drawings> {
         }
         StudyName::Hotos99 => {
             let services = [HIGH, Service::Softirq].map(|service| ("figure", service));
-            distributions(dir, &services, true, &mut drawings)?;
+            distributions(dir, &services, Shape::Later, &mut drawings)?;
         }
         StudyName::Timmerman => switches_and_interrupts(dir, &mut drawings)?,
         StudyName::Heubaum => {
@@ -542,7 +574,7 @@ fn figures(study: StudyName, dir: &StudyDir) -> anyhow::Result<Drawings> {
                 ("figure4", Service::Other),
                 ("figure5", Contexts::BOOSTED),
             ];
-            distributions(dir, &services, false, &mut drawings)?;
+            distributions(dir, &services, Shape::LinearCounts, &mut drawings)?;
         }
     }
     Ok(drawings)
@@ -552,7 +584,7 @@ fn figures(study: StudyName, dir: &StudyDir) -> anyhow::Result<Drawings> {
 fn distributions(
     dir: &StudyDir,
     services: &[(&str, Service)],
-    exceedance: bool,
+    shape: Shape,
     to: &mut Drawings,
 ) -> anyhow::Result<()> {
     let reports = dir.distributions(ask::threads())?;
@@ -566,7 +598,7 @@ fn distributions(
                 .iter()
                 .any(|view| view.route == Route::Deferred);
             // Heubaum's threads are requested directly.
-            let route = if has_deferred && exceedance {
+            let route = if has_deferred && shape == Shape::Later {
                 Route::Deferred
             } else {
                 Route::Direct
@@ -577,7 +609,7 @@ fn distributions(
         if !of_service.is_empty() {
             let picture = Picture::Distribution {
                 reports: &of_service,
-                exceedance,
+                shape,
             };
             to.figures
                 .push((format!("{name}.{service}"), svg(picture, STYLE)?));

@@ -5,7 +5,7 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use laggard_model::{Host, Nanos};
+use laggard_model::{Host, Lacks, Nanos};
 use laggard_record::Recording;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -114,10 +114,10 @@ impl StudyDir {
         let mut missing = self.missing.iter();
         if let Some(missing) = missing.find(|missing| missing.step == step.name) {
             return StudyCell::Missing {
-                reason: if missing.is_failed {
-                    MissingReason::Failed
-                } else {
-                    MissingReason::NoLoad
+                reason: match missing.absence.lacks {
+                    _ if missing.is_failed => MissingReason::Failed,
+                    Lacks::Rights => MissingReason::NeedsRoot,
+                    Lacks::Kernel | Lacks::Machine => MissingReason::NoLoad,
                 },
             };
         }

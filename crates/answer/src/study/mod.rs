@@ -258,6 +258,8 @@ pub enum MissingReason {
     NoLoad,
     /// The recording failed.
     Failed,
+    /// The recording needs root.
+    NeedsRoot,
     /// Chance explains the times between the events.
     NoPeriod,
     /// The recordings do not have the service.

@@ -121,18 +121,48 @@ fn system(host: Option<&Host>) -> SystemTable {
             None => "none".into(),
         }),
     );
+    let hardware = host.map(|host| &host.hardware);
+    for (key, names) in [
+        ("disk", hardware.map(|hardware| &hardware.disks)),
+        ("gpu", hardware.map(|hardware| &hardware.graphics)),
+        ("audio", hardware.map(|hardware| &hardware.audio)),
+        ("network", hardware.map(|hardware| &hardware.network)),
+    ] {
+        row(key, names.map(|names| none_or(names)));
+    }
+    for (key, name) in [
+        (
+            "board",
+            hardware.and_then(|hardware| hardware.board.clone()),
+        ),
+        (
+            "firmware",
+            hardware.and_then(|hardware| hardware.firmware.clone()),
+        ),
+        (
+            "file_system",
+            hardware.and_then(|hardware| hardware.file_system.clone()),
+        ),
+    ] {
+        row(key, name);
+    }
     row(
         "idle",
         of(|host| {
-            let names: Vec<&str> = host.idle.iter().map(|state| state.name.as_str()).collect();
-            if names.is_empty() {
-                "none".into()
-            } else {
-                names.join(", ")
-            }
+            let names = host.idle.iter().map(|state| state.name.clone());
+            none_or(&names.collect::<Vec<String>>())
         }),
     );
     table
+}
+
+/// Lists names.
+fn none_or(names: &[String]) -> String {
+    if names.is_empty() {
+        "none".into()
+    } else {
+        names.join(", ")
+    }
 }
 
 /// Writes a size with one decimal.

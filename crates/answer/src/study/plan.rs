@@ -174,6 +174,9 @@ const HEUBAUM: [Step; 5] = [
     },
 ];
 
+/// Option to count all handlers.
+pub const HANDLERS: &str = "--handlers";
+
 /// Builds a step that looks for causes.
 const fn causes(
     name: &'static str,
@@ -181,7 +184,7 @@ const fn causes(
     fault: &'static [&'static str],
 ) -> Step {
     Step {
-        options: &["--handlers"],
+        options: &[HANDLERS],
         fault,
         ..step(name, load, once(60), once(15))
     }

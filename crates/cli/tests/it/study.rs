@@ -4,8 +4,13 @@ use std::fs;
 use std::path::Path;
 use std::process::Output;
 
+use laggard_answer::study::StudyName;
 use laggard_made::{Made, late, line};
-use laggard_model::{EpisodeNotes, Host, Service, Stage};
+use laggard_model::{
+    Activation, Backend, Batch, Clock, Cpu, EpisodeNotes, Host, Line, LineId, Manifest, Nanos,
+    ProbePlan, Route, STAGES, Service, Stage, State,
+};
+use laggard_record::Recorder;
 use serde_json::{Value, json as value};
 use tempfile::TempDir;
 
@@ -373,6 +378,83 @@ fn interrupted_study_has_the_tables_of_a_whole_one() {
         assert!(output.status.success(), "{}", said(output));
         assert_eq!(json(output)["tables"], json(&whole)["tables"]);
     }
+}
+
+/// Writes the part of a step from `from` to `to`, s: a wakeup every 10 s, whose latency follows
+/// from its time in the step. The step starts at `start`, s.
+fn write_part(path: &Path, start: u64, from: u64, to: u64) {
+    let start = Nanos::from_secs(start + from);
+    let route = |service, route| Line {
+        cpu: Cpu(0),
+        service,
+        route,
+    };
+    let lines = vec![
+        route(Service::Softirq, Route::Direct),
+        route(Service::Fifo(90), Route::Deferred),
+    ];
+    let clock = Clock {
+        end_ns: Some(start + Nanos::from_secs(to - from)),
+        ..Clock::monotonic(start, "2026-11-20T11:00:00.000+01:00")
+    };
+    let manifest = Manifest::new(Backend::Bpf, ProbePlan::default(), clock, lines);
+    let mut rows = Batch::default();
+    for at in (from..to).step_by(10) {
+        let random = at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        let mut steps = [None; STAGES.len()];
+        steps[Stage::Irq.index()] = Some(Nanos::from_ns(1_000 + random));
+        steps[Stage::Softirq.index()] = Some(Nanos::from_ns(700 + random % 1_009));
+        for line in 0..2 {
+            if line == 1 {
+                steps[Stage::User.index()] = Some(Nanos::from_ns(500 + random % 100_003));
+            }
+            rows.push(&Activation {
+                line: LineId(line),
+                seq: (at - from) / 10,
+                expiry: start + Nanos::from_secs(at - from),
+                missed: false,
+                censored: false,
+                steps,
+            });
+        }
+    }
+    let mut recorder = Recorder::create(path, manifest).unwrap();
+    recorder.append(&rows).unwrap();
+    recorder.finish(State::Complete).unwrap();
+}
+
+/// Each load was resumed three times.
+#[test]
+fn study_of_41_hours_has_the_tables_of_an_uninterrupted_one() {
+    let dir = TempDir::new().unwrap();
+    for (name, cuts) in [("whole", &[][..]), ("cut", &[13, 130, 777])] {
+        fs::create_dir(dir.path().join(name)).unwrap();
+        for (step, start) in StudyName::Osdi99.steps().iter().zip([1, 2, 3, 4]) {
+            let tens = step.length(false).ns() / 10_000_000_000;
+            let ends = cuts.iter().map(|permille| tens * permille / 1_000 * 10);
+            let mut from = 0;
+            for (number, to) in (1..).zip(ends.chain([tens * 10])) {
+                let piece = format!("{name}/{}-{number}.laggard", step.name);
+                write_part(&dir.path().join(piece), start * 1_000_000, from, to);
+                from = to;
+            }
+        }
+    }
+
+    let [whole, cut] =
+        ["whole", "cut"].map(|name| study(&dir, &format!("osdi99 --show --json -o {name}")));
+
+    assert!(
+        whole.status.success() && cut.status.success(),
+        "{}",
+        said(&cut)
+    );
+    let (whole, cut) = (json(&whole), json(&cut));
+    assert_eq!(cut["systems"][0]["steps"][2]["recordings"], 4);
+    assert_eq!(cut["tables"], whole["tables"]);
+    let [hour, week] = ["game.hour", "game.week"]
+        .map(|span| cell(&cut, "table3", "expiry_high", span)["ns"].as_f64());
+    assert!(hour < week, "{hour:?}, {week:?}");
 }
 
 #[test]

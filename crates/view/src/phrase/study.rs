@@ -10,7 +10,8 @@ use super::{machine, plural};
 use crate::doc::code;
 
 /// Note on marked cells.
-pub(crate) const MARK: &str = "* differs from A: another name, or at least twice or half the time";
+pub(crate) const MARK: &str =
+    "* differs from A: another name or verdict, or at least twice or half the time";
 
 pub(crate) fn title(study: StudyName) -> &'static str {
     match study {
@@ -266,9 +267,10 @@ pub(crate) const fn missing(reason: MissingReason) -> &'static str {
         MissingReason::OnlyInPaper => "paper only",
         MissingReason::NoLoad => "no load",
         MissingReason::Failed => "failed",
+        MissingReason::NeedsRoot => "needs root",
         MissingReason::NoPeriod => "no period",
         MissingReason::NoService => "no service",
-        MissingReason::NoTraceData => "no samples",
+        MissingReason::NoTraceData => "no trace data",
         MissingReason::NotReported => "not reported",
         MissingReason::NotApplicable => "n/a",
     }
@@ -361,7 +363,7 @@ pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
         ),
         (
             MissingReason::NoTraceData,
-            "no samples: no late wakeup has stack samples.",
+            "no trace data: no late wakeup has it, or the recording was made without root.",
         ),
     ] {
         let found = texts
