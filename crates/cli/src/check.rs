@@ -1,13 +1,13 @@
 //! `laggard check`: whether recordings meet requirements.
 
 use laggard_answer::check::{CheckQuestion, check as answer, read_requirements};
-use laggard_model::text::Unit;
 use laggard_view::check::{document, github, junit};
-use laggard_view::doc::{self, Detail};
+use laggard_view::doc::Detail;
 
 use crate::args::CheckArgs;
 use crate::exit::Exit;
-use crate::{ask, pipe, terminal};
+use crate::pipe::Format;
+use crate::{ask, pipe};
 
 pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<Exit> {
     let report = answer(&CheckQuestion {
@@ -23,18 +23,11 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<Exit> {
     if args.github {
         pipe::print_commands(&github(&report))?;
     }
-    let detail = if args.all {
-        Detail::Full
-    } else {
-        Detail::Short
+    let format = Format {
+        json: args.json,
+        markdown: args.markdown,
     };
-    if args.json {
-        pipe::print(&pipe::json(&report)?)?;
-    } else if args.markdown {
-        pipe::print(&doc::markdown(&document(&report, detail)))?;
-    } else {
-        let screen = doc::terminal(&document(&report, detail), terminal::look(Unit::Auto));
-        pipe::print_screen(&screen)?;
-    }
+    let detail = Detail::new(args.all);
+    pipe::print_answer(format, &report, || document(&report, detail))?;
     Ok(Exit::of_check(&report))
 }

@@ -8,13 +8,13 @@ use laggard_answer::qos::{
 };
 use laggard_answer::{Load, loads_for_demand};
 use laggard_model::Service;
-use laggard_model::text::Unit;
-use laggard_view::doc::{self, Detail, Document};
+use laggard_view::doc::Detail;
 use laggard_view::qos::{self as view, document};
 
 use crate::args::QosArgs;
 use crate::exit::Exit;
-use crate::{ask, pipe, terminal};
+use crate::pipe::Format;
+use crate::{ask, pipe};
 
 pub(crate) fn qos(args: &QosArgs) -> anyhow::Result<Exit> {
     if args.list {
@@ -53,15 +53,8 @@ fn print_report(args: &QosArgs, application: Application, loads: &[Load]) -> any
         application,
         loads: outlooks,
     };
-    if args.json {
-        return pipe::print(&pipe::json(&report)?);
-    }
-    let detail = if args.curve || args.markdown {
-        Detail::Full
-    } else {
-        Detail::Short
-    };
-    print(args, &document(&report, detail))
+    let detail = Detail::new(args.curve || args.markdown);
+    pipe::print_answer(format(args), &report, || document(&report, detail))
 }
 
 fn print_profiles(args: &QosArgs, loads: &[Load]) -> anyhow::Result<()> {
@@ -76,20 +69,18 @@ fn print_profiles(args: &QosArgs, loads: &[Load]) -> anyhow::Result<()> {
     if outlooks.is_empty() {
         require_service(args.service)?;
     }
-    if args.json {
-        return pipe::print(&pipe::json(&ProfilesReport {
-            schema: QOS_SCHEMA,
-            loads: outlooks,
-        })?);
-    }
-    print(args, &view::profiles(&outlooks))
+    let report = ProfilesReport {
+        schema: QOS_SCHEMA,
+        loads: outlooks,
+    };
+    pipe::print_answer(format(args), &report, || view::profiles(&report.loads))
 }
 
-fn print(args: &QosArgs, document: &Document) -> anyhow::Result<()> {
-    if args.markdown {
-        return pipe::print(&doc::markdown(document));
+const fn format(args: &QosArgs) -> Format {
+    Format {
+        json: args.json,
+        markdown: args.markdown,
     }
-    pipe::print_screen(&doc::terminal(document, terminal::look(Unit::Auto)))
 }
 
 /// Refuses a service that no recording has.

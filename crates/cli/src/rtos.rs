@@ -20,7 +20,8 @@ use laggard_workload::load::Launch;
 use crate::args::RtosArgs;
 use crate::exit::Exit;
 use crate::measuring::FoundLoad;
-use crate::{measuring, pipe, terminal};
+use crate::pipe::Format;
+use crate::{measuring, pipe};
 
 const MIN_DURATION: Nanos = Nanos::from_secs(1);
 const MAX_DURATION: Nanos = Nanos::from_secs(600);
@@ -90,14 +91,12 @@ fn print(args: &RtosArgs, report: &RtosReport) -> anyhow::Result<()> {
             printable(&name)
         ));
     }
-    if args.json {
-        pipe::print(&pipe::json(report)?)
-    } else if args.markdown {
-        pipe::print(&doc::markdown(&document(report, Detail::Full)))
-    } else {
-        let look = terminal::look(Unit::Auto);
-        pipe::print_screen(&doc::terminal(&document(report, Detail::Short), look))
-    }
+    let format = Format {
+        json: args.json,
+        markdown: args.markdown,
+    };
+    let detail = Detail::new(args.markdown);
+    pipe::print_answer(format, report, || document(report, detail))
 }
 
 /// Runs one test after the other, until all have run or `stop` is set. A test that ended

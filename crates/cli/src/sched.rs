@@ -2,13 +2,13 @@
 
 use laggard_answer::loads_for_demand;
 use laggard_answer::sched::{Verdict, analysed, read_tasks};
-use laggard_model::text::Unit;
-use laggard_view::doc::{self, Detail};
+use laggard_view::doc::Detail;
 use laggard_view::sched::document;
 
 use crate::args::SchedArgs;
 use crate::exit::Exit;
-use crate::{ask, pipe, terminal};
+use crate::pipe::Format;
+use crate::{ask, pipe};
 
 pub(crate) fn sched(args: &SchedArgs) -> anyhow::Result<Exit> {
     let set = read_tasks(&args.tasks)?;
@@ -17,19 +17,12 @@ pub(crate) fn sched(args: &SchedArgs) -> anyhow::Result<Exit> {
         anyhow::bail!("`{}` contains no wakeup", args.recording.display());
     };
     let report = analysed(load, &set)?;
-    let detail = if args.all || args.markdown {
-        Detail::Full
-    } else {
-        Detail::Short
+    let format = Format {
+        json: args.json,
+        markdown: args.markdown,
     };
-    if args.json {
-        pipe::print(&pipe::json(&report)?)?;
-    } else if args.markdown {
-        pipe::print(&doc::markdown(&document(&report, detail)))?;
-    } else {
-        let document = document(&report, detail);
-        pipe::print_screen(&doc::terminal(&document, terminal::look(Unit::Auto)))?;
-    }
+    let detail = Detail::new(args.all || args.markdown);
+    pipe::print_answer(format, &report, || document(&report, detail))?;
     let all_meet = report
         .tasks
         .iter()

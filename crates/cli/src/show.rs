@@ -117,11 +117,7 @@ fn screen(overviews: &[Overview], unit: Unit) -> text::Screen {
 
 /// Describes the figures that the options ask for.
 fn figures(reports: &[RecordingReport], args: &ShowArgs) -> text::Screen {
-    let detail = if args.all {
-        Detail::Full
-    } else {
-        Detail::Short
-    };
+    let detail = Detail::new(args.all);
     let each = |describe: &dyn Fn(&RecordingReport) -> Document| {
         let mut latency = Document::new("Latency");
         let documents = reports.iter().map(describe);

@@ -14,7 +14,6 @@ use laggard_model::{
     SwitchWay,
 };
 use laggard_trials::switch::{StretchOf, SwitchBench, SwitchPlan};
-use laggard_view::doc;
 use laggard_view::picture::{MAX_WAYS, Picture, Style};
 use laggard_view::switch::document;
 use laggard_workload::load::{Launch, LoadProcess, NamedLoad};
@@ -22,8 +21,9 @@ use laggard_workload::load::{Launch, LoadProcess, NamedLoad};
 use crate::args::SwitchArgs;
 use crate::drawing::Target;
 use crate::exit::Exit;
+use crate::pipe::Format;
 use crate::rows::{RowFolder, RowPlan};
-use crate::{measuring, pipe, terminal};
+use crate::{measuring, pipe};
 
 /// Stretches of each number of threads: ten show the variation between them, and one
 /// without tracing shows the overhead of tracing.
@@ -102,15 +102,11 @@ pub(crate) fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
 }
 
 fn print(args: &SwitchArgs, report: &SwitchReport) -> anyhow::Result<()> {
-    if args.json {
-        return pipe::print(&pipe::json(report)?);
-    }
-    let document = document(report);
-    if args.markdown {
-        pipe::print_document(&doc::markdown(&document))
-    } else {
-        pipe::print_screen(&doc::terminal(&document, terminal::look(Unit::Auto)))
-    }
+    let format = Format {
+        json: args.json,
+        markdown: args.markdown,
+    };
+    pipe::print_answer(format, report, || document(report))
 }
 
 /// Size and colours of pictures.

@@ -65,11 +65,7 @@ pub(crate) fn why(args: &WhyArgs) -> anyhow::Result<Exit> {
         pipe::print(&pipe::json(&LateWakeup::new(&explained, symbols))?)?;
         return Ok(Exit::Ok);
     }
-    let detail = if args.all {
-        Detail::Full
-    } else {
-        Detail::Short
-    };
+    let detail = Detail::new(args.all);
     let start = late.manifest.clock.start_ns;
     print(&view::episode(&explained, symbols, start, detail))
 }
@@ -168,11 +164,7 @@ fn rank(args: &WhyArgs, recording: &Recording) -> anyhow::Result<Exit> {
         }
         return print(&view::screen(&report));
     }
-    let detail = if args.all {
-        Detail::Full
-    } else {
-        Detail::Short
-    };
+    let detail = Detail::new(args.all);
     print(&view::document(&report, detail))
 }
 

@@ -12,13 +12,13 @@ use laggard_answer::compare::{
 };
 use laggard_answer::qos::{CONFIDENCE, by_name};
 use laggard_model::printable;
-use laggard_model::text::Unit;
 use laggard_view::compare as view;
-use laggard_view::doc::{self, Detail, Document};
+use laggard_view::doc::Detail;
 
 use crate::args::{CompareArgs, FactorArg};
 use crate::exit::Exit;
-use crate::{ask, pipe, terminal};
+use crate::pipe::Format;
+use crate::{ask, pipe};
 
 pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
     compare_and(args, |_| ())
@@ -83,11 +83,8 @@ fn series(args: &CompareArgs) -> anyhow::Result<Exit> {
         service: args.service,
         threads: ask::threads(),
     })?;
-    if args.json {
-        pipe::print(&pipe::json(&report)?)?;
-    } else {
-        print(args, &view::series(&report, detail(args)))?;
-    }
+    let detail = Detail::new(args.all);
+    pipe::print_answer(format(args), &report, || view::series(&report, detail))?;
     Ok(Exit::Ok)
 }
 
@@ -98,23 +95,13 @@ fn show(args: &CompareArgs, report: &CompareReport) -> anyhow::Result<()> {
         let message = format!("Wrote {}; open it in a browser\n", printable(&name));
         return pipe::print(&message);
     }
-    if args.json {
-        return pipe::print(&pipe::json(report)?);
-    }
-    print(args, &view::document(report, detail(args)))
+    let detail = Detail::new(args.all);
+    pipe::print_answer(format(args), report, || view::document(report, detail))
 }
 
-const fn detail(args: &CompareArgs) -> Detail {
-    if args.all {
-        Detail::Full
-    } else {
-        Detail::Short
+const fn format(args: &CompareArgs) -> Format {
+    Format {
+        json: args.json,
+        markdown: args.markdown,
     }
-}
-
-fn print(args: &CompareArgs, document: &Document) -> anyhow::Result<()> {
-    if args.markdown {
-        return pipe::print(&doc::markdown(document));
-    }
-    pipe::print_screen(&doc::terminal(document, terminal::look(Unit::Auto)))
 }

@@ -6,9 +6,8 @@ mod linux;
 mod windows;
 
 use laggard_answer::doctor::{self, Examined};
-use laggard_model::text::Unit;
 use laggard_record::Recording;
-use laggard_view::doc::{self, Detail};
+use laggard_view::doc::Detail;
 use laggard_view::doctor::document;
 
 #[cfg(target_os = "linux")]
@@ -17,7 +16,8 @@ pub(crate) use self::linux::doctor;
 pub(crate) use self::windows::doctor;
 use crate::args::DoctorArgs;
 use crate::exit::Exit;
-use crate::{pipe, terminal};
+use crate::pipe;
+use crate::pipe::Format;
 
 /// Prints the findings and their effects in the recording.
 fn tell(
@@ -26,17 +26,12 @@ fn tell(
     recording: Option<&Recording>,
 ) -> anyhow::Result<Exit> {
     let report = doctor::doctor(examined, recording)?;
-    if args.json {
-        pipe::print(&pipe::json(&report)?)?;
-    } else {
-        let detail = if args.all {
-            Detail::Full
-        } else {
-            Detail::Short
-        };
-        let look = terminal::look(Unit::Auto);
-        pipe::print_screen(&doc::terminal(&document(&report, detail), look))?;
-    }
+    let format = Format {
+        json: args.json,
+        markdown: false,
+    };
+    let detail = Detail::new(args.all);
+    pipe::print_answer(format, &report, || document(&report, detail))?;
     Ok(match report.missing {
         0 => Exit::Ok,
         _ => Exit::Unmet,

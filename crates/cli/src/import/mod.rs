@@ -8,14 +8,14 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use laggard_answer::trace::{TraceReport, trace};
 use laggard_etl::{Trace, TraceTally};
-use laggard_model::text::Unit;
 use laggard_record::Destination;
-use laggard_view::doc::{self, Detail};
+use laggard_view::doc::Detail;
 use laggard_view::trace::document;
 
 use crate::args::ImportArgs;
 use crate::exit::Exit;
-use crate::{pipe, terminal};
+use crate::pipe;
+use crate::pipe::Format;
 use recording::TraceExtent;
 
 pub(crate) fn import(args: &ImportArgs) -> anyhow::Result<Exit> {
@@ -45,19 +45,16 @@ fn print(args: &ImportArgs, report: &TraceReport) -> anyhow::Result<()> {
     /// Rows per table.
     const SHORT_ROWS: usize = 5;
     const FULL_ROWS: usize = 10;
-    if args.json {
-        return pipe::print(&pipe::json(report)?);
-    }
-    if args.markdown {
-        let top = args.top.unwrap_or(FULL_ROWS);
-        return pipe::print_document(&doc::markdown(&document(report, top, Detail::Full)));
-    }
-    let document = if args.all || args.top.is_some() {
-        document(report, args.top.unwrap_or(FULL_ROWS), Detail::Full)
-    } else {
-        document(report, SHORT_ROWS, Detail::Short)
+    let format = Format {
+        json: args.json,
+        markdown: args.markdown,
     };
-    pipe::print_screen(&doc::terminal(&document, terminal::look(Unit::Auto)))
+    let is_full = args.all || args.markdown || args.top.is_some();
+    let rows = if is_full { FULL_ROWS } else { SHORT_ROWS };
+    let rows = args.top.unwrap_or(rows);
+    pipe::print_answer(format, report, || {
+        document(report, rows, Detail::new(is_full))
+    })
 }
 
 fn say(place: &Destination, is_kept: bool) {

@@ -11,16 +11,16 @@ use anyhow::Context as _;
 use laggard_answer::rehearsal::{RehearsalReport, Rehearsed, TaskRehearsal, compare};
 use laggard_answer::{Load, loads_for_demand};
 use laggard_model::LoadLabel;
-use laggard_model::text::Unit;
 use laggard_record::{Destination, Recorder, put_answer};
-use laggard_view::doc::{self, Detail, Document};
+use laggard_view::doc::Detail;
 use laggard_view::rehearsal as view;
 use laggard_workload::load::NamedLoad;
 use laggard_workload::task::TaskSet;
 
 use crate::args::RehearseArgs;
 use crate::exit::Exit;
-use crate::{ask, measuring, pipe, terminal};
+use crate::pipe::Format;
+use crate::{ask, measuring, pipe};
 use tasks::RehearsedTasks;
 
 /// Name of the result in the directory of the recording of the run.
@@ -93,7 +93,9 @@ fn count_only(
     if args.json {
         pipe::print(&pipe::json_line(&counts)?)?;
     } else {
-        print(args, &view::counts(&counts, detail(args)))?;
+        pipe::print_answer(format(args), &counts, || {
+            view::counts(&counts, detail(args))
+        })?;
     }
     Ok(Exit::Ok)
 }
@@ -125,25 +127,20 @@ fn keep(report: &RehearsalReport, place: &Destination) -> anyhow::Result<()> {
 }
 
 fn show(args: &RehearseArgs, report: &RehearsalReport) -> anyhow::Result<()> {
-    if args.json {
-        return pipe::print(&pipe::json(report)?);
-    }
-    print(args, &view::document(report, detail(args)))
+    pipe::print_answer(format(args), report, || {
+        view::document(report, detail(args))
+    })
 }
 
-fn print(args: &RehearseArgs, document: &Document) -> anyhow::Result<()> {
-    if args.markdown {
-        return pipe::print(&doc::markdown(document));
+const fn format(args: &RehearseArgs) -> Format {
+    Format {
+        json: args.json,
+        markdown: args.markdown,
     }
-    pipe::print_screen(&doc::terminal(document, terminal::look(Unit::Auto)))
 }
 
 const fn detail(args: &RehearseArgs) -> Detail {
-    if args.all || args.markdown {
-        Detail::Full
-    } else {
-        Detail::Short
-    }
+    Detail::new(args.all || args.markdown)
 }
 
 /// Fails if the user ended the recording, because the run would have another length than

@@ -13,7 +13,7 @@ use laggard_answer::timers::{self, TimerClass, TimersMeasured, TimersReport};
 use laggard_model::text::Unit;
 use laggard_model::{Nanos, Service, TimerApi, TimerRun};
 use laggard_trials::timers::TimerPlan;
-use laggard_view::doc::{self, Detail};
+use laggard_view::doc::Detail;
 use laggard_view::timers::document;
 
 #[cfg(target_os = "linux")]
@@ -22,7 +22,8 @@ use self::linux as here;
 use self::windows as here;
 use crate::args::{TimerChoice, TimersArgs};
 use crate::exit::Exit;
-use crate::{pipe, terminal};
+use crate::pipe;
+use crate::pipe::Format;
 
 /// In shorter waits the call itself dominates, and a real-time thread leaves no time on the
 /// CPU for others.
@@ -82,19 +83,12 @@ pub(crate) fn timers(args: &TimersArgs) -> anyhow::Result<Exit> {
 }
 
 fn print(args: &TimersArgs, report: &TimersReport) -> anyhow::Result<()> {
-    if args.json {
-        return pipe::print(&pipe::json(report)?);
-    }
-    if args.markdown {
-        return pipe::print_document(&doc::markdown(&document(report, Detail::Full)));
-    }
-    let detail = if args.all {
-        Detail::Full
-    } else {
-        Detail::Short
+    let format = Format {
+        json: args.json,
+        markdown: args.markdown,
     };
-    let look = terminal::look(Unit::Auto);
-    pipe::print_screen(&doc::terminal(&document(report, detail), look))
+    let detail = Detail::new(args.all || args.markdown);
+    pipe::print_answer(format, report, || document(report, detail))
 }
 
 /// Measures one row after the other, until all are done or `stop` is set. `keep` receives

@@ -106,6 +106,13 @@ pub enum Detail {
     Full,
 }
 
+impl Detail {
+    /// Returns `Full` or `Short`.
+    pub const fn new(is_full: bool) -> Self {
+        if is_full { Self::Full } else { Self::Short }
+    }
+}
+
 impl Document {
     /// Creates a document without content.
     pub fn new(title: impl Into<String>) -> Self {
