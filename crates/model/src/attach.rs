@@ -317,6 +317,10 @@ pub struct ThreadExit {
 }
 
 /// Event of a thread.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "nearly all values are of the largest variant"
+)]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ThreadHappening {
     /// The observation starts.
