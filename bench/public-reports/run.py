@@ -45,6 +45,8 @@ class Report:
     nice: int = 0
     # Whether the misses are counted from a schedule that the program does not keep.
     period_ms: float | None = None
+    # Period of the timer whose cycles the program counts, if its thread has several timers.
+    timer_ms: float | None = None
 
 
 REPORTS = [
@@ -54,7 +56,7 @@ REPORTS = [
     Report("interpreter-lock", "python/cpython#90204", "interpreter-lock.py", "main", "4ms",
            "lock of the Python interpreter", ("lock",), "futex", nice=-15),
     Report("executor", "ros2/ros2#1026", "executor.c", "executor", "10ms",
-           "`sleep_for` in the callback of another timer", ("nanosleep",), "nanosleep"),
+           "`sleep_for` in the callback of another timer", ("nanosleep",), "nanosleep", timer_ms=20),
     Report("asyncio", "home-assistant/core#94236", "asyncio-sleep.py", "main", "10ms",
            "`time.sleep` in a callback of the event loop", ("nanosleep",), "nanosleep", nice=-15),
     Report("log-pipe", "coreos/bugs#990", "log-pipe.c", "control", "5ms",
@@ -219,7 +221,11 @@ def answer(report, document, misses, cycles, worst):
         rows = [row for row in rows if row["name"] == report.thread]
     counted = sum((row.get("deadline") or {}).get("misses", 0) for row in rows)
     slowest = max((row.get("response") or {}).get("largest_ns", 0) for row in rows) / 1e6 if rows else 0
-    number = {row["number"] for row in rows}
+    if report.timer_ms is not None:
+        timers = [timer for row in rows for timer in row.get("timers", [])
+                  if abs(timer.get("period_ns", 0) / 1e6 - report.timer_ms) < 0.02 * report.timer_ms]
+        counted = sum(timer["misses"] for timer in timers)
+        slowest = max((timer["largest_ns"] for timer in timers), default=0) / 1e6
     names = {f"{row['name']}/{row['tid']}" for row in rows}
     sentences = " ".join(sentence for sentence in document["sentences"]
                          if report.thread == "any" or any(name in sentence for name in names))

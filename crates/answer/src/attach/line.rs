@@ -353,18 +353,20 @@ impl LineState {
 
     /// Counts the expiries of other timers of the thread during a cycle.
     fn pass_timers(&mut self, cycle: &ThreadCycle, policy: ThreadPolicy, deadline: Nanos) {
-        let due = self.timers.add(&cycle.whole, deadline);
+        let passed = self.timers.add(cycle, deadline);
         // With one timer, the next cycle shows which expiries had no wakeup.
-        if !self.timers.are_several() || due.is_empty() {
+        if !self.timers.are_several() {
             return;
         }
-        self.counted.pass(&due);
-        self.passed.push(PassedCycles {
-            cycle: cycle.clone(),
-            policy,
-            deadline,
-            due,
-        });
+        for (cycle, due) in passed {
+            self.counted.pass(&due);
+            self.passed.push(PassedCycles {
+                cycle,
+                policy,
+                deadline,
+                due,
+            });
+        }
     }
 
     /// Estimates the period of the waiting cycles; the next one was due at `next`. Returns the

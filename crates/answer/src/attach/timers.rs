@@ -7,6 +7,7 @@ use laggard_model::{Nanos, ThreadActivation};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::cycle::ThreadCycle;
 use super::period::period;
 
 /// Maximum number of timers of a thread.
@@ -15,6 +16,8 @@ const MAX_TIMERS: usize = 16;
 const MAX_EXPIRIES: usize = 32;
 /// A timer without a wakeup for this number of periods may be stopped.
 const MAX_SILENT_PERIODS: u64 = 3;
+/// Cycles before the period of a timer is known, the newest.
+const MAX_EARLIER: usize = 32;
 /// Maximum number of expiries in one cycle.
 const MAX_PASSED: usize = 100_000;
 
@@ -37,6 +40,8 @@ pub struct AttachTimer {
 struct TimerState {
     expiries: VecDeque<Nanos>,
     period: Option<Nanos>,
+    /// Whether the cycles before its period was known were searched.
+    is_placed: bool,
     /// Due time of its last cycle, with or without a wakeup.
     last: Nanos,
     cycles: u64,
@@ -46,30 +51,56 @@ struct TimerState {
 
 /// Timers of a thread, by number.
 #[derive(Debug, Default)]
-pub(super) struct ThreadTimers(BTreeMap<u32, TimerState>);
+pub(super) struct ThreadTimers {
+    timers: BTreeMap<u32, TimerState>,
+    /// Newest cycles of the thread.
+    earlier: VecDeque<ThreadCycle>,
+}
 
 impl ThreadTimers {
     /// Whether the thread has several timers.
     pub(super) fn are_several(&self) -> bool {
-        self.0.len() > 1
+        self.timers.len() > 1
     }
 
     /// Adds a cycle, and returns the due times of the cycles of all timers that were due while
-    /// it went on, and late.
-    pub(super) fn add(&mut self, one: &ThreadActivation, deadline: Nanos) -> Vec<Nanos> {
+    /// it or an earlier cycle went on, and late.
+    pub(super) fn add(
+        &mut self,
+        cycle: &ThreadCycle,
+        deadline: Nanos,
+    ) -> Vec<(ThreadCycle, Vec<Nanos>)> {
+        let one = &cycle.whole;
         if let Some(number) = one.timer
-            && (self.0.len() < MAX_TIMERS || self.0.contains_key(&number))
+            && (self.timers.len() < MAX_TIMERS || self.timers.contains_key(&number))
         {
-            let timer = self.0.entry(number).or_default();
+            let timer = self.timers.entry(number).or_default();
             timer.expire(one.origin);
             timer.end(one.response(), deadline);
         }
+        if self.timers.is_empty() {
+            return Vec::new();
+        }
+        let mut passed = Vec::new();
         let mut late = Vec::new();
-        for timer in self.0.values_mut() {
+        for (&number, timer) in &mut self.timers {
+            if timer.period.is_some() && !timer.is_placed {
+                timer.place(number, &self.earlier, deadline, &mut passed);
+            }
+            if one.timer == Some(number) {
+                timer.last = one.origin;
+            }
             timer.pass(one, deadline, &mut late);
         }
-        late.sort_unstable();
-        late
+        if !late.is_empty() {
+            late.sort_unstable();
+            passed.push((cycle.clone(), late));
+        }
+        if self.earlier.len() == MAX_EARLIER {
+            self.earlier.pop_front();
+        }
+        self.earlier.push_back(cycle.clone());
+        passed
     }
 
     /// Returns the figures of the timers, the one with most cycles first; empty: the thread has
@@ -78,7 +109,7 @@ impl ThreadTimers {
         if !self.are_several() {
             return Vec::new();
         }
-        let timers = self.0.values().map(|timer| AttachTimer {
+        let timers = self.timers.values().map(|timer| AttachTimer {
             period_ns: timer.period,
             cycles: timer.cycles,
             misses: timer.misses,
@@ -107,6 +138,31 @@ impl TimerState {
         self.cycles += 1;
         self.misses += u64::from(response > deadline);
         self.largest = self.largest.max(response);
+    }
+
+    /// Counts the expiries during the cycles before its period was known.
+    fn place(
+        &mut self,
+        number: u32,
+        earlier: &VecDeque<ThreadCycle>,
+        deadline: Nanos,
+        passed: &mut Vec<(ThreadCycle, Vec<Nanos>)>,
+    ) {
+        self.is_placed = true;
+        let Some(&first) = self.expiries.front() else {
+            return;
+        };
+        self.last = first;
+        for cycle in earlier.iter().filter(|cycle| cycle.whole.done > first) {
+            if cycle.whole.timer == Some(number) {
+                self.last = cycle.whole.origin;
+            }
+            let mut late = Vec::new();
+            self.pass(&cycle.whole, deadline, &mut late);
+            if !late.is_empty() {
+                passed.push((cycle.clone(), late));
+            }
+        }
     }
 
     /// Counts the expiries during a cycle of the thread, and adds those that were late.
