@@ -598,7 +598,7 @@ export interface Notes {
   title: string;
 }
 
-export type Objection = { by_cause?: ObjectionScope } & ({ needed: number; peaks: number; reason: "too_few_peaks" } | { at_most: number; reason: "below_threshold" } | { factor: number; most: number; reason: "too_far" } | { reason: "periodic"; share: number } | { reason: "causes_unknown"; share: number } | { reason: "ties"; share: number } | { p: number; reason: "correlated" } | { p: number; reason: "rate_changes" } | { reason: "size_changes"; statistic: number } | { reason: "no_fit" } | { reason: "heavy_tail"; shape: number } | { reason: "bounded_tail" } | { at_least: number; reason: "still_waiting" } | { high: number | null; most: number; reason: "uncertain"; value: number } | { reason: "unusable" });
+export type Objection = { by_cause?: ObjectionScope } & ({ needed: number; peaks: number; reason: "too_few_peaks" } | { at_most: number; reason: "below_threshold" } | { factor: number; most: number; reason: "too_far" } | { reason: "periodic"; share: number } | { reason: "causes_unknown"; share: number } | { reason: "ties"; share: number } | { p: number; reason: "correlated" } | { p: number; reason: "rate_changes" } | { reason: "size_changes"; statistic: number } | { reason: "drifts" } | { reason: "no_fit" } | { reason: "heavy_tail"; shape: number } | { reason: "bounded_tail" } | { at_least: number; reason: "still_waiting" } | { high: number | null; most: number; reason: "uncertain"; value: number } | { reason: "unusable" });
 
 export interface ObjectionScope {
   missing_traces: MissingTraces | null;
@@ -835,6 +835,12 @@ export interface ServiceRow {
   still_waiting: number;
 }
 
+export interface SessionGoal {
+  length_ns: Nanos;
+  of: number;
+  without: number;
+}
+
 export interface SetVerdict {
   all_kept: boolean;
   bounds_apply: boolean;
@@ -1031,4 +1037,5 @@ export interface Waiting {
 export interface XrunGoal {
   failures: number;
   per_ns: Nanos;
+  sessions?: SessionGoal;
 }

@@ -115,7 +115,10 @@ fn next(load: &LoadForecast) -> Vec<String> {
 /// Writes the chance of a new maximum for each horizon.
 fn chances(load: &LoadForecast) -> Vec<String> {
     horizons(load)
-        .map(|cells| format!("{} {}", cells[0].horizon.name(), phrase::chance(&cells)))
+        .map(|cells| {
+            let chance = phrase::chance_in_words(&cells);
+            format!("{} {chance}", cells[0].horizon.name())
+        })
         .collect()
 }
 

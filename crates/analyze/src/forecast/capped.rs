@@ -25,6 +25,14 @@ pub const HEAVIEST_SHAPE: f64 = 0.75;
 /// 30 s and .29 from 5 min. No estimator can know them.
 pub const FARTHEST_HORIZON: f64 = 9.0;
 
+/// Smallest and largest fraction of 90 % bounds that held in back-tests on recordings, per
+/// load (docs/validation/forecasts.md).
+pub const ASSUMED_HELD_RECORDED: (f64, f64) = (0.77, 0.97);
+
+/// Smallest and largest fraction of 90 % bounds that held in simulations of stalls that come
+/// less than once per recording (`tests/statistics/backtest.rs`).
+pub const ASSUMED_HELD_RARE: (f64, f64) = (0.47, 0.84);
+
 /// Returns a bound that a time of `horizon` stays below with probability `confidence`,
 /// if the tail is no heavier than `shape`: the largest peak, or the threshold without
 /// peaks, scaled for the horizon. The bound is at least [`super::prediction_bound`].

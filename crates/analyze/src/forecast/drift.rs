@@ -12,15 +12,18 @@
 //!
 //! **Change.** The detector of series of recordings ([`change_points`]) finds changes of the
 //! same maxima. The parts before the last change are levelled to the part after it, by the
-//! difference of the medians of the logarithms.
+//! difference of the medians of the logarithms. If latencies went up and down, either may
+//! happen again, so nothing is levelled down.
 //!
 //! If both are found, the smaller sum of squares with a penalty for parameters (Schwarz 1978)
 //! decides.
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
-use super::Peaks;
+use super::empirical::exposure_without_model;
+use super::level::{Estimate, LevelSettings, return_level};
 use super::prediction::{block_maxima, ranks};
+use super::{Peaks, Reason, Refusal};
 use crate::InputError;
 use crate::compare::change_points;
 use crate::input::positive;
@@ -117,21 +120,100 @@ impl Course {
         matches!(self, Self::Drift { slope } if *slope > 0.0) && horizon > exposure
     }
 
+    /// Returns whether latencies changed both upwards and downwards. Then the future may
+    /// have either state.
+    #[must_use]
+    pub fn alternates(&self) -> bool {
+        let Self::Changes(changes) = self else {
+            return false;
+        };
+        let is_up = |change: &Change| change.times > 1.0;
+        changes.iter().any(is_up) && !changes.iter().all(is_up)
+    }
+
+    /// Returns the level that peaks in the present state exceed once per `horizon` on
+    /// average. Of a drift, the interval includes the states from the start to the end of the
+    /// horizon. If latencies drift or changed, only ranks give it: levelled peaks lack those
+    /// that were below the threshold, so that a model of their tail would be wrong.
+    ///
+    /// # Errors
+    /// As for [`return_level`].
+    pub fn level(
+        &self,
+        peaks: &Peaks,
+        horizon: f64,
+        settings: &LevelSettings,
+    ) -> Result<Estimate, Refusal> {
+        let (now, end) = (peaks.exposure(), self.end(peaks, horizon));
+        let states = match self {
+            Self::Steady => return return_level(peaks, horizon, settings),
+            Self::Drift { .. } => [now, f64::midpoint(now, end), end],
+            Self::Changes(_) => [now; 3],
+        };
+        let needed = exposure_without_model(horizon, settings.confidence);
+        let needed = needed.unwrap_or(f64::INFINITY);
+        if peaks.exposure() < needed {
+            let refusal = return_level(peaks, horizon, settings).err();
+            let mut refusal = refusal.unwrap_or(Refusal {
+                reasons: Vec::new(),
+                exposure_for_model: None,
+                exposure_without_model: needed,
+            });
+            refusal.reasons.push(Reason::Drifts);
+            refusal.exposure_for_model = None;
+            return Err(refusal);
+        }
+        let unusable = |_| Refusal {
+            reasons: vec![Reason::Unusable],
+            exposure_for_model: None,
+            exposure_without_model: needed,
+        };
+        let level = |state| {
+            let peaks = self.levelled(peaks, state).map_err(unusable)?;
+            return_level(&peaks, horizon, settings)
+        };
+        let [first, mut middle, last] = [level(states[0])?, level(states[1])?, level(states[2])?];
+        for other in [&first.interval, &last.interval] {
+            let interval = &mut middle.interval;
+            interval.low = interval.low.min(other.low);
+            interval.high = interval.high.max(other.high);
+        }
+        middle.doubts.push(Reason::Drifts);
+        Ok(middle)
+    }
+
+    /// Returns the time until which a drift continues: at most one more exposure.
+    fn end(&self, peaks: &Peaks, horizon: f64) -> f64 {
+        peaks.exposure() + horizon.min(peaks.exposure())
+    }
+
     /// Returns the peaks with the sizes that they would have in the present state: at the end
-    /// of a `horizon` after them, or after the last change. See [`Self::is_unknown_after`].
+    /// of a `horizon` after them, or after the last change. If latencies alternate, none is
+    /// smaller than measured. See [`Self::is_unknown_after`].
     ///
     /// # Errors
     /// If the horizon is not positive.
     pub fn present(&self, peaks: &Peaks, horizon: f64) -> Result<Peaks, InputError> {
-        let end = peaks.exposure() + positive("horizon", horizon)?.min(peaks.exposure());
+        let end = self.end(peaks, positive("horizon", horizon)?);
+        // An improvement is not assumed to continue.
+        let is_better = matches!(self, Self::Drift { slope } if *slope < 0.0);
+        self.levelled(peaks, if is_better { peaks.exposure() } else { end })
+    }
+
+    /// Returns the peaks with the sizes that they would have at the time `end`, or after the
+    /// last change.
+    fn levelled(&self, peaks: &Peaks, end: f64) -> Result<Peaks, InputError> {
         let factor = |time: f64| match self {
             Self::Steady => 1.0,
-            // An improvement is not assumed to continue.
-            Self::Drift { slope } if *slope < 0.0 => (slope * (peaks.exposure() - time)).exp(),
             Self::Drift { slope } => (slope * (end - time)).exp(),
             Self::Changes(changes) => {
                 let later = changes.iter().filter(|change| change.at > time);
-                later.map(|change| change.times).product()
+                let factor: f64 = later.map(|change| change.times).product();
+                if self.alternates() {
+                    factor.max(1.0)
+                } else {
+                    factor
+                }
             }
         };
         let pairs = peaks.times().iter().zip(peaks.sizes());
@@ -294,6 +376,38 @@ mod tests {
         assert!(growth.is_unknown_after(100.0, 101.0));
         assert!(!growth.is_unknown_after(100.0, 100.0));
         assert!(!Course::Drift { slope: -0.1 }.is_unknown_after(100.0, 1e9));
+    }
+
+    #[test]
+    fn latencies_that_went_up_and_down_are_not_made_smaller() {
+        let three = Peaks::new(1.0, 90.0, vec![10.0, 40.0, 80.0], vec![2.0, 6.0, 2.0]).unwrap();
+        let change = |at, times| Change { at, times };
+        let sizes = |times: [f64; 2]| {
+            let changes = vec![change(30.0, times[0]), change(60.0, times[1])];
+            let present = Course::Changes(changes).present(&three, 10.0).unwrap();
+            present.sizes().to_vec()
+        };
+
+        assert_eq!(sizes([4.0, 0.25]), [2.0, 6.0, 2.0]);
+        assert_eq!(sizes([0.5, 4.0]), [4.0, 24.0, 2.0]);
+        assert_eq!(sizes([0.5, 0.5]), [0.5, 3.0, 2.0]);
+    }
+
+    /// Without levelling, the level is for the middle of the recording.
+    #[test]
+    fn level_of_a_growth_is_for_the_horizon_and_needs_ranks() {
+        let growing = peaks(0, |time| (time / 200.0).exp());
+        let course = Course::of(&growing, 1.0).unwrap();
+        let settings = LevelSettings::default();
+        let of = |course: &Course, horizon| course.level(&growing, horizon, &settings);
+
+        let (level, raw) = (of(&course, 50.0), of(&Course::Steady, 50.0));
+
+        let (level, raw) = (level.unwrap(), raw.unwrap());
+        assert!(level.value > 1.5 * raw.value, "{level:?}, {raw:?}");
+        assert!(level.doubts.contains(&Reason::Drifts));
+        let refusal = of(&course, 200.0).unwrap_err();
+        assert!(refusal.reasons.contains(&Reason::Drifts), "{refusal:?}");
     }
 
     #[test]

@@ -26,7 +26,9 @@ mod threshold;
 
 pub use bootstrap::Bootstrap;
 pub use by_cause::{ByCause, CauseRefusal, CauseSource, level_by_cause};
-pub use capped::{FARTHEST_HORIZON, HEAVIEST_SHAPE, capped_bound};
+pub use capped::{
+    ASSUMED_HELD_RARE, ASSUMED_HELD_RECORDED, FARTHEST_HORIZON, HEAVIEST_SHAPE, capped_bound,
+};
 pub use clusters::{Cluster, decluster};
 pub use drift::{Change, Course};
 pub use empirical::{EmpiricalLevel, empirical_level, exposure_without_model};

@@ -58,6 +58,8 @@ pub enum Reason {
         /// KPSS statistic.
         statistic: f64,
     },
+    /// Latencies drift or changed, and the exposure is too short for ranks.
+    Drifts,
     /// No threshold gives excesses that follow a Pareto distribution.
     NoFit,
     /// The tail is too heavy for a useful forecast.
@@ -214,6 +216,11 @@ impl Reason {
             Self::SizeChanges { statistic } => (
                 "the size of peaks changes in time".into(),
                 Some(format!("KPSS {statistic:.2}")),
+                Some("record a steady load".into()),
+            ),
+            Self::Drifts => (
+                "latencies drift or changed".into(),
+                None,
                 Some("record a steady load".into()),
             ),
             Self::NoFit => (

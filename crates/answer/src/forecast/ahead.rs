@@ -38,7 +38,7 @@ pub struct StaysBelow {
     pub share: f64,
     /// Smallest measured latency that holds for the share, ns; absent if the recordings are
     /// shorter than `record_ns`. If latencies drift or changed, it is the latency at the end of
-    /// the horizon, or after the last change.
+    /// the horizon, or after the last change; if they went up and down, as measured or larger.
     pub bound_ns: Option<f64>,
     /// Whether the true bound is at least that: samples were lost, or a thread was still
     /// waiting at the end.
@@ -85,7 +85,8 @@ pub enum LatencyCourse {
         /// Latencies at the end of the recordings, relative to those at the start.
         times: f64,
     },
-    /// Latencies changed. Bounds are for the state after the last change.
+    /// Latencies changed. Bounds are for the state after the last change, or for the state
+    /// with the largest latencies if they changed both upwards and downwards.
     Changes {
         /// The changes, in time order.
         changes: Vec<LatencyChange>,
@@ -191,6 +192,9 @@ impl Past<'_> {
 
     /// Returns whether the future is worse than the recordings.
     fn grows(&self) -> bool {
+        if self.course.alternates() {
+            return false;
+        }
         match &self.course {
             Course::Steady => false,
             Course::Drift { slope } => *slope > 0.0,
@@ -200,7 +204,8 @@ impl Past<'_> {
 
     /// Returns whether the future is better than the recordings.
     fn falls(&self) -> bool {
-        !matches!(self.course, Course::Steady) && !self.grows()
+        let is_steady = matches!(self.course, Course::Steady) || self.course.alternates();
+        !is_steady && !self.grows()
     }
 
     /// Returns whether every latency was 0 ns.

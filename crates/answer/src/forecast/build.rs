@@ -5,7 +5,7 @@ use laggard_analyze::distribution::Group;
 use laggard_analyze::forecast::{
     ByCause, Course, Estimate, ExplainedLatency, Labels, LevelSettings, Method, Observation,
     ObservedPeaks, Peaks, Reason, Refusal, exposure_without_model, level_by_cause, observe,
-    periodic_share, return_level, shortest_block,
+    periodic_share, shortest_block,
 };
 use laggard_analyze::period::PeriodicSource;
 use laggard_model::{Route, Service, UsagePattern};
@@ -89,6 +89,8 @@ fn observation(seen: &Run, (service, route): (Service, Route)) -> Observation<'_
 pub(crate) struct ExplainedPeaks<'a> {
     observations: Vec<Observation<'a>>,
     observed: ObservedPeaks,
+    /// Course of the latencies. Levels are for its present state.
+    course: Course,
     late: Vec<Vec<ExplainedLatency>>,
     periodic: Vec<PeriodicSource>,
     periodic_share: f64,
@@ -136,6 +138,7 @@ impl<'a> ExplainedPeaks<'a> {
             ordinary,
             unended,
             observations,
+            course: Course::of(&observed.peaks, shortest_block(&observed))?,
             observed,
             late,
             periodic,
@@ -168,13 +171,17 @@ impl<'a> ExplainedPeaks<'a> {
     pub(crate) fn level(&self, horizon: Horizon) -> Outcome {
         let measured = measured(horizon, self.usage);
         let peaks = &self.observed.peaks;
-        let found = single(peaks, measured, self.periodic_share, self.usage.compression);
+        let found = self.single(peaks, measured, self.periodic_share);
         match (found, self.unended) {
             (Ok(estimate), unended) if is_known(&estimate, unended) => {
                 outcome(&estimate, Vec::new())
             }
             (_, Some(at_least)) => Outcome::Refused(self.unended(at_least, measured)),
             (Ok(estimate), None) => outcome(&estimate, Vec::new()),
+            // The peaks of a cause drift, too.
+            (Err(refusal), None) if self.course != Course::Steady => {
+                Outcome::Refused(refused(&refusal, None))
+            }
             (Err(refusal), None) => self.level_by_cause(&refusal, measured),
         }
     }
@@ -210,12 +217,28 @@ impl<'a> ExplainedPeaks<'a> {
             return Ok(Outcome::Refused(self.unended(at_least, measured)));
         }
         // The remaining time has other causes, which have no label.
-        Ok(
-            match single(&peaks, measured, share, self.usage.compression) {
-                Ok(estimate) => outcome(&estimate, Vec::new()),
-                Err(refusal) => Outcome::Refused(refused(&refusal, None)),
-            },
-        )
+        Ok(match self.single(&peaks, measured, share) {
+            Ok(estimate) => outcome(&estimate, Vec::new()),
+            Err(refusal) => Outcome::Refused(refused(&refusal, None)),
+        })
+    }
+
+    /// Returns the level from the ranks, or from one tail.
+    fn single(&self, peaks: &Peaks, horizon: f64, share: f64) -> Result<Estimate, Refusal> {
+        let settings = LevelSettings {
+            periodic_share: share,
+            ..LevelSettings::default()
+        };
+        match self.course.level(peaks, horizon, &settings) {
+            // Wall-clock sources are more frequent in an hour of use than in the shorter
+            // measured time.
+            Ok(_) if self.usage.compression > 1.0 && share > PERIODIC_SHARE => Err(Refusal {
+                reasons: vec![Reason::Periodic { share }],
+                exposure_for_model: None,
+                exposure_without_model: horizon * self.usage.compression,
+            }),
+            found => found,
+        }
     }
 
     /// Returns the level cause by cause, because all peaks together have none.
@@ -336,32 +359,13 @@ fn past<'a>(
     line: (Service, Route),
 ) -> Result<Past<'a>, InputError> {
     let observed = &tails.observed;
-    let course = Course::of(&observed.peaks, shortest_block(observed))?;
     Ok(Past {
-        blocks: Blocks::of(observed, &course)?,
-        course,
+        blocks: Blocks::of(observed, &tails.course)?,
+        course: tails.course.clone(),
         observed,
         waited: waits(seen, line).reduce(f64::min),
         lost: of_line(seen, line).map(|one| one.lost).sum(),
     })
-}
-
-/// Returns the level from the ranks, or from one tail.
-fn single(peaks: &Peaks, horizon: f64, share: f64, compression: f64) -> Result<Estimate, Refusal> {
-    let settings = LevelSettings {
-        periodic_share: share,
-        ..LevelSettings::default()
-    };
-    match return_level(peaks, horizon, &settings) {
-        // Wall-clock sources are more frequent in an hour of use than in the shorter
-        // measured time.
-        Ok(_) if compression > 1.0 && share > PERIODIC_SHARE => Err(Refusal {
-            reasons: vec![Reason::Periodic { share }],
-            exposure_for_model: None,
-            exposure_without_model: horizon * compression,
-        }),
-        found => found,
-    }
 }
 
 fn outcome(estimate: &Estimate, causes: Vec<CauseSet>) -> Outcome {

@@ -17,7 +17,9 @@ use crate::note::Note;
 pub use ahead::{Ahead, Blocks, LatencyChange, LatencyCourse, StaysBelow};
 pub(crate) use build::ExplainedPeaks;
 pub use build::predict;
-pub use laggard_analyze::forecast::Reason as LevelReason;
+pub use laggard_analyze::forecast::{
+    ASSUMED_HELD_RARE, ASSUMED_HELD_RECORDED, Reason as LevelReason,
+};
 pub use limit::ForecastLimit;
 pub use objection::{Objection, ObjectionScope};
 pub use several::forecasts;

@@ -1,8 +1,9 @@
 //! Sentences of `laggard forecast`.
 
 use laggard_answer::forecast::{
-    Ahead, Cell as ForecastCell, ForecastLimit, Horizon, LatencyCourse, LoadForecast, Objection,
-    Periodic, Refused, ServiceForecast, StaysBelow, UsageSource,
+    ASSUMED_HELD_RARE, ASSUMED_HELD_RECORDED, Ahead, Cell as ForecastCell, ForecastLimit, Horizon,
+    LatencyChange, LatencyCourse, LoadForecast, Objection, Periodic, Refused, ServiceForecast,
+    StaysBelow, UsageSource,
 };
 use laggard_answer::{CauseSet, Composed, MissingTraces, NamedCause};
 use laggard_model::name::series_words;
@@ -114,6 +115,16 @@ pub(crate) fn chance(cells: &[&ForecastCell]) -> String {
     }
 }
 
+/// Writes the chance of a new maximum for a sentence, without signs.
+pub(crate) fn chance_in_words(cells: &[&ForecastCell]) -> String {
+    let text = chance(cells);
+    let words = [(">= ", "at least "), ("<= ", "at most "), ("~ ", "about ")];
+    let found = words
+        .iter()
+        .find_map(|(sign, words)| Some([words, text.strip_prefix(sign)?].concat()));
+    found.unwrap_or(text)
+}
+
 /// Writes a chance, which is never certain.
 pub(crate) fn percent(chance: f64) -> String {
     Cell::Share(chance.clamp(1e-9, 1.0 - 1e-9)).to_string()
@@ -162,7 +173,7 @@ pub(crate) fn spans(load: &LoadForecast) -> String {
         .any(|service| service.lost > 0 || service.largest_is_at_least)
     {
         return format!(
-            "{assumed}. Lost samples and unfinished waits make a bound a lower limit (>=)."
+            "{assumed}. A bound marked >= is a lower limit: samples were lost, or a wait had not ended."
         );
     }
     // Blocks say nothing about shorter spans.
@@ -195,13 +206,19 @@ pub(crate) fn courses(load: &LoadForecast) -> Vec<String> {
                 "the end of the horizon",
             ),
             LatencyCourse::Changes { changes } => {
-                let changes = changes.iter().map(|change| {
+                let listed = changes.iter().map(|change| {
                     let at = mean_time(change.at_ns);
                     format!("{at} after the start (by a factor of {:.1})", change.times)
                 });
+                let is_up = |change: &LatencyChange| change.times > 1.0;
+                let alternates = changes.iter().any(is_up) && !changes.iter().all(is_up);
                 (
-                    format!("changed {}", changes.collect::<Vec<_>>().join(", ")),
-                    "the time after that",
+                    format!("changed {}", listed.collect::<Vec<_>>().join(", ")),
+                    if alternates {
+                        "the time with the largest latencies"
+                    } else {
+                        "the time after that"
+                    },
                 )
             }
         };
@@ -219,12 +236,18 @@ pub(crate) fn courses(load: &LoadForecast) -> Vec<String> {
     load.services.iter().filter_map(course).collect()
 }
 
-/// Explains the assumed tail with this shape.
+/// Explains the assumed tail with this shape, and states how often such bounds held.
 pub(crate) fn assumption(bound: &StaysBelow) -> String {
     let shape = bound.assumed_shape;
+    let percent = |share: f64| format!("{:.0}", 100.0 * share);
+    let (recorded, rare) = (ASSUMED_HELD_RECORDED, ASSUMED_HELD_RARE);
     format!(
-        "assumed, not measured: in 10 times the time, the max grows at most {:.1}-fold (t^{shape})",
-        10_f64.powf(shape)
+        "assumed, not measured: in 10 times the time, the max grows at most {:.1}-fold (t^{shape}). Such bounds held in {} to {} % of forecasts from recordings, and in {} to {} % of simulations with stalls too rare for the recording",
+        10_f64.powf(shape),
+        percent(recorded.0),
+        percent(recorded.1),
+        percent(rare.0),
+        percent(rare.1),
     )
 }
 
@@ -407,7 +430,7 @@ pub(crate) fn periods(load: &LoadForecast) -> Vec<String> {
         .into_iter()
         .map(|(services, source)| {
             format!(
-                "{}: a source with a period of {} ({} events; p <= {:.3} for any service)",
+                "{}: a source with a period of {} ({} events; p at most {:.3} for any service)",
                 services.join(", "),
                 mean_time(source.period_ns),
                 source.hits,
