@@ -32,6 +32,7 @@ use statrs::distribution::{ContinuousCDF, Normal};
 use statrs::function::beta::beta_reg;
 
 use super::groups::{Circle, Event, MIN_VARIANCE_RATIO};
+use super::slow::SlowVariation;
 use crate::input::{ascending, between, not_negative, positive, probability};
 use crate::sample::{mean, variance};
 use crate::solve::root_between;
@@ -54,6 +55,8 @@ pub struct Clusters {
     pub variation: f64,
     /// Degrees of freedom of that variance; infinite if all sizes are equal.
     pub freedom: f64,
+    /// Possible slow variation of the rate; `None` if the rate is assumed to be steady.
+    pub slow: Option<SlowVariation>,
 }
 
 impl Clusters {
@@ -94,6 +97,7 @@ impl Clusters {
             count: (count * by_sizes / varies).min(circle.instants() as f64),
             variation: (variation + PRIOR) / count,
             freedom: freedom(&squares),
+            slow: SlowVariation::of(events, span)?,
         }))
     }
 
@@ -130,8 +134,9 @@ fn deviate(tail: f64, freedom: f64) -> Result<f64, InputError> {
 }
 
 /// Returns the interval of the expected sum of events if `sum` was observed in
-/// `clusters`. Without events, the upper limit is that of one cluster of size 1: 2.9957
-/// at 95 %, the rule of three.
+/// `clusters`: the limits of clusters at a steady rate, or the wider ones of a rate that
+/// varies slowly if the events show it. Without events, the upper limit is that of one
+/// cluster of size 1: 2.9957 at 95 %, the rule of three.
 ///
 /// In simulations of bursts of equal and of geometric size, one to ten in each and 25
 /// bursts, a 95 % interval contained the truth in .94 to .97 of the cases. For six
@@ -144,12 +149,31 @@ pub fn clustered_interval(
     clusters: Option<Clusters>,
     confidence: f64,
 ) -> Result<Interval, InputError> {
+    let steady = steady_interval(sum, clusters, confidence)?;
+    let slow = clusters.and_then(|clusters| clusters.slow);
+    let Some(slow) = slow.filter(SlowVariation::is_shown) else {
+        return Ok(steady);
+    };
+    let slow = slow.interval(sum, confidence)?;
+    Ok(Interval {
+        low: steady.low.min(slow.low),
+        high: steady.high.max(slow.high),
+    })
+}
+
+/// Returns the interval of [`clustered_interval`] at a steady rate.
+fn steady_interval(
+    sum: f64,
+    clusters: Option<Clusters>,
+    confidence: f64,
+) -> Result<Interval, InputError> {
     not_negative("sum", sum)?;
     let tail = (1.0 - probability("confidence", confidence)?) / 2.0;
     let Some(Clusters {
         count,
         variation,
         freedom,
+        ..
     }) = clusters
     else {
         return Ok(Interval {
@@ -285,6 +309,7 @@ mod tests {
                 count,
                 variation,
                 freedom,
+                slow: None,
             });
 
             let limits = clustered_interval(count, clusters, 0.95).unwrap();
@@ -388,7 +413,7 @@ mod tests {
         #[test]
         fn step_to_many_clusters_is_small(variation in 0.001..3.0_f64, fewer in 3.0..900.0_f64) {
             let interval = |count: f64, freedom: f64| {
-                let clusters = Some(Clusters { count, variation, freedom });
+                let clusters = Some(Clusters { count, variation, freedom, slow: None });
                 clustered_interval(1.0, clusters, 0.95).unwrap()
             };
             let more = MANY * 1.0001;

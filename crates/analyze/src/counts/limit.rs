@@ -197,6 +197,7 @@ impl Tallied {
             clusters: self.clusters.map(|clusters| Clusters {
                 count: clusters.count * times,
                 freedom: clusters.freedom * times,
+                slow: clusters.slow.map(|slow| slow.repeated(times)),
                 ..clusters
             }),
             together: self.together,
@@ -263,6 +264,7 @@ mod tests {
                 count,
                 variation: 0.5 / count,
                 freedom: f64::INFINITY,
+                slow: None,
             }),
             together: 1.0,
         }

@@ -35,14 +35,29 @@ const CORRELATION_TIMES: [f64; 3] = [0.1, 0.3, 1.0];
 const DEVIATIONS: [f64; 4] = [0.3, 0.7, 1.5, 3.0];
 /// Prior probability of a steady rate. The others share the rest equally.
 const STEADY: f64 = 0.2;
+/// Minimum Bayes factor at which a recording shows slow variation. By simulation
+/// (docs/validation/coverage.md): of steady recordings, 12 and 6 % with 30 and 100 events
+/// reach it; of recordings five times as long as the time in which the rate changes,
+/// 92 %.
+const MIN_EVIDENCE: f64 = 0.7;
+/// Minimum number of independent events that can show slow variation.
+const MIN_EVENTS: f64 = 5.0;
 /// Number of possibilities.
 const COMPONENTS: usize = 1 + CORRELATION_TIMES.len() * DEVIATIONS.len();
 
-/// One possibility: its weight, and the normal distribution of the logarithm of the
-/// expected sum divided by the observed one.
+/// One possibility: its weight, and the variation of the rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Component {
     weight: f64,
+    /// Variance of the rate, relative to the square of its mean.
+    variance: f64,
+    /// Correlation time, as a fraction of the observed time.
+    time: f64,
+}
+
+/// Normal distribution of a logarithm.
+#[derive(Clone, Copy, Debug)]
+struct LogNormal {
     mean: f64,
     deviation: f64,
 }
@@ -51,6 +66,8 @@ struct Component {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SlowVariation {
     components: [Component; COMPONENTS],
+    /// Variance of the sum of events by chance, relative to the square of the sum.
+    chance: f64,
 }
 
 impl SlowVariation {
@@ -91,12 +108,10 @@ impl SlowVariation {
         };
         let mut largest = f64::NEG_INFINITY;
         for (component, (prior, variance, time)) in components.iter_mut().zip(possibilities) {
-            let slow = variance * spectrum(0, time);
             *component = Component {
                 weight: prior.ln() + log_likelihood(variance, time),
-                // The mean of a lognormal variable exceeds its median.
-                mean: 0.5 * slow.ln_1p(),
-                deviation: (chance + slow).ln_1p().sqrt(),
+                variance,
+                time,
             };
             largest = largest.max(component.weight);
         }
@@ -108,7 +123,30 @@ impl SlowVariation {
         for component in &mut components {
             component.weight /= total;
         }
-        Self { components }
+        Self { components, chance }
+    }
+
+    /// Returns whether the events show slow variation: a steady rate does not explain them
+    /// much better.
+    pub fn is_shown(&self) -> bool {
+        self.chance * MIN_EVENTS <= 1.0 && self.evidence() > MIN_EVIDENCE
+    }
+
+    /// Returns the likelihood of all variations together, relative to a steady rate (Bayes
+    /// factor).
+    fn evidence(&self) -> f64 {
+        let steady = self.components[0].weight;
+        (1.0 - steady) / steady * STEADY / (1.0 - STEADY)
+    }
+
+    /// Returns the variation in a time that is this multiple of the observed one, if the rate
+    /// continues to vary in the same way.
+    pub fn repeated(mut self, times: f64) -> Self {
+        for component in &mut self.components {
+            component.time /= times;
+        }
+        self.chance /= times;
+        self
     }
 
     /// Returns the interval of the expected sum of events if `sum` was observed.
@@ -116,22 +154,77 @@ impl SlowVariation {
     /// # Errors
     /// If a number is out of its range.
     pub fn interval(&self, sum: f64, confidence: f64) -> Result<Interval, InputError> {
-        not_negative("sum", sum)?;
-        let tail = (1.0 - probability("confidence", confidence)?) / 2.0;
-        let normal = Normal::standard();
-        let below = |log: f64| -> f64 {
-            let parts = self.components.iter().map(|component| {
-                let deviate = (log - component.mean) / component.deviation;
-                component.weight * normal.cdf(deviate)
-            });
-            parts.sum()
+        let part = |component: &Component| {
+            let slow = component.slow();
+            let log = LogNormal {
+                // The mean of a lognormal variable exceeds its median.
+                mean: 0.5 * slow.ln_1p(),
+                deviation: (self.chance + slow).ln_1p().sqrt(),
+            };
+            (component.weight, log)
         };
-        let limit = |share: f64| sum * root_between(|log| below(log) - share, -50.0, 50.0).exp();
-        Ok(Interval {
-            low: limit(tail),
-            high: limit(1.0 - tail),
-        })
+        mixture_limits(
+            &self.components.map(|component| part(&component)),
+            sum,
+            confidence,
+        )
     }
+
+    /// Returns the prediction interval of the sum of events in a time that is this multiple of
+    /// the observed one, if `sum` was observed.
+    ///
+    /// # Errors
+    /// If a number is out of its range.
+    pub fn prediction(
+        &self,
+        sum: f64,
+        times: f64,
+        confidence: f64,
+    ) -> Result<Interval, InputError> {
+        let times = positive("multiple of the time", times)?;
+        let ahead = self.repeated(times);
+        let pairs = self.components.iter().zip(&ahead.components);
+        let of_pair = |(past, future): (&Component, &Component)| {
+            let (before, after) = (past.slow(), future.slow());
+            let variance = (self.chance + before).ln_1p() + (ahead.chance + after).ln_1p();
+            let log = LogNormal {
+                mean: 0.5 * (before.ln_1p() - after.ln_1p()),
+                deviation: variance.sqrt(),
+            };
+            (past.weight, log)
+        };
+        let parts: Vec<_> = pairs.map(of_pair).collect();
+        mixture_limits(&parts, sum * times, confidence)
+    }
+}
+
+impl Component {
+    /// Returns the variance of the mean rate, relative to the square of its mean.
+    fn slow(&self) -> f64 {
+        self.variance * spectrum(0, self.time)
+    }
+}
+
+/// Returns the limits of `sum` times a variable whose logarithm has these distributions.
+fn mixture_limits(
+    parts: &[(f64, LogNormal)],
+    sum: f64,
+    confidence: f64,
+) -> Result<Interval, InputError> {
+    not_negative("sum", sum)?;
+    let tail = (1.0 - probability("confidence", confidence)?) / 2.0;
+    let normal = Normal::standard();
+    let below = |log: f64| -> f64 {
+        let each = parts
+            .iter()
+            .map(|(weight, part)| weight * normal.cdf((log - part.mean) / part.deviation));
+        each.sum()
+    };
+    let limit = |share: f64| sum * root_between(|log| below(log) - share, -50.0, 50.0).exp();
+    Ok(Interval {
+        low: limit(tail),
+        high: limit(1.0 - tail),
+    })
 }
 
 /// Returns the sums of the events, weighted with cosines of unit mean square.
@@ -218,6 +311,19 @@ mod tests {
 
         assert!(width(&even(22)) < 6.0, "{}", width(&even(22)));
         assert!(width(&halves) > 8.0, "{}", width(&halves));
+    }
+
+    #[test]
+    fn change_between_halves_is_shown_and_even_or_few_events_show_none() {
+        let is_shown =
+            |events: &[Event]| SlowVariation::of(events, 1.0).unwrap().unwrap().is_shown();
+        let mut halves = even(80);
+        halves.retain(|event| event.at < 0.5);
+        halves.extend(even(8).into_iter().filter(|event| event.at > 0.5));
+
+        assert!(is_shown(&halves));
+        assert!(!is_shown(&even(20)));
+        assert!(!is_shown(&halves[..4]));
     }
 
     #[test]

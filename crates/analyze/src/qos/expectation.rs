@@ -1,11 +1,11 @@
 //! Prediction of the number of failures in a run of known length.
 
-use super::failures::LONG_RUN;
+use super::failures::{Failures, LONG_RUN};
 use super::observed::Pick;
 use super::outlook::dispersion;
 use super::runs::Runs;
 use super::{Buffering, LateJobs, Observed};
-use crate::counts::{SizedEvents, predicted_count, predicted_sum};
+use crate::counts::{SizedEvents, SlowVariation, predicted_count, predicted_sum};
 use crate::input::{at_least, positive};
 use crate::{InputError, Interval};
 
@@ -33,8 +33,8 @@ pub struct Expectation {
 ///
 /// The intervals extend from the prediction limit with blackouts that are never too
 /// long to the limit with blackouts that are never too short. The interval of failures
-/// covers the uncertainty of their rate, the variation of a count at a known rate, and
-/// bursts; the interval of late jobs also covers the length of runs.
+/// covers the uncertainty of their rate, the variation of a count at a known rate, slow
+/// variation of the rate, and bursts; the interval of late jobs also covers the length of runs.
 ///
 /// # Errors
 /// If nothing was observed or a number is out of its range.
@@ -54,7 +54,24 @@ pub fn expectation(
     ];
     let [inner, middle, outer] = picks.map(|pick| {
         let list = List::of(observed, pick, buffering)?;
+        let seen = Failures::of(observed, pick, buffering)?;
+        // Failures of all CPUs together, in the time of one of them.
+        let slow = seen.clusters.and_then(|clusters| clusters.slow);
+        let slow = slow.filter(SlowVariation::is_shown);
+        let slow = slow.map(|slow| slow.prediction(1.0, horizon / seen.span, confidence));
+        let slow = slow.transpose()?;
+        // The sum of a time of the same length is 1.
+        let widened = |steady: Interval, count: f64| {
+            slow.map_or(steady, |slow| {
+                let each = count / exposure * seen.span;
+                Interval {
+                    low: steady.low.min((slow.low * each).floor()),
+                    high: steady.high.max((slow.high * each).ceil()),
+                }
+            })
+        };
         let misses = list.misses(observed, buffering, (exposure, horizon), confidence)?;
+        let misses = widened(misses, list.runs.misses);
         let failures = if list.runs.are_long() {
             // One per 100 late jobs: they are no more independent than these.
             Interval {
@@ -62,7 +79,10 @@ pub fn expectation(
                 high: misses.high / LONG_RUN,
             }
         } else {
-            list.failures(exposure, horizon, confidence)?
+            widened(
+                list.failures(exposure, horizon, confidence)?,
+                list.runs.failures(),
+            )
         };
         Ok::<_, InputError>((list.runs, failures, misses))
     });

@@ -3,7 +3,7 @@
 use super::late::Stalls;
 use super::observed::Pick;
 use super::{Buffering, LateJobs, Observed};
-use crate::counts::{Clusters, Event, SlowVariation, clustered_interval};
+use crate::counts::{Clusters, Event, clustered_interval};
 use crate::{InputError, Interval};
 
 /// Number of phases over which each replay is averaged.
@@ -27,8 +27,6 @@ pub(super) struct Failures {
     pub(super) misses: f64,
     /// Independent clusters of failures; `None` without failures.
     pub(super) clusters: Option<Clusters>,
-    /// Possible slow variation of their rate; `None` without failures.
-    slow: Option<SlowVariation>,
     /// Observed wall-clock time.
     pub(super) span: f64,
 }
@@ -58,24 +56,32 @@ impl Failures {
             count,
             misses,
             clusters: Clusters::of(&events, span)?,
-            slow: SlowVariation::of(&events, span)?,
             span,
         })
     }
 
-    /// Returns the interval of the expected number of failures: the wider limits of
-    /// clusters at a steady rate, and of a rate that may vary slowly.
+    /// Returns the interval of the expected number of failures.
     pub(super) fn interval(&self, confidence: f64) -> Result<Interval, InputError> {
-        let steady = clustered_interval(self.count, self.clusters, confidence)?;
-        let Some(slow) = self.slow else {
-            return Ok(steady);
-        };
-        let slow = slow.interval(self.count, confidence)?;
-        Ok(Interval {
-            low: steady.low.min(slow.low),
-            high: steady.high.max(slow.high),
-        })
+        interval_of_failures(self.count, self.clusters, confidence)
     }
+}
+
+/// Returns the interval of the expected number of failures: the wider limits of clusters, and
+/// of a rate that may vary slowly even if the recording does not show it.
+pub(super) fn interval_of_failures(
+    count: f64,
+    clusters: Option<Clusters>,
+    confidence: f64,
+) -> Result<Interval, InputError> {
+    let steady = clustered_interval(count, clusters, confidence)?;
+    let Some(slow) = clusters.and_then(|clusters| clusters.slow) else {
+        return Ok(steady);
+    };
+    let slow = slow.interval(count, confidence)?;
+    Ok(Interval {
+        low: steady.low.min(slow.low),
+        high: steady.high.max(slow.high),
+    })
 }
 
 /// Returns the start of each recording if they had been made one after the other, and

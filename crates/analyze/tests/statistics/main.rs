@@ -44,7 +44,7 @@ fn intervals_have_the_documented_coverage() {
     table(
         &mut page,
         "`attach`: deadline misses",
-        "95 % interval of the expected number of misses; the rate is assumed to be steady.",
+        "95 % interval of the expected number of misses.",
         |process| counts(process, attach),
     );
     table(

@@ -1,15 +1,19 @@
-//! Coverage of intervals whose truth is not a rate: ratios of quantiles and of means, and the
-//! position of a change.
+//! Coverage of intervals whose truth is not a rate: ratios of quantiles and of means, the
+//! position of a change, quantiles with losses, fractions, late jobs, and bounds from samples.
 
 use laggard_analyze::Interval;
 use laggard_analyze::compare::{BlockBootstrap, change_points, mean_ratio, quantile_ratio};
+use laggard_analyze::counts::{Clusters, Event, Tallied, against_limit};
+use laggard_analyze::distribution::{Quantile, bounded};
+use laggard_analyze::exceedance::{Blackout, StreamBlackouts};
+use laggard_analyze::qos::{Buffering, Observed, Sampled, expectation, failure_bounds, late_jobs};
 use laggard_model::{Histogram, Nanos};
 use rand::{RngExt, SeedableRng};
-use rand_distr::{Distribution, Normal, Poisson};
+use rand_distr::{Distribution, Exp, Normal, Poisson};
 use rand_pcg::Pcg64Mcg;
 
 use crate::page::Page;
-use crate::processes::Coverage;
+use crate::processes::{Coverage, at_random};
 
 /// Number of comparisons in a row.
 const RUNS: u64 = 300;
@@ -115,5 +119,218 @@ pub(crate) fn tables(page: &mut Page) {
         }
         page.line("rate doubles", "24", &events.to_string(), &coverage);
         assert!(coverage.share() >= 0.9, "{events}: {}", coverage.share());
+    }
+
+    quantiles(page);
+    fractions(page);
+    stalls(page);
+    samples(page);
+}
+
+/// Adds intervals of quantiles of which some samples were lost.
+fn quantiles(page: &mut Page) {
+    page.section_of(
+        "`show`: quantile with lost samples",
+        "Limits of the p99 of 10,000 wakeups. They hold whichever samples were lost. A single value is not an interval.",
+        "lost",
+    );
+    for (name, lost) in [
+        ("at random", 20),
+        ("at random", 200),
+        ("the latest", 20),
+        ("the latest", 200),
+    ] {
+        let mut coverage = Coverage::default();
+        for seed in 0..RUNS {
+            let mut random = Pcg64Mcg::seed_from_u64(seed);
+            let mut latencies: Vec<Nanos> = (0..10_000)
+                .map(|_| Nanos::from_f64(-1e5 * (1.0 - random.random::<f64>()).ln()))
+                .collect();
+            let mut all = Histogram::default();
+            latencies.iter().for_each(|&latency| all.add(latency));
+            if name == "the latest" {
+                latencies.sort_unstable();
+            }
+            let mut kept = Histogram::default();
+            let seen = &latencies[..latencies.len() - lost];
+            seen.iter().for_each(|&latency| kept.add(latency));
+            let Quantile::Is(truth) = bounded(&all, &Histogram::default(), 0, 0.99) else {
+                panic!("10,000 samples suffice");
+            };
+            let found = bounded(&kept, &Histogram::default(), lost as u64, 0.99);
+            let interval = match found {
+                Quantile::Between(low, high) => Some((low.as_f64(), high.as_f64())),
+                Quantile::AtLeast(low) => Some((low.as_f64(), f64::INFINITY)),
+                Quantile::Is(_) | Quantile::Unknown | Quantile::Needs(_) => None,
+            };
+            let interval = interval.map(|(low, high)| Interval { low, high });
+            coverage.add(interval, truth.as_f64());
+        }
+        page.line(name, "10,000", &lost.to_string(), &coverage);
+        assert!(coverage.answered == 0 || coverage.share() >= 0.99, "{name}");
+    }
+}
+
+/// Adds intervals of the share of late wakeups if a stall makes several late.
+fn fractions(page: &mut Page) {
+    page.section_of(
+        "`check`: share of late wakeups",
+        "Limits of 97.5 % each, of 60,000 wakeups. Each stall makes the given mean number late (geometric);\nclusters of one are assumed.",
+        "stalls",
+    );
+    for (mean, stalls) in [(1.0, 10.0), (5.0, 10.0), (5.0, 30.0), (50.0, 30.0)] {
+        let mut coverage = Coverage::default();
+        for seed in 0..RUNS {
+            let mut random = Pcg64Mcg::seed_from_u64(seed);
+            let mut times = at_random(stalls, (0.0, 1.0), &mut random);
+            times.sort_by(f64::total_cmp);
+            let mut event = |at| {
+                let mut size = 1.0;
+                while random.random::<f64>() * mean > 1.0 {
+                    size += 1.0;
+                }
+                Event { at, size }
+            };
+            let events: Vec<Event> = times.into_iter().map(&mut event).collect();
+            let count: f64 = events.iter().map(|event| event.size).sum();
+            let tallied = Tallied {
+                least: count,
+                most: count,
+                clusters: Clusters::of(&events, 1.0).unwrap(),
+                together: 1.0,
+            };
+            let found = against_limit(&tallied, 1e9, 0.975).unwrap().interval;
+            let share = |count: f64| count / 60_000.0;
+            let interval = Interval {
+                low: share(found.low),
+                high: share(found.high),
+            };
+            coverage.add(Some(interval), share(mean * stalls));
+        }
+        let name = format!("{mean} late wakeups per stall");
+        page.line(&name, "60,000", &stalls.to_string(), &coverage);
+        assert!(coverage.share() >= 0.91, "{name}: {}", coverage.share());
+    }
+}
+
+/// Draws stalls of this mean length (exponential) at random times.
+fn draw_stalls(number: f64, length: f64, span: f64, random: &mut Pcg64Mcg) -> Vec<Blackout> {
+    let mut starts = at_random(number / span, (0.0, span), random);
+    starts.sort_by(f64::total_cmp);
+    let mut stalls: Vec<Blackout> = Vec::new();
+    for start in starts {
+        let start = stalls.last().map_or(start, |last| last.end.max(start));
+        let end = start + Exp::new(1.0 / length).unwrap().sample(random);
+        if end < span {
+            stalls.push(Blackout { start, end });
+        }
+    }
+    stalls
+}
+
+fn observed(stalls: Vec<Blackout>, span: f64) -> Observed {
+    Observed {
+        recording: 0,
+        blackouts: StreamBlackouts {
+            inner: stalls.clone(),
+            middle: stalls.clone(),
+            outer: stalls,
+        },
+        exposure: span,
+        base: 0.0,
+    }
+}
+
+/// Adds predictions of late jobs.
+fn stalls(page: &mut Page) {
+    page.section_of(
+        "`rehearse`: late jobs in the next run",
+        "95 % prediction interval; jobs of 1 ms every 4 ms with a deadline of 4 ms. Stalls of exponential length.",
+        "stalls",
+    );
+    let span = 100.0;
+    let buffering = Buffering::with_deadline(0.004, 0.001, 0.004).unwrap();
+    for (length, number) in [(0.008, 10.0), (0.008, 100.0), (1.0, 10.0)] {
+        let mut coverage = Coverage::default();
+        for seed in 0..RUNS {
+            let mut random = Pcg64Mcg::seed_from_u64(seed);
+            let mut draw = || draw_stalls(number, length, span, &mut random);
+            let (before, after) = (draw(), draw());
+            let late = late_jobs(&after, span, buffering, 0.002, 0.0).unwrap();
+            let expected = expectation(&[observed(before, span)], buffering, span, 0.95).unwrap();
+            let interval = expected.misses.interval;
+            coverage.add(Some(interval), late.misses.len() as f64);
+        }
+        let name = format!("stalls of {length} s on average");
+        page.line(&name, &format!("{span} s"), &number.to_string(), &coverage);
+        assert!(coverage.share() >= 0.88, "{name}: {}", coverage.share());
+    }
+}
+
+/// Adds bounds of failures from samples that are too coarse for a replay.
+fn samples(page: &mut Page) {
+    page.section_of(
+        "`qos`: only an interval",
+        "95 % interval of the failures of 2 buffers of 5 ms with 1 ms of work, from a wakeup every 10 ms at a random time.",
+        "stalls",
+    );
+    let (span, every) = (600.0, 0.01);
+    let (period, work) = (0.005, 0.001);
+    let buffering = Buffering::new(2, period, work).unwrap();
+    let slack = period - work;
+    for (length, number) in [(0.004, 30.0), (0.004, 300.0), (0.02, 100.0)] {
+        let mut coverage = Coverage::default();
+        for seed in 0..RUNS {
+            let mut random = Pcg64Mcg::seed_from_u64(seed);
+            let stalls = draw_stalls(number, length, span, &mut random);
+            let (mut sampled, mut known) = (
+                Sampled {
+                    samples: span / every,
+                    beyond: 0.0,
+                    halfway: 0.0,
+                    largest: 0.0,
+                    stalls: None,
+                    hidden: None,
+                },
+                Vec::new(),
+            );
+            let mut starts: Vec<f64> = Vec::new();
+            for stall in &stalls {
+                let mut slot = (stall.start / every).floor();
+                let mut is_first = true;
+                while slot * every < stall.end {
+                    let expiry = (slot + random.random::<f64>()) * every;
+                    slot += 1.0;
+                    if expiry < stall.start || expiry >= stall.end {
+                        continue;
+                    }
+                    let latency = stall.end - expiry;
+                    sampled.largest = sampled.largest.max(latency);
+                    sampled.beyond += f64::from(u8::from(latency > slack));
+                    let is_halfway = latency > slack / 2.0;
+                    sampled.halfway += f64::from(u8::from(is_halfway));
+                    if is_halfway && is_first {
+                        starts.push(stall.start / span);
+                    }
+                    if is_first {
+                        known.push(Blackout {
+                            start: expiry,
+                            end: stall.end,
+                        });
+                    }
+                    is_first = false;
+                }
+            }
+            sampled.stalls = Some(starts);
+            let found = failure_bounds(&[observed(known, span)], &sampled, buffering, 0.95);
+            // docs/method.md 6.6.
+            let beyond = (-slack / length).exp();
+            let idle = length * (1.0 - (-(period - work) / length).exp());
+            let truth = number * beyond * (work + idle) / period;
+            coverage.add(Some(found.unwrap().failures), truth);
+        }
+        let name = format!("stalls of {length} s on average");
+        page.line(&name, &format!("{span} s"), &number.to_string(), &coverage);
+        assert!(coverage.share() >= 0.93, "{name}: {}", coverage.share());
     }
 }

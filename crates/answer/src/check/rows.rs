@@ -129,6 +129,7 @@ impl Checking<'_> {
                 count,
                 variation: 1.0 / count,
                 freedom: f64::INFINITY,
+                slow: None,
             }),
             together: 1.0,
         };
