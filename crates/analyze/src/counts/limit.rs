@@ -63,6 +63,24 @@ impl StallSize {
     }
 }
 
+/// Confidence of either verdict on a count and its limit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct VerdictConfidence {
+    /// Confidence that the expected count is within the limit.
+    pub within: f64,
+    /// Confidence that it is beyond.
+    pub beyond: f64,
+}
+
+impl From<f64> for VerdictConfidence {
+    fn from(confidence: f64) -> Self {
+        Self {
+            within: confidence,
+            beyond: confidence,
+        }
+    }
+}
+
 /// Verdict on a count and its limit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum LimitVerdict {
@@ -100,18 +118,21 @@ pub struct AgainstLimit {
 pub fn against_limit(
     tallied: &Tallied,
     limit: f64,
-    confidence: f64,
+    confidence: impl Into<VerdictConfidence>,
 ) -> Result<AgainstLimit, InputError> {
+    let confidence = confidence.into();
     not_negative("least count", tallied.least)?;
     not_negative("largest count", tallied.most)?;
     positive("limit", limit)?;
     positive("how many come together", tallied.together)?;
-    between(
-        "confidence",
-        confidence,
-        (0.5, 1.0),
-        "above 0.5 and below 1",
-    )?;
+    for confidence in [confidence.within, confidence.beyond] {
+        between(
+            "confidence",
+            confidence,
+            (0.5, 1.0),
+            "above 0.5 and below 1",
+        )?;
+    }
     let interval = tallied.limits(confidence)?;
     let verdict = verdict(interval, limit);
     let times = match verdict {
@@ -123,7 +144,7 @@ pub fn against_limit(
         interval,
         verdict,
         times,
-        holds_to: holds_to(tallied, limit, confidence)?,
+        holds_to: holds_to(tallied, limit, confidence.within)?,
     })
 }
 
@@ -166,7 +187,11 @@ fn verdict(interval: Interval, limit: f64) -> LimitVerdict {
 }
 
 /// Returns the multiple of the same data that a verdict needs.
-fn times(tallied: &Tallied, limit: f64, confidence: f64) -> Result<Option<f64>, InputError> {
+fn times(
+    tallied: &Tallied,
+    limit: f64,
+    confidence: VerdictConfidence,
+) -> Result<Option<f64>, InputError> {
     let is_told = |times: f64| -> Result<bool, InputError> {
         let interval = tallied.repeated(times).limits(confidence)?;
         Ok(verdict(interval, limit * times) != LimitVerdict::Unclear)
@@ -204,11 +229,16 @@ impl Tallied {
         }
     }
 
-    fn limits(&self, confidence: f64) -> Result<Interval, InputError> {
-        let of_seen = self.limits_of_clusters(confidence)?;
+    fn limits(&self, confidence: VerdictConfidence) -> Result<Interval, InputError> {
+        let of_seen = self.limits_of_clusters(confidence.within)?;
+        let low = if confidence.within == confidence.beyond {
+            of_seen.low
+        } else {
+            self.limits_of_clusters(confidence.beyond)?.low
+        };
         Ok(Interval {
-            high: of_seen.high.max(self.limit_of_size(confidence)?),
-            ..of_seen
+            low,
+            high: of_seen.high.max(self.limit_of_size(confidence.within)?),
         })
     }
 

@@ -22,7 +22,7 @@ pub use clusters::{Clusters, clustered_interval};
 pub use compound::{SizedEvents, predicted_sum};
 pub use dispersion::{Dispersion, dispersion_index};
 pub use groups::Event;
-pub use limit::{AgainstLimit, LimitVerdict, StallSize, Tallied, against_limit};
+pub use limit::{AgainstLimit, LimitVerdict, StallSize, Tallied, VerdictConfidence, against_limit};
 pub use looks::Looks;
 pub use power::expected_events_for;
 pub use prediction::predicted_count;

@@ -3,7 +3,7 @@
 //! The figures are in docs/validation/requirements.md.
 
 use laggard_analyze::counts::{
-    Clusters, Event, LimitVerdict, Looks, StallSize, Tallied, against_limit,
+    Clusters, Event, LimitVerdict, Looks, StallSize, Tallied, VerdictConfidence, against_limit,
 };
 use laggard_model::Nanos;
 use rand::{RngExt, SeedableRng};
@@ -175,7 +175,12 @@ fn bursts_as_large_as_the_longest_stall_are_seldom_called_met() {
 
 /// Returns the first verdict on a run at its limit, with a look at each doubling, at
 /// `confidence`.
-fn first_verdict(stalls: Stalls, longest: f64, seed: u64, confidence: f64) -> LimitVerdict {
+fn first_verdict(
+    stalls: Stalls,
+    longest: f64,
+    seed: u64,
+    confidence: VerdictConfidence,
+) -> LimitVerdict {
     let events = stalls.events(seed);
     for look in looks().lengths() {
         let span = look.as_secs_f64();
@@ -201,7 +206,7 @@ fn repeated_looks_have_the_error_rate_of_one() {
     assert_eq!(looks, 9);
     for (expected, mean, longest) in [(60.0, 0.0, 0.03), (20.0, 0.04, 0.12), (1.0, 0.5, LONGEST)] {
         let stalls = Stalls { expected, mean };
-        let share = |confidence: f64| {
+        let share = |confidence: VerdictConfidence| {
             let results =
                 (0..LOOK_RUNS).map(|seed| first_verdict(stalls, longest, seed, confidence));
             let verdicts: Vec<LimitVerdict> = results.collect();
@@ -211,7 +216,7 @@ fn repeated_looks_have_the_error_rate_of_one() {
             })
         };
         let promised = share(Looks::each_confidence(looks, 0.95));
-        let peeking = share(0.95);
+        let peeking = share(0.95.into());
         eprintln!("{stalls:?}: {promised:.3?}, peeking {peeking:.3?}");
         assert!(
             promised.iter().all(|wrong| *wrong <= MAX_WRONG),

@@ -42,7 +42,7 @@ pub(super) fn rows(
     // Each service could fail by chance. All services together may fail by chance only as
     // often as one requirement.
     let tests = services.len();
-    let wrong = 1.0 - asked.confidence();
+    let wrong = 1.0 - asked.confidence().beyond;
     let comparison = compare(&Question {
         first,
         second: load.runs.iter().map(|run| run.dir.clone()).collect(),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use laggard_analyze::InputError;
 use laggard_analyze::counts::{
-    AgainstLimit, LimitVerdict, Tallied, against_limit, rate_upper_limit,
+    AgainstLimit, LimitVerdict, Tallied, VerdictConfidence, against_limit, rate_upper_limit,
 };
 use laggard_model::name::line_name;
 use laggard_model::{Route, Service};
@@ -36,7 +36,7 @@ pub struct CheckQuestion {
 
 impl CheckQuestion {
     /// Returns the confidence of each verdict.
-    pub(super) fn confidence(&self) -> f64 {
+    pub(super) fn confidence(&self) -> VerdictConfidence {
         CheckLook::confidence(self.look.as_ref(), self.requirements.confidence)
     }
 }
@@ -217,7 +217,7 @@ impl<'a> Checking<'a> {
             let mut least_times = 0.0;
             if checked.longest_stall_ns.is_some() {
                 // If nothing else is late, the answer must still cover the longest stall.
-                let stalls = rate_upper_limit(0.0, 1.0, self.question.confidence())?;
+                let stalls = rate_upper_limit(0.0, 1.0, self.question.confidence().within)?;
                 least_times = stalls * count.seen.together / found.limit;
             }
             let times = found.times.map(|times| times.max(least_times));

@@ -109,7 +109,8 @@ impl Checking<'_> {
         line: (Service, Route),
         (application, mttf): (&Application, Nanos),
     ) -> Result<CheckedRow, CheckError> {
-        let confidence = self.question.confidence();
+        // The interval of `qos` has one confidence, so the higher one.
+        let confidence = self.question.confidence().beyond;
         let outlook = assess_series_at(load, application, line, confidence)?;
         let required = mttf.as_f64();
         // It must hold on the CPUs that miss most often, too.

@@ -1,6 +1,6 @@
 //! Evaluations while recording continues, until the requirements are decided.
 
-use laggard_analyze::counts::Looks;
+use laggard_analyze::counts::{Looks, VerdictConfidence};
 use laggard_model::{LoadLabel, Manifest, Nanos, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -29,8 +29,11 @@ pub struct UntilDecided {
     pub look: usize,
     /// Maximum number of evaluations.
     pub looks: usize,
-    /// Confidence of each evaluation, so that all of them together hold at `confidence`.
+    /// Confidence of a FAIL of each evaluation, so that all of them together hold at
+    /// `confidence`.
     pub confidence_of_each: f64,
+    /// Confidence of a PASS of each evaluation.
+    pub pass_confidence_of_each: f64,
     /// Maximum total length of the recordings.
     pub at_most_ns: Nanos,
     /// Reason for the end; absent while recording continues.
@@ -56,10 +59,11 @@ pub enum EndedBy {
 impl CheckLook {
     /// Returns the confidence of each verdict with which all evaluations hold at
     /// `confidence`.
-    pub(super) fn confidence(look: Option<&Self>, confidence: f64) -> f64 {
-        look.map_or(confidence, |look| {
-            Looks::each_confidence(look.of, confidence)
-        })
+    pub(super) fn confidence(look: Option<&Self>, confidence: f64) -> VerdictConfidence {
+        look.map_or_else(
+            || confidence.into(),
+            |look| Looks::each_confidence(look.of, confidence),
+        )
     }
 
     /// Returns the state after an evaluation with this verdict.
@@ -69,6 +73,7 @@ impl CheckLook {
         verdict: CheckVerdict,
         rows: &[CheckedRow],
     ) -> UntilDecided {
+        let each = Self::confidence(Some(self), confidence);
         let ended = match verdict {
             CheckVerdict::Pass => Some(EndedBy::Pass),
             CheckVerdict::Fail => Some(EndedBy::Fail),
@@ -81,7 +86,8 @@ impl CheckLook {
         UntilDecided {
             look: self.number,
             looks: self.of,
-            confidence_of_each: Self::confidence(Some(self), confidence),
+            confidence_of_each: each.beyond,
+            pass_confidence_of_each: each.within,
             at_most_ns: self.at_most,
             ended,
         }

@@ -100,7 +100,9 @@ fn repeated_evaluation_needs_more_samples() {
         "{stdout}"
     );
     assert!(
-        stdout.contains("Evaluation 2 of at most 5, each with 99 % confidence"),
+        stdout.contains(
+            "Evaluation 2 of at most 5, each with 98.64 % (PASS) and 98.6 % confidence (FAIL)"
+        ),
         "{stdout}"
     );
     let before = words(&output.stderr);

@@ -216,6 +216,7 @@ fn end_of_a_recording_has_its_reason_and_confidence() {
             look: 2,
             looks: 5,
             confidence_of_each: 0.99,
+            pass_confidence_of_each: 0.985,
             at_most_ns: Nanos::from_secs(600),
             ended: Some(EndedBy::Pass),
         }),
@@ -229,7 +230,9 @@ fn end_of_a_recording_has_its_reason_and_confidence() {
         "{screen}"
     );
     assert!(
-        screen.contains("Evaluation 2 of at most 5, each with 99 % confidence"),
+        screen.contains(
+            "Evaluation 2 of at most 5, each with 98.5 % (PASS) and 99 % confidence (FAIL)"
+        ),
         "{screen}"
     );
 }

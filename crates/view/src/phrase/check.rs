@@ -397,11 +397,19 @@ pub(crate) fn until_decided(report: &CheckReport, until: &UntilDecided) -> Vec<S
         Some(EndedBy::AtMost) => "the maximum is reached (`--at-most`)",
         Some(EndedBy::User) => "interrupted",
     };
+    let percent = |confidence: f64| percent((confidence * 1e4 + 1e-9).floor() / 1e4);
+    let (pass, fail) = (
+        percent(until.pass_confidence_of_each),
+        percent(until.confidence_of_each),
+    );
+    let each = if pass == fail {
+        format!("{fail} % confidence")
+    } else {
+        format!("{pass} % (PASS) and {fail} % confidence (FAIL)")
+    };
     let evaluations = format!(
-        "Evaluation {} of at most {}, each with {} % confidence, so that all together hold.",
-        until.look,
-        until.looks,
-        percent((until.confidence_of_each * 1e4 + 1e-9).floor() / 1e4)
+        "Evaluation {} of at most {}, each with {each}, so that all together hold.",
+        until.look, until.looks,
     );
     vec![format!("{recorded}: {reason}."), evaluations]
 }
