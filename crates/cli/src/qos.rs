@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use laggard_answer::qos::{
     Application, LoadProfiles, ProfilesReport, QOS_SCHEMA, QosReport, assess, assess_profiles,
-    by_name, catalogue, listed, profiles,
+    by_name, catalogue, listed, other_profiles, profiles,
 };
 use laggard_answer::{Load, loads_for_demand};
 use laggard_model::Service;
@@ -58,13 +58,13 @@ fn print_report(args: &QosArgs, application: Application, loads: &[Load]) -> any
 }
 
 fn print_profiles(args: &QosArgs, loads: &[Load]) -> anyhow::Result<()> {
-    let mut profiles = profiles()?;
-    for profile in &mut profiles {
+    let (mut profiles, mut others) = (profiles()?, other_profiles()?);
+    for profile in profiles.iter_mut().chain(&mut others) {
         profile.policy = args.policy;
     }
     let outlooks = loads
         .iter()
-        .filter_map(|load| assess_profiles(load, &profiles, args.service));
+        .filter_map(|load| assess_profiles(load, &profiles, &others, args.service));
     let outlooks: Vec<LoadProfiles> = outlooks.collect();
     if outlooks.is_empty() {
         require_service(args.service)?;

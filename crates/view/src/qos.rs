@@ -336,6 +336,10 @@ fn profile_table(load: &LoadProfiles) -> Table {
     for profile in &load.profiles {
         table.row(profile_row(profile));
     }
+    let others = phrase::other_profiles(&load.others);
+    if !others.is_empty() {
+        table.note(others);
+    }
     table
 }
 

@@ -1,10 +1,14 @@
 //! Probability that a recording decides whether an application meets its goal.
 
-use statrs::function::gamma::ln_gamma;
+use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, Gamma, Poisson};
+use rand_pcg::Pcg64Mcg;
 
-use crate::InputError;
-use crate::counts::rate_interval;
+use super::failures::interval_of_failures;
+use crate::counts::{Clusters, Event, rate_interval};
 use crate::input::{not_negative, positive, probability};
+use crate::sample::index;
+use crate::{InputError, Interval};
 
 /// Observed failures.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,13 +22,18 @@ pub struct SeenFailures {
     pub span: f64,
 }
 
+/// Number of recordings that are drawn.
+const DRAWS: u64 = 200;
+/// Expected number of clusters above which a single recording stands for all: the number
+/// then varies by less than a twentieth.
+const MANY: f64 = 500.0;
+
 /// Returns the probability that a new recording of `length` decides about the `goal`, a mean
 /// time to failure: its interval lies above the goal or below it.
 ///
-/// The number of clusters in the new recording is predicted from `seen`: a Poisson number
-/// with a rate from Jeffreys' posterior, so a negative binomial number. The interval is
-/// Garwood's (1936) for a steady rate of clusters of equal size. The interval of the verdict
-/// is wider, because the rate can vary slowly, so the result is an upper limit.
+/// The new recording is drawn: a rate from Jeffreys' posterior, a Poisson number of clusters
+/// of equal size at random times. Its interval is the one of [`super::outlook`]. The rate
+/// of a machine can also vary slowly, so the result is an upper limit.
 ///
 /// # Errors
 /// If a number is out of its range.
@@ -37,54 +46,57 @@ pub fn odds_of_verdict(
     let shape = not_negative("clusters", seen.clusters)? + 0.5;
     let share = positive("length", length)? / positive("span", seen.span)?;
     let permitted = length / positive("goal", goal)?;
-    let each = positive("failures in each cluster", seen.each)?;
-    let tail = (1.0 - probability("confidence", confidence)?) / 2.0;
-    let interval = |count: f64| rate_interval(count, 1.0, confidence);
-    // The rule of three: without clusters, one failure in a cluster.
-    let may_meet = |count: f64| -> Result<bool, InputError> {
-        Ok(if count == 0.0 {
-            -(2.0 * tail).ln() <= permitted
+    positive("failures in each cluster", seen.each)?;
+    probability("confidence", confidence)?;
+    let unusable = || InputError::OutOfRange {
+        name: "clusters",
+        value: seen.clusters,
+        range: "small enough to draw",
+    };
+    let rates = Gamma::new(shape, share).map_err(|_| unusable())?;
+    let mut random = Pcg64Mcg::seed_from_u64(0);
+    let mut decided = 0;
+    for _ in 0..DRAWS {
+        let expected: f64 = rates.sample(&mut random);
+        let number = if expected > MANY {
+            expected.round()
         } else {
-            interval(count)?.high * each <= permitted
-        })
-    };
-    let may_miss = |count: f64| -> Result<bool, InputError> {
-        Ok(count > 0.0 && interval(count)?.low * each > permitted)
-    };
-    // Numbers of clusters below `first` decide for the goal, those from `end` against it.
-    let first = first_count(permitted / each, |count| Ok(!may_meet(count)?))?;
-    let end = first_count(permitted / each, may_miss)?;
-    let success = share / (1.0 + share);
-    let mut log_probability = ln_gamma(shape + first) - ln_gamma(shape) - ln_gamma(first + 1.0)
-        + shape * (1.0 - success).ln()
-        + first * success.ln();
-    let mut undecided = 0.0;
-    let mut count = first;
-    while count < end {
-        undecided += log_probability.exp();
-        log_probability += ((shape + count) / (count + 1.0) * success).ln();
-        count += 1.0;
+            Poisson::new(expected.max(f64::MIN_POSITIVE))
+                .map_err(|_| unusable())?
+                .sample(&mut random)
+        };
+        let interval = interval(number, seen.each, confidence, &mut random)?;
+        decided += u64::from(interval.high <= permitted || interval.low > permitted);
     }
-    Ok((1.0 - undecided).clamp(0.0, 1.0))
+    Ok(decided as f64 / DRAWS as f64)
 }
 
-/// Returns the smallest number of clusters for which `is_beyond` holds. It holds for all
-/// larger ones, and for a number of a few square roots above `expected`.
-fn first_count(
-    expected: f64,
-    is_beyond: impl Fn(f64) -> Result<bool, InputError>,
-) -> Result<f64, InputError> {
-    let mut low = 0.0_f64;
-    let mut high = (expected + 10.0 * expected.sqrt() + 50.0).ceil();
-    while low < high {
-        let middle = f64::midpoint(low, high).floor();
-        if is_beyond(middle)? {
-            high = middle;
-        } else {
-            low = middle + 1.0;
-        }
+/// Draws the interval of the expected failures in a recording with this `number` of clusters.
+fn interval(
+    number: f64,
+    each: f64,
+    confidence: f64,
+    random: &mut Pcg64Mcg,
+) -> Result<Interval, InputError> {
+    if number > MANY {
+        // Steady events in this number show that their rate is steady.
+        let interval = rate_interval(number, 1.0, confidence)?;
+        return Ok(Interval {
+            low: interval.low * each,
+            high: interval.high * each,
+        });
     }
-    Ok(low)
+    let mut times: Vec<f64> = (0..index(number)).map(|_| random.random()).collect();
+    times.sort_by(f64::total_cmp);
+    let event = |at| Event { at, size: each };
+    let events: Vec<Event> = times.into_iter().map(event).collect();
+    let clusters = Clusters::of(&events, 1.0)?;
+    let interval = interval_of_failures(number * each, clusters, confidence)?;
+    let unseen = interval_of_failures(0.0, None, confidence)?.high;
+    Ok(Interval {
+        low: interval.low,
+        high: interval.high.max(unseen),
+    })
 }
 
 #[cfg(test)]

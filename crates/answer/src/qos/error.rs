@@ -9,7 +9,7 @@ use laggard_model::{Meant, Nanos, ParseNanosError, Service};
 /// The text is not a goal.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "`{0}` is not a goal; write \"1 per 8h\" or \"1 per week\": a number of bursts (1 or more), `per`, and a time; they must not be more than 1000 per second"
+    "`{0}` is not a goal; write \"1 per 8h\" (a number of bursts, 1 or more, `per`, and a time; not more than 1000 per second) or \"9 of 10 sessions of 2h\""
 )]
 pub struct NotAGoal(pub(super) String);
 

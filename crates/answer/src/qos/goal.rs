@@ -20,6 +20,43 @@ pub struct XrunGoal {
     pub failures: u32,
     /// In this time.
     pub per_ns: Nanos,
+    /// Sessions without a failure, if the goal was stated as a share of them. Then `per_ns` is
+    /// the mean time to failure at which failures at random times leave that share of the
+    /// sessions without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sessions: Option<SessionGoal>,
+}
+
+/// Goal for sessions of a given length.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct SessionGoal {
+    /// Number of sessions without a failure.
+    pub without: u32,
+    /// Of this number of sessions.
+    pub of: u32,
+    /// Length of a session.
+    pub length_ns: Nanos,
+}
+
+impl SessionGoal {
+    /// Parses `9 of 10 sessions of 2h`.
+    fn parse(text: &str) -> Option<Self> {
+        let (counts, length) = text.split_once(" sessions of ")?;
+        let (without, of) = counts.split_once(" of ")?;
+        let goal = Self {
+            without: without.trim().parse().ok()?,
+            of: of.trim().parse().ok()?,
+            length_ns: parse_period(length.trim())?,
+        };
+        (goal.without > 0 && goal.without < goal.of).then_some(goal)
+    }
+
+    /// Returns the mean time to failure, ns: a session of this length has no failure with
+    /// probability exp(-length / mean time).
+    fn mean_time(self) -> f64 {
+        let share = f64::from(self.without) / f64::from(self.of);
+        self.length_ns.as_f64() / -share.ln()
+    }
 }
 
 impl FromStr for XrunGoal {
@@ -27,10 +64,25 @@ impl FromStr for XrunGoal {
 
     fn from_str(text: &str) -> Result<Self, NotAGoal> {
         let refused = || NotAGoal(text.to_owned());
+        if let Some(sessions) = SessionGoal::parse(text) {
+            let per_ns = Nanos::from_f64(sessions.mean_time());
+            let sessions = Some(sessions);
+            return (per_ns >= MIN_MEAN_TIME)
+                .then_some(Self {
+                    failures: 1,
+                    per_ns,
+                    sessions,
+                })
+                .ok_or_else(refused);
+        }
         let (failures, per) = text.split_once(" per ").ok_or_else(refused)?;
         let failures: u32 = failures.trim().parse().map_err(|_| refused())?;
         let per_ns = parse_period(per.trim()).ok_or_else(refused)?;
-        let goal = Self { failures, per_ns };
+        let goal = Self {
+            failures,
+            per_ns,
+            sessions: None,
+        };
         if failures == 0 || goal.mean_time() < MIN_MEAN_TIME.as_f64() {
             return Err(refused());
         }
@@ -123,8 +175,8 @@ impl XrunGoal {
                 .map(|times| (seen, times * span))
                 .to_vec()
         });
-        // The odds are upper limits. The number of failures is whole, so the odds of a length
-        // can be below the odds of a shorter one. A longer recording includes a shorter one.
+        // The number of failures is whole, so the odds of a length can be below the odds of a
+        // shorter one. A longer recording includes a shorter one.
         let mut limit = 0.0_f64;
         let odds = odds
             .into_iter()
@@ -166,7 +218,15 @@ mod tests {
             let goal: XrunGoal = text.parse().unwrap();
             assert_eq!(goal.mean_time() / 3.6e12, hours, "{text}");
         }
+        let goal: XrunGoal = "9 of 10 sessions of 2h".parse().unwrap();
+        // 2 / -ln .9
+        assert!((goal.mean_time() / 3.6e12 - 18.982_443).abs() < 1e-6);
         for text in [
+            "10 of 10 sessions of 2h",
+            "0 of 10 sessions of 2h",
+            "9 of 10 sessions of 0s",
+            "9 of 10 sessions",
+            "-1 of 10 sessions of 2h",
             "",
             "1",
             "per 8h",

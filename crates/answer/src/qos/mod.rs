@@ -32,10 +32,11 @@ pub use assess::{CONFIDENCE, assess};
 pub(crate) use assess::{assess_series, assess_series_at};
 pub use error::{ApplicationError, NotAGoal, QosError};
 pub use fitness::Fitness;
-pub use goal::{GoalOutlook, VerdictOdds, XrunGoal};
+pub use goal::{GoalOutlook, SessionGoal, VerdictOdds, XrunGoal};
 pub use policy::MissPolicy;
 pub use profiles::{
-    LoadProfiles, MissingOutlook, ProfileOutlook, ProfilesReport, assess_profiles, profiles,
+    LoadProfiles, MissingOutlook, ProfileOutlook, ProfileVerdict, ProfilesReport, assess_profiles,
+    other_profiles, profiles,
 };
 pub use resolution::Resolution;
 pub use runs::runs;

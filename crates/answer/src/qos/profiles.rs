@@ -5,7 +5,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    Application, ApplicationError, QosError, ServiceOutlook, assess_series, by_name, runs,
+    Application, ApplicationError, Fitness, QosError, ServiceOutlook, assess_series, by_name, runs,
+    today,
 };
 use crate::load::Load;
 use crate::note::Note;
@@ -65,6 +66,15 @@ impl From<QosError> for MissingOutlook {
     }
 }
 
+/// Verdict on a profile that has no row.
+#[derive(Debug, JsonSchema, Serialize)]
+pub struct ProfileVerdict {
+    /// Name of the profile.
+    pub name: String,
+    /// Verdict on it, as the service that would run it.
+    pub verdict: Fitness,
+}
+
 /// Outlook of a few profiles under one load.
 #[derive(Debug, JsonSchema, Serialize)]
 pub struct LoadProfiles {
@@ -74,6 +84,8 @@ pub struct LoadProfiles {
     pub recordings: Vec<String>,
     /// The profiles, in the order of their slack.
     pub profiles: Vec<ProfileOutlook>,
+    /// Verdicts on the other current profiles of the catalogue, in the order of their slack.
+    pub others: Vec<ProfileVerdict>,
     /// Doubts about the recordings.
     pub notes: Vec<Note>,
 }
@@ -86,11 +98,23 @@ pub fn profiles() -> Result<Vec<Application>, ApplicationError> {
     PROFILES.into_iter().map(by_name).collect()
 }
 
-/// Evaluates `profiles` under `load`, each run as its own service, or each as the service
-/// `only`. Returns `None` if that service was not recorded.
+/// Returns the other current profiles of the catalogue, in the order of their slack.
+///
+/// # Errors
+/// When the catalogue is damaged. A test excludes this.
+pub fn other_profiles() -> Result<Vec<Application>, ApplicationError> {
+    let mut others = today()?;
+    others.retain(|profile| !PROFILES.contains(&profile.name.as_str()));
+    others.sort_by_key(|profile| profile.slack_ns);
+    Ok(others)
+}
+
+/// Evaluates `profiles` and `others` under `load`, each run as its own service, or each as
+/// the service `only`. Returns `None` if that service was not recorded.
 pub fn assess_profiles(
     load: &Load,
     profiles: &[Application],
+    others: &[Application],
     only: Option<Service>,
 ) -> Option<LoadProfiles> {
     let mut series = load.lines();
@@ -121,6 +145,15 @@ pub fn assess_profiles(
                     outlook,
                     missing,
                 }
+            })
+            .collect(),
+        others: others
+            .iter()
+            .filter_map(|application| {
+                Some(ProfileVerdict {
+                    name: application.name.clone(),
+                    verdict: outlook(application).ok()?.verdict,
+                })
             })
             .collect(),
         notes: load.notes(),

@@ -60,8 +60,9 @@ pub(crate) struct QosArgs {
         conflicts_with = "list"
     )]
     pub(crate) policy: MissPolicy,
-    /// Also test this goal, such as "1 per 8h": at most one burst of xruns in 8 hours.
-    /// If the recording is too short, print the odds that a longer recording decides
+    /// Also test this goal, such as "1 per 8h": at most one burst of xruns in 8 hours, or
+    /// "9 of 10 sessions of 2h": no xrun in nine of ten sessions of this length. If the
+    /// recording is too short, print the odds that a longer recording decides
     #[arg(long, value_name = "N per TIME", conflicts_with = "list")]
     pub(crate) goal: Option<XrunGoal>,
     /// Show the effect of the number of buffers for all services, with all warnings

@@ -2,7 +2,7 @@
 
 use laggard_answer::qos::{
     Apart, Application, FinerPeriod, Fitness, Goal, GoalOutlook, MissFigures, MissPolicy, Needed,
-    Resolution, ServiceOutlook,
+    ProfileVerdict, Resolution, ServiceOutlook,
 };
 use laggard_model::name::series_words;
 use laggard_model::text::rough_time;
@@ -193,7 +193,15 @@ pub(crate) fn stated_goal(outlook: &GoalOutlook) -> String {
         failures => format!("at most {failures} bursts of xruns"),
     };
     let per = rough_time(goal.per_ns.as_f64(), DIGITS);
-    let stated = format!("goal of {bursts} per {per}");
+    let stated = match goal.sessions {
+        None => format!("goal of {bursts} per {per}"),
+        Some(sessions) => format!(
+            "goal of {} of {} sessions of {} without an xrun ({bursts} per {per}, if they come at random times)",
+            sessions.without,
+            sessions.of,
+            rough_time(sessions.length_ns.as_f64(), DIGITS),
+        ),
+    };
     let odds: Vec<String> = outlook
         .odds
         .iter()
@@ -205,8 +213,12 @@ pub(crate) fn stated_goal(outlook: &GoalOutlook) -> String {
     if odds.is_empty() {
         return stated;
     }
+    let gain = match outlook.odds[..] {
+        [first, second, ..] => 100.0 * (second.odds - first.odds),
+        _ => 0.0,
+    };
     format!(
-        "{stated}. Odds that another recording decides, at most: {}",
+        "{stated}. Odds that another recording decides, at most: {}. Doubling it gains {gain:.0} points",
         odds.join(", ")
     )
 }
@@ -265,6 +277,17 @@ pub(crate) fn needed(needed: &Needed, max: u32) -> Cell {
         _ if needed.is_coarse => Cell::Unknown(Reason::TooCoarse),
         _ => Cell::Unknown(Reason::TooShort),
     }
+}
+
+/// Names the profiles without a row, per verdict.
+pub(crate) fn other_profiles(profiles: &[ProfileVerdict]) -> String {
+    let verdicts = [Fitness::NotFit, Fitness::Unknown, Fitness::Fit];
+    let parts = verdicts.into_iter().filter_map(|fitness| {
+        let alike = profiles.iter().filter(|profile| profile.verdict == fitness);
+        let names: Vec<&str> = alike.map(|profile| profile.name.as_str()).collect();
+        (!names.is_empty()).then(|| format!("Also {}: {}", verdict(fitness), names.join(", ")))
+    });
+    parts.collect::<Vec<_>>().join(". ")
 }
 
 /// States the verdict if other services ran the application.
@@ -459,7 +482,7 @@ mod tests {
 
         assert_eq!(
             stated_goal(&outlook),
-            "goal of at most 2 bursts of xruns per 8.0 h. Odds that another recording decides, at most: 12 % with 10 min, 50 % with 20 min"
+            "goal of at most 2 bursts of xruns per 8.0 h. Odds that another recording decides, at most: 12 % with 10 min, 50 % with 20 min. Doubling it gains 38 points"
         );
         outlook.odds.clear();
         assert_eq!(

@@ -7,7 +7,7 @@ use laggard_answer::forecast::{FORECAST_SCHEMA, ForecastReport, Horizon, UsageSo
 use laggard_answer::overview::{Fit, Overview};
 use laggard_answer::qos::{
     Application, Fitness, MissPolicy, QOS_SCHEMA, QosError, QosReport, Resolution, assess,
-    assess_profiles, profiles,
+    assess_profiles, other_profiles, profiles,
 };
 use laggard_answer::sched::{SchedQuestion, TaskAsked, TaskRank, Verdict, analyse};
 use laggard_answer::show::Waiting;
@@ -206,7 +206,7 @@ proptest! {
         }
         let report = QosReport { schema: QOS_SCHEMA, application, loads: vec![found] };
         prop_assert!(!serde_json::to_string(&report).unwrap().contains("NaN"));
-        let outlooks = assess_profiles(&load, &profiles().unwrap(), None);
+        let outlooks = assess_profiles(&load, &profiles().unwrap(), &other_profiles().unwrap(), None);
         for document in [
             qos::document(&report, Detail::Short),
             qos::document(&report, Detail::Full),
