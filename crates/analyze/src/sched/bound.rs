@@ -15,7 +15,8 @@ pub fn utilization_bound(tasks: usize) -> f64 {
     n * ((1.0 / n).exp2() - 1.0)
 }
 
-/// Returns the product of utilisation + 1 over all tasks (Bini & Buttazzo 2003).
+/// Returns the product of utilisation + 1 over all tasks (Bini, Buttazzo &
+/// Buttazzo 2003).
 pub fn hyperbolic_product(tasks: &[Task]) -> f64 {
     tasks.iter().map(|task| task.utilization() + 1.0).product()
 }
