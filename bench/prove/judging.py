@@ -218,8 +218,8 @@ def as_cause(row):
         activity = {"vector": "local_timer"}
     elif who.startswith("page faults"):
         activity = "page_fault"
-    doubt = "external stop" if "external stop" in who else None
-    return {"class": row["class"], "culprit": {"thread": thread, "activity": activity, "because": doubt}}
+    because = row.get("because")
+    return {"class": row["class"], "culprit": {"thread": thread, "activity": activity, "because": because}}
 
 
 @dataclasses.dataclass

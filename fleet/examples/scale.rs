@@ -17,7 +17,7 @@ use laggard_fleet::sql::Only;
 use laggard_fleet::store::Place;
 use laggard_model::{
     CauseClass, DIGEST_SCHEMA, Digest, DigestCause, DigestContent, DigestHour, DigestLine,
-    DigestMinute, Nanos, RecordingDigest, Route, Service,
+    DigestMinute, NamedCause, Nanos, RecordingDigest, Route, Service,
 };
 
 /// 2026-11-20T00:00:00Z.
@@ -57,8 +57,10 @@ fn digest(host: u64, hour: u64, hours: u64) -> Digest {
         service: Service::Fifo(90),
         route: Route::Direct,
         hour: 0,
-        class: CauseClass::HigherPriority,
-        who: Some(format!("thread-{}", mixed(host * 3 + number) % 500)),
+        cause: NamedCause::new(
+            CauseClass::HigherPriority,
+            Some(&format!("thread-{}", mixed(host * 3 + number) % 500)),
+        ),
         is_ours: false,
         episodes: 1 + random(number) % 50,
         first_in: 1,

@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use laggard_analyze::causes::{Explanation, Pieces, Signature, explain_named};
+use laggard_analyze::causes::{Explanation, Pieces, explain_named};
 use laggard_analyze::forecast::{CauseSource, ExplainedLatency};
-use laggard_model::name::who;
 use laggard_model::{
-    CauseClass, Culprit, Episode, EpisodeNotes, Line, Manifest, Nanos, Route, RowsOf, Service,
-    Symbols,
+    CauseClass, Culprit, Episode, EpisodeNotes, Line, Manifest, NamedCause, Nanos, Route, RowsOf,
+    Service, Symbols,
 };
 
 use laggard_record::{OpenError, Recording};
@@ -46,15 +45,6 @@ pub struct Above {
     pub time_ns: f64,
 }
 
-/// A cause and its culprit.
-#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
-pub struct NamedCause {
-    /// Class of the cause.
-    pub class: CauseClass,
-    /// Name of the thread, interrupt or function.
-    pub who: Option<String>,
-}
-
 /// Causes whose peaks share one tail or one period.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 #[serde(tag = "set", rename_all = "snake_case")]
@@ -86,13 +76,13 @@ pub enum MissingTraces {
 #[derive(Debug, Default)]
 pub struct KnownCauses {
     /// Detailed causes, with the place in the code.
-    signatures: Vec<Signature>,
-    numbers: HashMap<Signature, usize>,
+    causes: Vec<NamedCause>,
+    numbers: HashMap<NamedCause, usize>,
     /// Per detailed cause: number of the same cause without the place, in `culprits`.
     without_place: Vec<usize>,
-    culprits: Vec<Signature>,
+    culprits: Vec<NamedCause>,
     /// Positions in `culprits`.
-    culprit_numbers: HashMap<Signature, usize>,
+    culprit_numbers: HashMap<NamedCause, usize>,
     recordings: Vec<Vec<(Service, Route, ExplainedLatency)>>,
     pieces: BTreeMap<(Service, Route), Pieces>,
     /// Latency threshold per service.
@@ -245,31 +235,21 @@ impl KnownCauses {
     }
 
     fn number(&mut self, class: CauseClass, culprit: &Culprit, symbols: &Symbols) -> usize {
-        let signature = Signature {
-            class,
-            who: who(culprit, symbols),
-        };
-        if let Some(&number) = self.numbers.get(&signature) {
+        let cause = NamedCause::from_culprit(class, culprit, symbols);
+        if let Some(&number) = self.numbers.get(&cause) {
             return number;
         }
-        let place = Culprit {
-            frame: None,
-            ..culprit.clone()
-        };
-        let coarse = Signature {
-            class,
-            who: who(&place, symbols),
-        };
+        let coarse = NamedCause::without_place(class, culprit, symbols);
         let culprits = &mut self.culprits;
         let coarse = self.culprit_numbers.entry(coarse);
         let coarse = *coarse.or_insert_with_key(|coarse| {
             culprits.push(coarse.clone());
             culprits.len() - 1
         });
-        let number = self.signatures.len();
+        let number = self.causes.len();
         self.without_place.push(coarse);
-        self.signatures.push(signature.clone());
-        self.numbers.insert(signature, number);
+        self.causes.push(cause.clone());
+        self.numbers.insert(cause, number);
         number
     }
 
@@ -303,9 +283,8 @@ impl KnownCauses {
     /// Computes the latency that the pieces of a service's latencies could cause together.
     pub(crate) fn composed(&self, service: Service, route: Route) -> Option<Composed> {
         let composition = self.pieces.get(&(service, route))?.compose()?;
-        let name = |(class, culprit): &(CauseClass, Culprit)| NamedCause {
-            class: *class,
-            who: who(culprit, &self.symbols),
+        let name = |(class, culprit): &(CauseClass, Culprit)| {
+            NamedCause::from_culprit(*class, culprit, &self.symbols)
         };
         Some(Composed {
             latency_ns: composition.latency,
@@ -326,8 +305,8 @@ impl KnownCauses {
     }
 
     /// Returns the number of a cause with its place in the code.
-    pub(crate) fn number_of(&self, signature: &Signature) -> Option<usize> {
-        self.numbers.get(signature).copied()
+    pub(crate) fn number_of(&self, cause: &NamedCause) -> Option<usize> {
+        self.numbers.get(cause).copied()
     }
 
     /// Returns the number of a cause without its place.
@@ -346,12 +325,9 @@ impl KnownCauses {
     /// Returns the causes of a source of a mixture.
     pub(crate) fn set(&self, source: CauseSource) -> CauseSet {
         let set = match source {
-            CauseSource::Cause(culprit) => self.culprits.get(culprit).map(|cause| {
-                CauseSet::Cause(NamedCause {
-                    class: cause.class,
-                    who: cause.who.clone(),
-                })
-            }),
+            CauseSource::Cause(culprit) => {
+                self.culprits.get(culprit).cloned().map(CauseSet::Cause)
+            }
             CauseSource::Class(number) => CauseClass::ALL
                 .into_iter()
                 .find(|class| *class as usize == number)

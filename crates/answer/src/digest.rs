@@ -10,9 +10,9 @@ use laggard_analyze::causes::rank;
 use laggard_analyze::distribution::{Fold, Group, Lost, Split, Tally};
 use laggard_model::name::who;
 use laggard_model::{
-    Backend, CauseClass, Caveat, DIGEST_SCHEMA, Digest, DigestCause, DigestContent, DigestHour,
+    Backend, Caveat, DIGEST_SCHEMA, Digest, DigestCause, DigestContent, DigestHour,
     DigestLine, DigestMinute, DigestRefusal, Keep, LoadLabel, Manifest, Nanos, RecordingDigest,
-    RefusedBecause, Route, Service, State,
+    NamedCause, RefusedBecause, Route, Service, State,
 };
 use laggard_record::{FigureHour, OpenError, Recording, Shortfall};
 
@@ -226,11 +226,8 @@ fn causes(causes: &EpisodeCauses) -> Vec<DigestCause> {
     let explained = causes.explained(None);
     let symbols = explained.symbols();
     let report = explained.report(usize::MAX);
-    let rows: HashMap<(CauseClass, Option<&str>), &CauseShare> = report
-        .causes
-        .iter()
-        .map(|row| ((row.class, row.who.as_deref()), row))
-        .collect();
+    let rows: HashMap<&NamedCause, &CauseShare> =
+        report.causes.iter().map(|row| (&row.cause, row)).collect();
     let start = explained.late.manifest.clock.start_ns;
     let mut places: BTreeMap<(Service, Route, u32), Vec<&ExplainedEpisode<'_>>> = BTreeMap::new();
     for one in &explained.episodes {
@@ -243,7 +240,7 @@ fn causes(causes: &EpisodeCauses) -> Vec<DigestCause> {
     for ((service, route, hour), episodes) in places {
         let pairs = episodes.iter().map(|one| (one.episode, &*one.explanation));
         for cause in rank(pairs, |culprit| who(culprit, symbols)).causes {
-            let row = rows.get(&(cause.signature.class, cause.signature.who.as_deref()));
+            let row = rows.get(&cause.cause);
             let is_ours = row.is_some_and(|row| row.is_ours);
             let rhythm = row.and_then(|row| row.rhythm.as_ref());
             let period_ns = rhythm.map(|rhythm| rhythm.period_ns);
@@ -251,8 +248,7 @@ fn causes(causes: &EpisodeCauses) -> Vec<DigestCause> {
                 service,
                 route,
                 hour,
-                class: cause.signature.class,
-                who: cause.signature.who,
+                cause: cause.cause,
                 is_ours,
                 episodes: cause.episodes as u64,
                 first_in: cause.first_in as u64,

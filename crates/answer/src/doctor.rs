@@ -180,12 +180,12 @@ fn effect(need: AudioNeed, seen: &Result<LateWakeups, UnknownEffect>) -> EffectS
         Ok(seen) => seen,
         Err(reason) => return unknown(reason.clone()),
     };
-    let is_device = |row: &CauseShare| row.class == CauseClass::Interrupt && row.irq.is_some();
+    let is_device = |row: &CauseShare| row.cause.class == CauseClass::Interrupt && row.irq.is_some();
     match need {
-        AudioNeed::IdleStates => sum(seen, |row| row.class == CauseClass::IdleExit),
+        AudioNeed::IdleStates => sum(seen, |row| row.cause.class == CauseClass::IdleExit),
         AudioNeed::ThreadedInterrupts => sum(seen, is_device),
         AudioNeed::SoundInterrupt => sum(seen, |row| {
-            let who = row.who.as_deref().unwrap_or_default();
+            let who = row.cause.who.as_deref().unwrap_or_default();
             is_device(row) && who.contains("snd")
         }),
         AudioNeed::Governor => unknown(UnknownEffect::NotAttributable),
@@ -288,8 +288,8 @@ mod tests {
     fn idle_states_are_seen_where_leaving_one_took_time() {
         let mut late = seen(&[Activity::Irq(17)]);
         for row in &mut late.causes {
-            if row.class == CauseClass::Interrupt {
-                row.class = CauseClass::IdleExit;
+            if row.cause.class == CauseClass::Interrupt {
+                row.cause.class = CauseClass::IdleExit;
             }
         }
 

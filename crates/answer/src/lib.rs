@@ -56,7 +56,7 @@ pub mod trust;
 mod waiting;
 pub mod why;
 
-pub use causes::{Above, CauseSet, Composed, KnownCauses, MissingTraces, NamedCause};
+pub use causes::{Above, CauseSet, Composed, KnownCauses, MissingTraces};
 pub use digest::{digest, digest_without_samples};
 pub use error::AnswerError;
 pub use load::{Load, LoadError, Run, have_no_work, have_rates, loads, loads_for_demand, open};

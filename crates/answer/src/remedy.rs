@@ -160,11 +160,11 @@ pub(crate) fn fix_on(
         return Some(Fix::MeasureLess);
     }
     if host.is_windows() {
-        return windows(row.class);
+        return windows(row.cause.class);
     }
     let is_virtual = host.hypervisor.is_some();
     let preemption = host.preemption.as_deref();
-    Some(match row.class {
+    Some(match row.cause.class {
         CauseClass::IdleExit => idle(plan.held_awake, is_virtual)?,
         CauseClass::Stolen => Fix::DedicatedCpus,
         CauseClass::Stall if is_virtual => Fix::CheckOvercommit,
@@ -183,7 +183,7 @@ pub(crate) fn fix_on(
         CauseClass::HigherPriority => Fix::LowerPriority,
         CauseClass::Equal => Fix::RaisePriority,
         CauseClass::GroupWeight => {
-            let mut who = row.who.iter();
+            let mut who = row.cause.who.iter();
             if who.any(|who| who.contains("autogroup")) {
                 Fix::DisableAutogroup
             } else {
@@ -205,7 +205,7 @@ pub(crate) fn fix_on(
         CauseClass::Migration => Fix::Pin,
         CauseClass::ReturnToUser if cost.measuring_faults > 0 => Fix::LockMemory,
         CauseClass::ReturnToUser | CauseClass::Unexplained => {
-            if row.because == Some(Because::Elsewhere) {
+            if row.cause.because == Some(Because::Elsewhere) {
                 Fix::TimerMigration
             } else {
                 Fix::Inspect {
@@ -217,7 +217,7 @@ pub(crate) fn fix_on(
         CauseClass::PageFault => Fix::LockMemory,
         CauseClass::Reclaim => Fix::RaiseMemoryLimit,
         CauseClass::Lock => Fix::ShortenLock,
-        CauseClass::KernelLock if row.who.as_ref().is_some_and(|who| who.contains(MMAP_LOCK)) => {
+        CauseClass::KernelLock if row.cause.who.as_ref().is_some_and(|who| who.contains(MMAP_LOCK)) => {
             Fix::MapElsewhere
         }
         CauseClass::SystemCall

@@ -7,7 +7,7 @@ use crate::overview::Overview;
 use crate::show::RecordingReport;
 
 /// The version of the JSON's layout.
-pub const SHOW_SCHEMA: u32 = 2;
+pub const SHOW_SCHEMA: u32 = 3;
 
 /// What `laggard show` says of one or several recordings.
 #[derive(Clone, Debug, JsonSchema, Serialize)]

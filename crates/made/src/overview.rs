@@ -10,7 +10,7 @@ use laggard_answer::show::{Share, Waiting};
 use laggard_answer::trust::Distrust;
 use laggard_answer::why::{CauseShare, RhythmRow};
 use laggard_model::{
-    Backend, CauseClass, Caveat, CaveatKind, Cpu, LoadLabel, Nanos, Route, Service, State,
+    Backend, CauseClass, Caveat, CaveatKind, Cpu, LoadLabel, NamedCause, Nanos, Route, Service, State,
 };
 
 const FIFO: Service = Service::Fifo(90);
@@ -47,13 +47,11 @@ type Took = (f64, u64, u64);
 /// A cause that took part in late wakeups.
 pub fn cause(class: CauseClass, who: Option<&str>, (share, wakeups, us): Took) -> CauseShare {
     CauseShare {
-        class,
-        who: who.map(str::to_owned),
+        cause: NamedCause::new(class, who),
         contenders: Vec::new(),
         quota: None,
         is_ours: false,
         irq: None,
-        because: None,
         cpus: vec![Cpu(0), Cpu(1)],
         episodes: usize::try_from(wakeups).unwrap_or(usize::MAX),
         first_in: 1,

@@ -2,11 +2,15 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-/// Reason why no culprit is named, or an additional fact: a doubt, a lock. Serialized
-/// as text, and ordered by that text.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+/// Reason why no culprit is named, or an additional fact: a doubt, a lock. Ordered by its
+/// text.
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
+)]
+#[serde(tag = "kind", content = "count", rename_all = "snake_case")]
 pub enum Because {
     /// The firmware stopped all CPUs this number of times.
     SystemManagement(u32),
@@ -81,12 +85,6 @@ impl fmt::Display for Because {
             Self::LateInterrupt => "the timer IRQ came late, for an unknown reason",
             Self::BeforeRecord => "the activity started before the trace data",
         })
-    }
-}
-
-impl Serialize for Because {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Activity, Address, Because, Nanos};
+use crate::{Activity, Address, Because, Nanos, Symbols};
 
 /// Class of a cause.
 #[derive(
@@ -194,8 +194,73 @@ pub struct Culprit {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_ours: bool,
     /// Reason why no culprit is named, or an additional fact: a doubt, a lock.
-    #[schemars(with = "Option<String>")]
     pub because: Option<Because>,
+}
+
+/// Cause with the name of its culprit. Equal values are the same cause in all episodes.
+#[derive(
+    Clone, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
+)]
+pub struct NamedCause {
+    /// Class of the cause.
+    pub class: CauseClass,
+    /// Name of the culprit: thread, interrupt, function, control group. `None`: the class
+    /// has none, or it is unknown.
+    pub who: Option<String>,
+    /// Reason for an unknown culprit, or an additional fact.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub because: Option<Because>,
+}
+
+impl NamedCause {
+    /// Returns a cause of this class whose culprit has this name.
+    #[must_use]
+    pub fn new(class: CauseClass, who: Option<&str>) -> Self {
+        Self {
+            class,
+            who: who.map(str::to_owned),
+            because: None,
+        }
+    }
+
+    /// Returns a cause of this class with its culprit.
+    #[must_use]
+    pub fn from_culprit(class: CauseClass, culprit: &Culprit, symbols: &Symbols) -> Self {
+        Self {
+            class,
+            who: crate::name::who(culprit, symbols),
+            because: culprit.because,
+        }
+    }
+
+    /// Returns the same cause without the code location, which varies between samples.
+    #[must_use]
+    pub fn without_place(class: CauseClass, culprit: &Culprit, symbols: &Symbols) -> Self {
+        let culprit = Culprit {
+            frame: None,
+            ..culprit.clone()
+        };
+        Self::from_culprit(class, &culprit, symbols)
+    }
+
+    /// Returns the name of the culprit and the reason in words; `None`: the class says it
+    /// all.
+    #[must_use]
+    pub fn culprit(&self) -> Option<String> {
+        let reason = self.because.map(|because| because.to_string());
+        let words: Vec<String> = self.who.clone().into_iter().chain(reason).collect();
+        (!words.is_empty()).then(|| words.join(", "))
+    }
+}
+
+impl fmt::Display for NamedCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.class.fmt(f)?;
+        match self.culprit() {
+            Some(culprit) => write!(f, ": {culprit}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Part of an episode's time.

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{CauseClass, LoadLabel, Nanos, Route, Service};
+use crate::{LoadLabel, NamedCause, Nanos, Route, Service};
 
 /// Version of the layout of a digest.
-pub const DIGEST_SCHEMA: u32 = 1;
+pub const DIGEST_SCHEMA: u32 = 2;
 
 /// Summary of a recording, or the reason why there is none.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -150,10 +150,9 @@ pub struct DigestCause {
     pub route: Route,
     /// Whole hours since the start of the recording.
     pub hour: u32,
-    /// Class of the cause.
-    pub class: CauseClass,
-    /// Culprit, in words.
-    pub who: Option<String>,
+    /// The cause.
+    #[serde(flatten)]
+    pub cause: NamedCause,
     /// Whether it is a thread of the laggard that recorded.
     pub is_ours: bool,
     /// Number of late wakeups in which it took part.

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Activation, CauseClass, Cpu, LineId, Nanos, STAGES, Stage, Tid};
+use crate::{Activation, Because, CauseClass, Cpu, LineId, Nanos, STAGES, Stage, Tid};
 
 /// Address of kernel or user code, written as `0xffffffff81000000`.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -339,6 +339,9 @@ pub struct RecordedCause {
     /// Name of the culprit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub who: Option<Arc<str>>,
+    /// Reason for an unknown culprit, or an additional fact.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub because: Option<Because>,
     /// Thread that took part without being the cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contender: Option<Arc<str>>,

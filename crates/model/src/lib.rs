@@ -65,7 +65,7 @@ pub use attach::{
 };
 pub use audio::{AudioFinding, AudioNeed};
 pub use because::Because;
-pub use cause::{Cause, CauseClass, Culprit};
+pub use cause::{Cause, CauseClass, Culprit, NamedCause};
 pub use caveat::{Caveat, CaveatKind, Severity};
 pub use contexts::{BusyTurns, Competitors, Contexts, ParseBusyTurnsError, ParseCompetitorsError};
 pub use cost::{OwnCost, ProgramCost};

@@ -3,7 +3,7 @@
 //! External text (names of threads, devices, functions) is escaped here.
 
 use crate::text::Unit;
-use crate::{Activity, CauseClass, Culprit, Route, Service, Stage, Symbols, Vector, printable};
+use crate::{Activity, Culprit, Route, Service, Stage, Symbols, Vector, printable};
 
 /// Softirqs by vector, with the kernel's names in the order of its enum.
 const SOFTIRQS: [&str; 10] = [
@@ -92,15 +92,6 @@ pub fn part_name(stage: Stage, before: Option<Stage>) -> String {
     format!("{words} ({before} to {stage})")
 }
 
-/// Returns a class of cause and the culprit: `softirq: NET_RX`.
-#[must_use]
-pub fn cause_name(class: CauseClass, who: Option<&str>) -> String {
-    match who {
-        Some(who) => format!("{class}: {who}"),
-        None => class.to_string(),
-    }
-}
-
 /// Returns an activity in words.
 pub fn activity_name(activity: Activity, symbols: &Symbols) -> String {
     match activity {
@@ -159,17 +150,8 @@ fn quota_words(group: u64, symbols: &Symbols) -> String {
     )
 }
 
-/// Returns a culprit as [`who`] does, without the code location, which varies between
-/// samples.
-pub fn who_anywhere(culprit: &Culprit, symbols: &Symbols) -> Option<String> {
-    let anywhere = Culprit {
-        frame: None,
-        ..culprit.clone()
-    };
-    who(&anywhere, symbols)
-}
-
-/// Returns a culprit in words; `None` if its class is sufficient.
+/// Returns the name of a culprit; `None` if it has none. [`Culprit::because`] is not part of
+/// the name.
 pub fn who(culprit: &Culprit, symbols: &Symbols) -> Option<String> {
     let mut words = Vec::new();
     words.extend(
@@ -207,7 +189,6 @@ pub fn who(culprit: &Culprit, symbols: &Symbols) -> Option<String> {
             .as_deref()
             .map(|text| printable(text).to_string()),
     );
-    words.extend(culprit.because.map(|why| why.to_string()));
     (!words.is_empty()).then(|| words.join(", "))
 }
 

@@ -443,9 +443,10 @@ impl Metrics {
     pub(crate) fn count_late(&mut self, late: &LateActivation, number: u64) {
         let now = Instant::now();
         let mut labels: Vec<CauseLabels> = Vec::new();
-        for cause in &late.causes {
-            let who = cause.who_anywhere.as_deref();
-            let label = self.culprits.label(cause.class, who, cause.time, now);
+        for part in &late.causes {
+            let cause = &part.without_place;
+            let culprit = cause.culprit();
+            let label = (self.culprits).label(cause.class, culprit.as_deref(), part.time, now);
             if let Some((class, culprit)) = label.replaced {
                 let class = label_of(&class);
                 let left = CauseLabels { class, culprit };

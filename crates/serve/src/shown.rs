@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use jiff::Timestamp;
 use laggard_answer::live::{LateActivation, LatePart, Live};
 use laggard_model::name::line_name;
-use laggard_model::{Nanos, Route, printable_json};
+use laggard_model::{NamedCause, Nanos, Route, printable_json};
 use laggard_otlp::{Handover, LateSpan, SpanCause};
 use laggard_view::export::prometheus_text;
 use prometheus_client::registry::Registry;
@@ -78,8 +78,8 @@ struct Listed {
 
 #[derive(Clone, Debug, Serialize)]
 struct ListedCause {
-    class: String,
-    who: Option<String>,
+    #[serde(flatten)]
+    cause: NamedCause,
     time_ns: Nanos,
 }
 
@@ -192,8 +192,7 @@ impl ServedFigures {
                 .causes
                 .iter()
                 .map(|cause| ListedCause {
-                    class: metrics::label_of(&cause.class),
-                    who: cause.who.clone(),
+                    cause: cause.cause.clone(),
                     time_ns: cause.time,
                 })
                 .collect(),
@@ -214,8 +213,8 @@ impl ServedFigures {
         };
         let recording = self.recording.clone();
         let cause = |cause: &LatePart| SpanCause {
-            class: metrics::label_of(&cause.class),
-            who: cause.who.clone(),
+            class: metrics::label_of(&cause.cause.class),
+            who: cause.cause.culprit(),
             time: cause.time,
         };
         handover.late(LateSpan {

@@ -116,7 +116,7 @@ const SEEN_AS: [(CaveatKind, CauseClass); 5] = [
 fn is_seen(kind: CaveatKind, why: &LateWakeups) -> Option<bool> {
     let mut classes = SEEN_AS.iter().filter(|(setting, _)| *setting == kind);
     classes.clone().next()?;
-    Some(classes.any(|(_, class)| why.causes.iter().any(|cause| cause.class == *class)))
+    Some(classes.any(|(_, class)| why.causes.iter().any(|row| row.cause.class == *class)))
 }
 
 /// Recommends a length for the quantile that needs the fewest further samples. A longer recording

@@ -341,7 +341,7 @@ fn example(example: &Example) -> String {
     let mut stages = stages.into_iter().peekable();
     if example.timeline.is_empty() {
         let parts = episode.parts.iter().map(|part| {
-            let name = cause::name(part.class, part.who.as_deref(), &[]);
+            let name = cause::name(&part.cause, &[]);
             format!("{:>9}  {name}", time(part.took_ns))
         });
         let lines: Vec<String> = parts.collect();

@@ -224,7 +224,7 @@ fn late(late: &LateActivation, now: Nanos) -> Vec<Cell> {
 mod tests {
     use laggard_answer::live::LatePart;
     use laggard_model::{
-        Backend, CauseClass, Clock, Cpu, Line, Losses, Manifest, ProbePlan, Route, Service,
+        Backend, CauseClass, Clock, Cpu, Line, Losses, Manifest, NamedCause, ProbePlan, Route, Service,
     };
 
     use super::*;
@@ -251,9 +251,11 @@ mod tests {
             number: None,
             causes: vec![LatePart {
                 time: Nanos::from_ms(3),
-                class: CauseClass::HigherPriority,
-                who: Some("<script>alert(1)</script>\u{1b}[2J".into()),
-                who_anywhere: None,
+                cause: NamedCause::new(
+                    CauseClass::HigherPriority,
+                    Some("<script>alert(1)</script>\u{1b}[2J"),
+                ),
+                without_place: NamedCause::new(CauseClass::HigherPriority, None),
             }],
         };
         let times = (Nanos::ZERO, Nanos::from_secs(2));

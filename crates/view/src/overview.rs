@@ -327,7 +327,7 @@ fn causes(document: &mut Document, overview: &Overview, detail: Detail, limits: 
         let is_listed_first = late
             .causes
             .first()
-            .is_some_and(|row| (row.class, &row.who) == (first.cause.class, &first.cause.who));
+            .is_some_and(|row| row.cause == first.cause.cause);
         document.push(Block::Detail(phrase::first(first, late, is_listed_first)));
     }
 }

@@ -234,7 +234,7 @@ fn text(cell: &StudyCell, unit: Option<TableUnit>) -> String {
         StudyCell::Share { share } => Cell::Share(*share).to_string(),
         StudyCell::Rate { per_second, unit } => rate(*per_second, unit),
         StudyCell::Verdict { verdict } => crate::phrase::rtos::verdict(*verdict).into(),
-        StudyCell::Cause { class, who, .. } => cause::name(*class, who.as_deref(), &[]),
+        StudyCell::Cause { cause, .. } => cause::name(cause, &[]),
         StudyCell::Name { text } => text.clone(),
         StudyCell::Record { ns } => {
             let time = laggard_model::Nanos::from_ns(laggard_model::whole(*ns));

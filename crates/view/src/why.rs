@@ -235,7 +235,7 @@ fn push_episodes(document: &mut Document, late: &LateWakeups) {
     ]);
     for row in &late.largest {
         let main = row.parts.first();
-        let name = main.map(|part| cause::name(part.class, part.who.as_deref(), &[]));
+        let name = main.map(|part| cause::name(&part.cause, &[]));
         table.row([
             Cell::Text(row.number.to_string()),
             bound(row.is_at_least, row.latency_ns),

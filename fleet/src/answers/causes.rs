@@ -1,7 +1,7 @@
 //! `causes`: causes of late wakeups over all machines.
 
 use laggard_model::text::{Unit, count};
-use laggard_model::{CauseClass, Nanos};
+use laggard_model::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -161,13 +161,7 @@ pub(super) fn read(engine: &Engine, only: Only) -> anyhow::Result<Vec<FleetCause
 
 /// Returns a cause in words: `softirq: HRTIMER`.
 pub(super) fn words(class: &str, who: Option<&str>) -> String {
-    let known_class = CauseClass::ALL
-        .into_iter()
-        .find(|candidate| candidate.words() == class);
-    known_class.map_or_else(
-        || class.to_owned(),
-        |known_class| laggard_model::name::cause_name(known_class, who),
-    )
+    who.map_or_else(|| class.to_owned(), |who| format!("{class}: {who}"))
 }
 
 /// Returns the rows of a table of causes.

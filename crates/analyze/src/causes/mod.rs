@@ -43,7 +43,7 @@ use index::EvidenceIndex;
 pub use pace::Rhythm;
 pub use passed::PassedShare;
 use passed::passed_shares;
-pub use rank::{Met, RankedCause, Ranking, Signature, rank};
+pub use rank::{Met, RankedCause, Ranking, rank};
 pub use rhythm::rhythms;
 pub use samples::samples_by_part;
 pub use spell::{Spell, Watched};
@@ -121,6 +121,7 @@ fn recorded_parts(episode: &Episode) -> Option<Vec<Part>> {
     for cause in &episode.causes {
         let culprit = Culprit {
             recorded: cause.who.clone(),
+            because: cause.because,
             contender: cause.contender.clone(),
             ..Culprit::default()
         };

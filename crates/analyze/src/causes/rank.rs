@@ -3,24 +3,15 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use laggard_model::{CauseClass, Cpu, Culprit, Episode, Nanos};
+use laggard_model::{CauseClass, Cpu, Culprit, Episode, NamedCause, Nanos};
 
 use super::{Explanation, HashMap};
-
-/// Class and named culprit, which identify a cause across episodes.
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Signature {
-    /// Class of the cause.
-    pub class: CauseClass,
-    /// Culprit as text; `None` if the class is sufficient.
-    pub who: Option<String>,
-}
 
 /// Cause over all episodes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RankedCause {
-    /// Identity of the cause.
-    pub signature: Signature,
+    /// The cause.
+    pub cause: NamedCause,
     /// Number of episodes in which it took part.
     pub episodes: usize,
     /// Number of episodes in which no other cause took more time.
@@ -81,8 +72,7 @@ pub struct Ranking {
     pub is_at_least: bool,
 }
 
-/// Ranks the causes of explained episodes. `who` formats a culprit; equal text means
-/// the same culprit.
+/// Ranks the causes of explained episodes. `who` names a culprit.
 pub fn rank<'a>(
     explained: impl IntoIterator<Item = (&'a Episode, &'a Explanation)>,
     who: impl Fn(&Culprit) -> Option<String>,
@@ -99,7 +89,7 @@ pub fn rank<'a>(
 struct Ranks<'a> {
     /// Positions in `causes`.
     by_culprit: HashMap<(CauseClass, &'a Culprit), usize>,
-    by_signature: HashMap<Signature, usize>,
+    by_name: HashMap<NamedCause, usize>,
     causes: Vec<CountedCause>,
     latencies: Vec<Nanos>,
     wakeups: u64,
@@ -174,21 +164,20 @@ impl<'a> Ranks<'a> {
         culprit: &'a Culprit,
         who: &impl Fn(&Culprit) -> Option<String>,
     ) -> usize {
-        let (by_signature, causes) = (&mut self.by_signature, &mut self.causes);
+        let (by_name, causes) = (&mut self.by_name, &mut self.causes);
         *self.by_culprit.entry((class, culprit)).or_insert_with(|| {
-            let signature = Signature {
+            let cause = NamedCause {
                 class,
                 who: who(culprit),
+                because: culprit.because,
             };
-            *by_signature
-                .entry(signature)
-                .or_insert_with_key(|signature| {
-                    causes.push(CountedCause {
-                        ranked: RankedCause::new(signature.clone()),
-                        episodes: Vec::new(),
-                    });
-                    causes.len() - 1
-                })
+            *by_name.entry(cause).or_insert_with_key(|cause| {
+                causes.push(CountedCause {
+                    ranked: RankedCause::new(cause.clone()),
+                    episodes: Vec::new(),
+                });
+                causes.len() - 1
+            })
         })
     }
 
@@ -204,7 +193,7 @@ impl<'a> Ranks<'a> {
         let mut causes: Vec<RankedCause> = self.causes.into_iter().map(complete).collect();
         causes.sort_by(|a, b| {
             let by_time = b.total.cmp(&a.total);
-            by_time.then_with(|| a.signature.cmp(&b.signature))
+            by_time.then_with(|| a.cause.cmp(&b.cause))
         });
         Ranking {
             causes,
@@ -246,9 +235,9 @@ fn cpus_of(met: &[Met]) -> Vec<Cpu> {
 }
 
 impl RankedCause {
-    const fn new(signature: Signature) -> Self {
+    const fn new(cause: NamedCause) -> Self {
         Self {
-            signature,
+            cause,
             episodes: 0,
             first_in: 0,
             wakeups: 0,

@@ -164,19 +164,15 @@ fn nanos(ns: f64) -> Option<Nanos> {
 
 #[cfg(test)]
 mod tests {
-    use laggard_model::{CauseClass, Cpu};
+    use laggard_model::{CauseClass, Cpu, NamedCause};
     use rand::{RngExt, SeedableRng};
 
-    use super::super::Signature;
     use super::*;
 
     fn cause(met_ms: &[u64]) -> RankedCause {
         let took = Nanos::from_ms(7);
         RankedCause {
-            signature: Signature {
-                class: CauseClass::Softirq,
-                who: None,
-            },
+            cause: NamedCause::new(CauseClass::Softirq, None),
             episodes: met_ms.len(),
             first_in: 0,
             wakeups: met_ms.len() as u64,

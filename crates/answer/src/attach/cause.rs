@@ -1,6 +1,6 @@
 //! Causes of the time of a cycle.
 
-use laggard_model::{CauseClass, Nanos, RecordedCause, SystemCall, WokenBy};
+use laggard_model::{Because, CauseClass, Nanos, RecordedCause, SystemCall, WokenBy};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -147,9 +147,12 @@ pub enum AttachCauseKind {
     },
     /// Another thread, an interrupt, the scheduler or the hypervisor.
     System {
-        /// Name of the culprit; absent: the class says it all.
+        /// Name of the culprit; absent: the class says it all, or `because` does.
         #[serde(skip_serializing_if = "Option::is_none")]
         who: Option<String>,
+        /// Reason for an unknown culprit, or an additional fact.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        because: Option<Because>,
         /// Thread that took part without being the cause.
         #[serde(skip_serializing_if = "Option::is_none")]
         contender: Option<String>,
@@ -185,14 +188,16 @@ pub enum WaitEnd {
 impl AttachTaken {
     /// Converts the cause for a recording. `who` is the name of the culprit.
     pub(super) fn recorded(&self, who: Option<String>) -> RecordedCause {
-        let contender = if let AttachCauseKind::System { contender, .. } = &self.cause.kind {
-            contender.as_deref().map(Into::into)
-        } else {
-            None
+        let (because, contender) = match &self.cause.kind {
+            AttachCauseKind::System {
+                because, contender, ..
+            } => (*because, contender.as_deref().map(Into::into)),
+            _ => (None, None),
         };
         RecordedCause {
             class: self.cause.class,
             who: who.map(Into::into),
+            because,
             contender,
             time_ns: self.time_ns,
         }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{AttachChosen, AttachTaken};
 
 /// Version of the JSON layout of a late cycle.
-pub const CYCLE_SCHEMA: u32 = 1;
+pub const CYCLE_SCHEMA: u32 = 2;
 
 /// A late cycle of a measured thread with its causes.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]

@@ -54,7 +54,7 @@ pub use timers::AttachTimer;
 pub use worst::AttachWorst;
 
 /// Version of `attach --json`.
-pub const ATTACH_SCHEMA: u32 = 3;
+pub const ATTACH_SCHEMA: u32 = 4;
 
 /// Maximum number of lines with figures, except real-time threads. Further threads are counted
 /// by name.

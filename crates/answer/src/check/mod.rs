@@ -30,7 +30,7 @@ pub use until::{CheckLook, EndedBy, UntilDecided};
 pub use wrong::{RequirementError, Wrong};
 
 /// Version of the layout of the JSON.
-pub const CHECK_SCHEMA: u32 = 2;
+pub const CHECK_SCHEMA: u32 = 3;
 
 /// Answer of `laggard check`.
 #[derive(Clone, Debug, JsonSchema, Serialize)]

@@ -1,6 +1,5 @@
 //! Causes of late wakeups that are new, gone or changed.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use laggard_analyze::InputError;
@@ -9,8 +8,7 @@ use laggard_analyze::compare::{
     ComparisonVerdict, RecordingCount, RecordingOrder, compare_recordings_in_order, geometric_mean,
     holm, mean_ratio,
 };
-use laggard_model::name::{cause_name, who};
-use laggard_model::{CauseClass, Culprit, Nanos, Route, RowsOf, Service};
+use laggard_model::{NamedCause, Nanos, Route, RowsOf, Service};
 use laggard_record::Recording;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -54,38 +52,8 @@ struct LateMoment {
     route: Route,
     expiry: Nanos,
     latency: Nanos,
-    cause: CauseKey,
+    cause: NamedCause,
     time: Nanos,
-}
-
-/// Cause, sorted by its name.
-#[derive(Clone, Debug, Eq, PartialEq)]
-struct CauseKey {
-    name: String,
-    class: CauseClass,
-    who: Option<String>,
-}
-
-impl CauseKey {
-    fn new(class: CauseClass, who: Option<String>) -> Self {
-        Self {
-            name: cause_name(class, who.as_deref()),
-            class,
-            who,
-        }
-    }
-}
-
-impl Ord for CauseKey {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.name.cmp(&other.name)
-    }
-}
-
-impl PartialOrd for CauseKey {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
 }
 
 /// Causes in one recording.
@@ -105,7 +73,7 @@ struct Watched {
 type Moments = Vec<(f64, f64)>;
 
 /// Moments of each cause.
-type MomentsByCause<'a> = BTreeMap<&'a CauseKey, Moments>;
+type MomentsByCause<'a> = BTreeMap<&'a NamedCause, Moments>;
 
 /// Latency above which late wakeups are compared, per series.
 type Limits = BTreeMap<(Service, Route), Nanos>;
@@ -170,7 +138,7 @@ fn changes(
     let cut = watched
         .each_ref()
         .map(|side| side.iter().any(|recording| recording.is_cut));
-    let causes: BTreeSet<&CauseKey> = watched
+    let causes: BTreeSet<&NamedCause> = watched
         .iter()
         .flatten()
         .flat_map(|recording| &recording.late)
@@ -218,16 +186,12 @@ impl Watched {
             let Some(most) = explained.causes.iter().max_by_key(|cause| cause.time_ns) else {
                 return;
             };
-            let culprit = Culprit {
-                frame: None,
-                ..most.culprit.clone()
-            };
             late.push(LateMoment {
                 service: line.service,
                 route: line.route,
                 expiry: episode.expiry_ns,
                 latency: episode.readings().own,
-                cause: CauseKey::new(most.class, who(&culprit, &notes.symbols)),
+                cause: NamedCause::without_place(most.class, &most.culprit, &notes.symbols),
                 time: most.time_ns,
             });
         })?;
@@ -286,7 +250,7 @@ impl Watched {
         let mut all: Vec<&LateMoment> = self.late.iter().filter(is_meant).collect();
         all.sort_by_key(|late| late.expiry);
         let length = self.length(limits);
-        let mut runs: BTreeMap<&CauseKey, (Moments, Nanos)> = BTreeMap::new();
+        let mut runs: BTreeMap<&NamedCause, (Moments, Nanos)> = BTreeMap::new();
         for late in all {
             let (served, time) = (late.expiry + late.latency, late.time.as_f64());
             let (moments, until) = runs.entry(&late.cause).or_default();
@@ -326,7 +290,7 @@ fn limits(sides: &[Vec<Watched>; 2]) -> Limits {
 
 /// Cause on both sides, before the number of tests is known.
 struct Candidate {
-    cause: CauseKey,
+    cause: NamedCause,
     moments: [usize; 2],
     medians: [Option<f64>; 2],
     /// Verdict on the rates, and its p-value.
@@ -339,7 +303,7 @@ impl Candidate {
     /// Compares a cause. `lengths` are the times in which each recording kept all late wakeups,
     /// ns.
     fn of(
-        cause: &CauseKey,
+        cause: &NamedCause,
         lengths: [Vec<f64>; 2],
         moments: [Vec<Vec<(f64, f64)>>; 2],
         (order, confidence): (&RecordingOrder, f64),
@@ -456,8 +420,7 @@ fn significant(
         let [first_ns, second_ns] = one.times(change);
         rows.push(CauseComparison {
             change,
-            class: one.cause.class,
-            who: one.cause.who,
+            cause: one.cause,
             first: one.moments[0] as f64,
             second: one.moments[1] as f64,
             first_ns,
@@ -476,6 +439,8 @@ fn significant(
 
 #[cfg(test)]
 mod tests {
+    use laggard_model::CauseClass;
+
     use super::*;
 
     fn unknown_order() -> RecordingOrder {
@@ -486,8 +451,8 @@ mod tests {
     const LINE: (Service, Route) = (Service::Fifo(90), Route::Direct);
     const LENGTH: Nanos = Nanos::from_secs(60);
 
-    fn vda() -> CauseKey {
-        CauseKey::new(CauseClass::Softirq, Some("vda".into()))
+    fn vda() -> NamedCause {
+        NamedCause::new(CauseClass::Softirq, Some("vda"))
     }
 
     /// Creates a recording in which each of these causes took most of this number of late wakeups,
@@ -503,7 +468,7 @@ mod tests {
                 route: LINE.1,
                 expiry: start + apart * nth + Nanos::from_ms(100 * number),
                 latency: time + Nanos::from_us(50),
-                cause: CauseKey::new(CauseClass::Softirq, Some(cause.into())),
+                cause: NamedCause::new(CauseClass::Softirq, Some(cause)),
                 time,
             }));
         }
@@ -530,7 +495,7 @@ mod tests {
             .unwrap()
             .unwrap();
         all.into_iter()
-            .map(|cause| (cause.who.unwrap_or_default(), cause.change))
+            .map(|row| (row.cause.who.unwrap_or_default(), row.change))
             .collect()
     }
 
@@ -615,7 +580,8 @@ mod tests {
 
         assert_eq!(longer, [("irq 7".to_owned(), CauseChange::Longer)]);
         assert!(
-            once.iter().all(|cause| cause.who.as_deref() != Some("vda")),
+            once.iter()
+                .all(|row| row.cause.who.as_deref() != Some("vda")),
             "{once:?}"
         );
     }

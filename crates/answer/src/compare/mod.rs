@@ -14,7 +14,7 @@ mod rows;
 mod series;
 mod tails;
 
-use laggard_model::{CauseClass, LoadLabel, Nanos, Route, Service};
+use laggard_model::{LoadLabel, NamedCause, Nanos, Route, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -34,7 +34,7 @@ pub use series::{
 pub use tails::{TailDoubt, TailUnknown};
 
 /// Version of the layout of the JSON.
-pub const COMPARE_SCHEMA: u32 = 2;
+pub const COMPARE_SCHEMA: u32 = 3;
 
 /// Minimum number of recordings per side for a verdict. With fewer, the effect of the change
 /// cannot be distinguished from differences between recordings.
@@ -355,10 +355,9 @@ pub struct WorkComparison {
 /// Cause of late wakeups that is new, gone or changed.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct CauseComparison {
-    /// Class of the cause.
-    pub class: CauseClass,
-    /// Name of the culprit: thread, interrupt, function, control group.
-    pub who: Option<String>,
+    /// The cause.
+    #[serde(flatten)]
+    pub cause: NamedCause,
     /// The change.
     pub change: CauseChange,
     /// Runs of late wakeups in A in which it took most of the time.

@@ -19,7 +19,7 @@ use crate::qos::CONFIDENCE;
 use crate::selection::Selection;
 
 /// Version of the layout of the JSON.
-pub const SERIES_SCHEMA: u32 = 2;
+pub const SERIES_SCHEMA: u32 = 3;
 /// Minimum number of recordings on either side of a change.
 const MIN_PART: usize = 3;
 /// Minimum number of recordings. With fewer, even a clear change is not significant.

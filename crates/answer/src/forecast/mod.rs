@@ -26,7 +26,7 @@ pub use several::forecasts;
 pub use usage::UsageSource;
 
 /// Version of the JSON's layout.
-pub const FORECAST_SCHEMA: u32 = 2;
+pub const FORECAST_SCHEMA: u32 = 3;
 
 /// Answer of `laggard forecast`.
 #[derive(Clone, Debug, JsonSchema, Serialize)]

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use laggard_analyze::causes::{Explanation, explain_named};
-use laggard_model::name::{series_words, who, who_anywhere};
+use laggard_model::name::series_words;
 use laggard_model::{
-    Batch, Cause, CauseClass, Cpu, Episode, Evidence, Happening, Line, Names, Nanos, STAGES, Stage,
+    Batch, Cause, Cpu, Episode, Evidence, Happening, Line, NamedCause, Names, Nanos, STAGES, Stage,
     Tid, is_normal_priority,
 };
 use laggard_record::{EpisodeSelector, Threshold};
@@ -43,12 +43,10 @@ pub struct LateActivation {
 pub struct LatePart {
     /// Time.
     pub time: Nanos,
-    /// Class of the cause.
-    pub class: CauseClass,
-    /// Culprit with its place in the code. `None` if the class does not have culprits.
-    pub who: Option<String>,
-    /// Culprit without the place, which differs between samples.
-    pub who_anywhere: Option<String>,
+    /// Cause with the place in the code.
+    pub cause: NamedCause,
+    /// Cause without the place, which differs between samples.
+    pub without_place: NamedCause,
 }
 
 /// Finds late wakeups in batches of samples.
@@ -194,9 +192,8 @@ fn causes(episode: &Episode, line: Line, names: &mut dyn Names) -> Vec<LatePart>
     let symbols = names.symbols();
     let part = |cause: &Cause| LatePart {
         time: cause.time_ns,
-        class: cause.class,
-        who: who(&cause.culprit, symbols),
-        who_anywhere: who_anywhere(&cause.culprit, symbols),
+        cause: NamedCause::from_culprit(cause.class, &cause.culprit, symbols),
+        without_place: NamedCause::without_place(cause.class, &cause.culprit, symbols),
     };
     explained.causes.iter().map(part).collect()
 }

@@ -185,7 +185,7 @@ fn cpus(input: &OverviewInput<'_>) -> usize {
 fn warnings(report: &RecordingReport, why: Option<&LateWakeups>) -> Vec<Caveat> {
     let is_stolen = why.is_some_and(|why| {
         let mut causes = why.causes.iter();
-        causes.any(|cause| cause.class == CauseClass::Stolen)
+        causes.any(|row| row.cause.class == CauseClass::Stolen)
     });
     let is_rescheduled = match &report.trust {
         Trust::Good => false,

@@ -2,14 +2,13 @@
 
 use std::cmp::Reverse;
 
-use laggard_model::name::who;
-use laggard_model::{CauseClass, Nanos};
+use laggard_model::{NamedCause, Nanos};
 
 use super::late::{Scope, threshold};
 use super::{First, StallsAboveSlack};
 use crate::remedy::{Fix, fix};
 use crate::show::RecordingReport;
-use crate::why::{CauseShare, Explained};
+use crate::why::{CauseShare, Explained, named};
 
 impl First {
     /// Chooses the cause whose removal has the largest effect: it avoids the most stalls
@@ -63,7 +62,7 @@ fn choose<'a>(
 }
 
 /// Causes of one stall.
-type Causes = Vec<(CauseClass, Option<String>, Nanos)>;
+type Causes = Vec<(NamedCause, Nanos)>;
 
 /// Stalls that are longer than a slack, with the time of each cause.
 struct Stalls {
@@ -76,8 +75,7 @@ impl Stalls {
         let symbols = explained.symbols();
         let stalls = explained.episodes.iter().map(|known| {
             let causes = known.causes().iter();
-            let causes =
-                causes.map(|cause| (cause.class, who(&cause.culprit, symbols), cause.time_ns));
+            let causes = causes.map(|cause| (named(cause, symbols), cause.time_ns));
             (known.episode.latency(), causes.collect())
         });
         Self {
@@ -95,8 +93,8 @@ impl Stalls {
         let is_long = |(latency, causes): &&(Nanos, Causes)| {
             let took = causes
                 .iter()
-                .filter(|(class, who, _)| (*class, who) == (row.class, &row.who))
-                .fold(Nanos::ZERO, |sum, (_, _, time)| sum + *time);
+                .filter(|(cause, _)| *cause == row.cause)
+                .fold(Nanos::ZERO, |sum, (_, time)| sum + *time);
             latency.saturating_sub(took) > self.slack
         };
         self.latencies.iter().filter(is_long).count()
@@ -106,6 +104,7 @@ impl Stalls {
 #[cfg(test)]
 mod tests {
     use laggard_made::late::{episode, manifest, notes};
+    use laggard_model::CauseClass;
 
     use super::*;
     use crate::why::RecordedEpisodes;
@@ -123,8 +122,7 @@ mod tests {
         };
         let report = Explained::new(&recorded, None).report(1);
         CauseShare {
-            class,
-            who: None,
+            cause: NamedCause::new(class, None),
             time_ns: Nanos::from_us(total_us),
             largest_without_ns: Nanos::from_us(without_us),
             ..report.causes[0].clone()
@@ -133,7 +131,7 @@ mod tests {
 
     fn chosen(rows: &[CauseShare], stalls: Option<&Stalls>) -> CauseClass {
         let candidates = rows.iter().map(|row| (row, Fix::Pin));
-        choose(candidates, stalls).unwrap().0.class
+        choose(candidates, stalls).unwrap().0.cause.class
     }
 
     #[test]
@@ -154,7 +152,10 @@ mod tests {
         ];
         let stall = |latency, class| {
             let took = Nanos::from_us(latency - 100);
-            (Nanos::from_us(latency), vec![(class, None, took)])
+            (
+                Nanos::from_us(latency),
+                vec![(NamedCause::new(class, None), took)],
+            )
         };
         let stalls = Stalls {
             slack: Nanos::from_us(200),

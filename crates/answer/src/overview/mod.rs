@@ -28,7 +28,7 @@ pub use build::{OverviewInput, overview};
 pub use read::{OverviewError, made_for, read};
 
 /// Version of the JSON layout.
-pub const OVERVIEW_SCHEMA: u32 = 2;
+pub const OVERVIEW_SCHEMA: u32 = 3;
 
 /// First screen of a recording.
 #[derive(Clone, Debug, JsonSchema, Serialize)]

@@ -42,7 +42,7 @@ pub use resolution::Resolution;
 pub use runs::runs;
 
 /// Version of the JSON layout of `qos --json`.
-pub const QOS_SCHEMA: u32 = 2;
+pub const QOS_SCHEMA: u32 = 3;
 
 /// Xruns of an application.
 #[derive(Clone, Debug, JsonSchema, Serialize)]

@@ -14,7 +14,7 @@ pub use build::{Rehearsed, compare, mttf};
 pub use remark::Remark;
 
 /// Version of the JSON's layout.
-pub const REHEARSAL_SCHEMA: u32 = 3;
+pub const REHEARSAL_SCHEMA: u32 = 4;
 
 /// Answer of `laggard rehearse`.
 #[derive(Clone, Debug, JsonSchema, Serialize)]

@@ -25,7 +25,7 @@ pub use rtapp::RtAppError;
 pub use tasks::TasksError;
 
 /// Version of the JSON's layout.
-pub const SCHED_SCHEMA: u32 = 3;
+pub const SCHED_SCHEMA: u32 = 4;
 
 /// Task of the set; highest priority first.
 #[derive(Clone, Debug, JsonSchema, Serialize)]

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::scan::scan;
 
 /// Version of the layout of `show --intervals --json`.
-pub const INTERVALS_SCHEMA: u32 = 2;
+pub const INTERVALS_SCHEMA: u32 = 3;
 /// Minimum and maximum width of a bin.
 pub const BINS: (Nanos, Nanos) = (Nanos::from_us(1), Nanos::from_secs(1));
 

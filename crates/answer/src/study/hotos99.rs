@@ -250,8 +250,7 @@ fn causes(dir: &StudyDir) -> SystemTable {
                     },
                 },
                 StudyCell::Cause {
-                    class: cause.class,
-                    who: cause.who,
+                    cause: cause.cause,
                     fix: cause.fix,
                 },
             ]

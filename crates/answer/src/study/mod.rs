@@ -19,7 +19,7 @@ use std::fmt;
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 
-use laggard_model::{Absence, CauseClass, Host, Nanos};
+use laggard_model::{Absence, Host, NamedCause, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -222,10 +222,9 @@ pub enum StudyCell {
     },
     /// A cause of late wakeups.
     Cause {
-        /// Its class.
-        class: CauseClass,
-        /// The culprit.
-        who: Option<String>,
+        /// The cause.
+        #[serde(flatten)]
+        cause: NamedCause,
         /// Fix against it. Absent: none is known.
         fix: Option<Fix>,
     },

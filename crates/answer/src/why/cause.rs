@@ -3,9 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use laggard_analyze::causes::{RankedCause, Ranking, Rhythm, Signature};
-use laggard_model::name;
-use laggard_model::{Activity, Because, Cause, CauseClass, Cpu, GroupQuota, Nanos, Symbols};
+use laggard_analyze::causes::{RankedCause, Ranking, Rhythm};
+use laggard_model::{Activity, Cause, Cpu, GroupQuota, NamedCause, Nanos, Symbols};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -15,10 +14,9 @@ use crate::remedy::Fix;
 /// Share of a cause in the late wakeups of a series.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct CauseShare {
-    /// Class of the cause.
-    pub class: CauseClass,
-    /// Name of the culprit: thread, interrupt, function, control group.
-    pub who: Option<String>,
+    /// The cause.
+    #[serde(flatten)]
+    pub cause: NamedCause,
     /// Threads that took part without being the cause, those with most time first: the
     /// real-time threads that used up the CPU, or the threads that ran because of a group's
     /// weight.
@@ -34,10 +32,6 @@ pub struct CauseShare {
     #[serde(skip)]
     #[schemars(skip)]
     pub irq: Option<u32>,
-    /// Reason for an unknown culprit, or a doubt.
-    #[serde(skip)]
-    #[schemars(skip)]
-    pub because: Option<Because>,
     /// CPUs, without those on which it took less than a tenth of the time on the CPU with
     /// most.
     pub cpus: Vec<Cpu>,
@@ -127,13 +121,11 @@ impl CauseShare {
     ) -> Self {
         let hours = duration.as_secs_f64() / 3_600.0;
         Self {
-            class: cause.signature.class,
-            who: cause.signature.who.clone(),
+            cause: cause.cause.clone(),
             contenders: details.contenders(),
             quota: details.quota.clone(),
             is_ours: details.is_ours,
             irq: details.irq,
-            because: details.because,
             cpus: cause.cpus.clone(),
             episodes: cause.episodes,
             first_in: cause.first_in,
@@ -151,22 +143,13 @@ impl CauseShare {
             gains: Vec::new(),
         }
     }
-
-    /// Returns the class and culprit, which distinguish causes.
-    pub fn signature(&self) -> Signature {
-        Signature {
-            class: self.class,
-            who: self.who.clone(),
-        }
-    }
 }
 
-/// Properties of a cause that its signature does not have.
+/// Properties of a cause that do not distinguish it.
 #[derive(Default)]
 pub(super) struct Details {
     is_ours: bool,
     irq: Option<u32>,
-    because: Option<Because>,
     contenders: BTreeMap<String, Nanos>,
     quota: Option<GroupQuota>,
 }
@@ -176,10 +159,10 @@ impl Details {
     pub(super) fn by_cause(
         explained: &[ExplainedEpisode<'_>],
         symbols: &Symbols,
-    ) -> BTreeMap<Signature, Self> {
-        let mut sums: BTreeMap<Signature, Self> = BTreeMap::new();
+    ) -> BTreeMap<NamedCause, Self> {
+        let mut sums: BTreeMap<NamedCause, Self> = BTreeMap::new();
         for cause in explained.iter().flat_map(ExplainedEpisode::causes) {
-            let details = sums.entry(signature(cause, symbols)).or_default();
+            let details = sums.entry(named(cause, symbols)).or_default();
             details.add(cause, symbols);
         }
         sums
@@ -191,7 +174,6 @@ impl Details {
         if let Some(Activity::Irq(number)) = culprit.activity {
             self.irq = Some(number);
         }
-        self.because = culprit.because.or(self.because);
         if let Some(contender) = &culprit.contender {
             let name = contender.to_string();
             *self.contenders.entry(name).or_default() += cause.time_ns;
@@ -209,12 +191,9 @@ impl Details {
     }
 }
 
-/// Returns the class and culprit of a cause in an episode.
-pub(super) fn signature(cause: &Cause, symbols: &Symbols) -> Signature {
-    Signature {
-        class: cause.class,
-        who: name::who(&cause.culprit, symbols),
-    }
+/// Names a cause of an episode.
+pub(crate) fn named(cause: &Cause, symbols: &Symbols) -> NamedCause {
+    NamedCause::from_culprit(cause.class, &cause.culprit, symbols)
 }
 
 /// Returns a share of a whole, or 0 if the whole is 0.

@@ -52,7 +52,7 @@ pub fn add_gains(
         let causes = series.causes.iter_mut();
         let leading = causes.filter(|cause| cause.share >= MIN_LEADING_SHARE);
         for cause in leading.take(MAX_LEADING) {
-            let Some(number) = known.number_of(&cause.signature()) else {
+            let Some(number) = known.number_of(&cause.cause) else {
                 continue;
             };
             let peaks = ExplainedPeaks::new(load, known, usage, &Horizon::ALL, line)?;

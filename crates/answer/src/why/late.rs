@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use laggard_analyze::causes::rank;
 use laggard_model::name;
-use laggard_model::{CauseClass, Line, Manifest, Nanos, Route, Service, Stage, Symbols};
+use laggard_model::{
+    CauseClass, Line, Manifest, NamedCause, Nanos, Route, Service, Stage, Symbols,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::cause::{Details, ratio};
+use super::cause::{Details, named, ratio};
 use super::explained::explanations;
 use super::rhythms::Rhythms;
 use super::watched::{self, LineThreshold, Remark};
@@ -84,10 +86,9 @@ pub struct UntracedRow {
 pub struct FirstFix {
     /// Position of the cause in the ranking, from 1.
     pub number: usize,
-    /// Class of the cause.
-    pub class: CauseClass,
-    /// Name of the culprit.
-    pub who: Option<String>,
+    /// The cause.
+    #[serde(flatten)]
+    pub cause: NamedCause,
     /// Threads that took part without being the cause.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub contenders: Vec<String>,
@@ -121,10 +122,9 @@ pub struct EpisodeRow {
 /// Time that a cause took in an episode.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct EpisodePart {
-    /// Class of the cause.
-    pub class: CauseClass,
-    /// Name of the culprit.
-    pub who: Option<String>,
+    /// The cause.
+    #[serde(flatten)]
+    pub cause: NamedCause,
     /// The time.
     pub took_ns: Nanos,
 }
@@ -148,15 +148,15 @@ impl Explained<'_> {
         let duration = late.duration();
         let mut details = Details::by_cause(&self.episodes, symbols);
         let searched = ranking.causes.iter().take(MAX_SEARCHED);
-        let searched = searched.map(|cause| &cause.signature);
+        let searched = searched.map(|cause| &cause.cause);
         let whole = watched::all_kept(self);
         let rhythms = Rhythms::new(&self.episodes, symbols, searched, &whole, &manifest.plan);
         let start = manifest.clock.start_ns;
         let mut causes: Vec<CauseShare> = Vec::new();
         for (at, cause) in ranking.causes.iter().enumerate() {
-            let details = details.remove(&cause.signature).unwrap_or_default();
+            let details = details.remove(&cause.cause).unwrap_or_default();
             let mut share = CauseShare::new(cause, &ranking, &details, total, duration);
-            let rhythm = (at < MAX_SEARCHED).then(|| rhythms.get(&cause.signature));
+            let rhythm = (at < MAX_SEARCHED).then(|| rhythms.get(&cause.cause));
             share.rhythm = rhythm.flatten().map(|rhythm| RhythmRow::new(rhythm, start));
             share.fix = fix_on(&share, &manifest.host, &manifest.plan, &manifest.cost);
             causes.push(share);
@@ -233,7 +233,7 @@ impl CauseShare {
     /// the machine, and a look at an unexplained cause removes nothing.
     pub(crate) fn is_fixable(&self) -> bool {
         let has_remedy = self.fix.as_ref().is_some_and(|fix| fix.remedy().is_some());
-        !self.is_ours && self.class != CauseClass::Unexplained && has_remedy
+        !self.is_ours && self.cause.class != CauseClass::Unexplained && has_remedy
     }
 
     /// Returns whether the maximum is notably lower without the cause.
@@ -255,8 +255,7 @@ impl FirstFix {
             candidates.min_by_key(|(at, cause, _)| (cause.largest_without_ns, *at))?;
         Some(Self {
             number: at + 1,
-            class: cause.class,
-            who: cause.who.clone(),
+            cause: cause.cause.clone(),
             contenders: cause.contenders.clone(),
             fix: fix.clone(),
             largest_without_ns: cause.largest_without_ns,
@@ -272,8 +271,7 @@ impl EpisodeRow {
     ) -> Self {
         let episode = explained.episode;
         let parts = explained.causes().iter().map(|cause| EpisodePart {
-            class: cause.class,
-            who: name::who(&cause.culprit, symbols),
+            cause: named(cause, symbols),
             took_ns: cause.time_ns,
         });
         Self {

@@ -24,6 +24,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use bug::{Addressee, BUG_SCHEMA, BugReport, CallChain, Example, Gap, Machine, Moment, bug};
+pub(crate) use cause::named;
 pub use cause::{CauseShare, RhythmRow};
 pub use context::{Layer, frames, layers};
 pub use error::{BugError, EpisodesError};
@@ -43,7 +44,7 @@ pub use watched::{LineThreshold, Remark};
 use crate::qos::runs;
 
 /// Version of the JSON layout of `why --json`.
-pub const WHY_SCHEMA: u32 = 2;
+pub const WHY_SCHEMA: u32 = 3;
 
 /// Causes of the late wakeups of a recording, series by series.
 #[derive(Clone, Debug, JsonSchema, Serialize)]

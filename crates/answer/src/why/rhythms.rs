@@ -7,66 +7,71 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use laggard_analyze::causes::{RankedCause, Rhythm, Signature, Watched, rank, rhythms};
+use laggard_analyze::causes::{RankedCause, Rhythm, Watched, rank, rhythms};
 use laggard_model::name;
-use laggard_model::{Culprit, ProbePlan, Symbols};
+use laggard_model::{Culprit, NamedCause, ProbePlan, Symbols};
 
 use super::ExplainedEpisode;
+use super::cause::named;
 use super::explained::explanations;
 
-/// Periods by signature without the place in the code.
+/// Periods of causes without the place in the code.
 #[derive(Debug)]
 pub(super) struct Rhythms {
-    anywhere: BTreeMap<Signature, Signature>,
-    found: BTreeMap<Signature, Rhythm>,
+    without_place: BTreeMap<NamedCause, NamedCause>,
+    rhythms: BTreeMap<NamedCause, Rhythm>,
 }
 
 impl Rhythms {
-    /// Searches the culprits with one of the `wanted` signatures, and determines whether
+    /// Searches the `wanted` causes, and determines whether
     /// they were present for as long as they were watched. A culprit that is always present
     /// seems to have the period of the probe, which is in `plan`.
     pub(super) fn new<'a>(
         explained: &[ExplainedEpisode<'_>],
         symbols: &Symbols,
-        wanted: impl Iterator<Item = &'a Signature>,
+        wanted: impl Iterator<Item = &'a NamedCause>,
         watched: &Watched,
         plan: &ProbePlan,
     ) -> Self {
-        let mut anywhere = BTreeMap::new();
-        let all = explained.iter().flat_map(ExplainedEpisode::causes);
-        for cause in all {
-            let signature = |who| Signature {
-                class: cause.class,
-                who,
-            };
-            anywhere.insert(
-                signature(name::who(&cause.culprit, symbols)),
-                signature(name::who_anywhere(&cause.culprit, symbols)),
+        let mut without_place = BTreeMap::new();
+        for cause in explained.iter().flat_map(ExplainedEpisode::causes) {
+            without_place.insert(
+                named(cause, symbols),
+                NamedCause::without_place(cause.class, &cause.culprit, symbols),
             );
         }
-        let who = |culprit: &Culprit| name::who_anywhere(culprit, symbols);
+        let who = |culprit: &Culprit| {
+            let culprit = Culprit {
+                frame: None,
+                ..culprit.clone()
+            };
+            name::who(&culprit, symbols)
+        };
         let causes = rank(explanations(explained), who).causes;
-        let wanted: BTreeSet<&Signature> = wanted
-            .filter_map(|signature| anywhere.get(signature))
+        let wanted: BTreeSet<&NamedCause> = wanted
+            .filter_map(|cause| without_place.get(cause))
             .collect();
         let searched: Vec<&RankedCause> = causes
             .iter()
-            .filter(|cause| wanted.contains(&cause.signature))
+            .filter(|cause| wanted.contains(&cause.cause))
             .collect();
-        let found = searched
+        let rhythms = searched
             .iter()
             .zip(rhythms(&searched, watched))
-            .filter_map(|(cause, found)| {
-                let found = found.filter(|found| !is_of_probe(found, plan));
-                Some((cause.signature.clone(), found?))
+            .filter_map(|(cause, rhythm)| {
+                let rhythm = rhythm.filter(|rhythm| !is_of_probe(rhythm, plan));
+                Some((cause.cause.clone(), rhythm?))
             })
             .collect();
-        Self { anywhere, found }
+        Self {
+            without_place,
+            rhythms,
+        }
     }
 
-    /// Returns the period of the culprit with this signature, at any place.
-    pub(super) fn get(&self, signature: &Signature) -> Option<Rhythm> {
-        self.found.get(self.anywhere.get(signature)?).copied()
+    /// Returns the period of a cause, at any place.
+    pub(super) fn get(&self, cause: &NamedCause) -> Option<Rhythm> {
+        self.rhythms.get(self.without_place.get(cause)?).copied()
     }
 }
 
@@ -122,23 +127,21 @@ mod tests {
             })
             .collect();
 
-        let places = ["hog, in 0x0", "hog, in 0x1"].map(|who| Signature {
-            class: CauseClass::PreemptionOff,
-            who: Some(who.into()),
-        });
+        let places = ["hog, in 0x0", "hog, in 0x1"]
+            .map(|who| NamedCause::new(CauseClass::PreemptionOff, Some(who)));
         let (symbols, watched) = (Symbols::default(), Watched::default());
         let plan = manifest().plan;
         let found =
             |plan: &ProbePlan| Rhythms::new(&explained, &symbols, places.iter(), &watched, plan);
         let rhythms = found(&plan);
 
-        for signature in &places {
-            let found = rhythms.get(signature).unwrap();
+        for cause in &places {
+            let found = rhythms.get(cause).unwrap();
             assert!(
                 found.period.ns().abs_diff(5_000_000_000) < 5_000_000,
                 "{found:?}"
             );
-            assert_eq!((found.hits, found.due), (10, 10), "{signature:?}");
+            assert_eq!((found.hits, found.due), (10, 10), "{cause:?}");
         }
         // With a check only every 2.5 s, it may have been present all the time.
         let seldom = |dither| ProbePlan {

@@ -4,8 +4,7 @@
 //! the whole machine stood still (steal, stall) has no call chain.
 
 use laggard_analyze::causes::{Part, samples_by_part};
-use laggard_model::name;
-use laggard_model::{CauseClass, Episode, Nanos, StackSample, Symbol, Symbols};
+use laggard_model::{CauseClass, Episode, NamedCause, Nanos, StackSample, Symbol, Symbols};
 
 /// Kind of a frame.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -67,7 +66,8 @@ fn head(part: &Part, symbols: &Symbols) -> Vec<Frame> {
         name: String::new(),
         level: FrameKind::Class(part.class),
     };
-    let who = name::who_anywhere(&part.culprit, symbols).map(|name| Frame {
+    let cause = NamedCause::without_place(part.class, &part.culprit, symbols);
+    let who = cause.culprit().map(|name| Frame {
         name,
         level: FrameKind::Who,
     });

@@ -52,8 +52,8 @@ fn cause_has_its_period_and_the_max_without_it() {
     let report = report(&episodes, None);
 
     let worst = &report.causes[0];
-    assert_eq!(worst.class, CauseClass::HigherPriority);
-    assert_eq!(worst.who.as_deref(), Some("hog"));
+    assert_eq!(worst.cause.class, CauseClass::HigherPriority);
+    assert_eq!(worst.cause.who.as_deref(), Some("hog"));
     assert_eq!((worst.episodes, worst.first_in), (11, 11));
     assert!((worst.per_hour - 660.0).abs() < 1e-6);
     assert_eq!(worst.largest_ns, Nanos::from_us(1_985));
@@ -115,10 +115,10 @@ fn first_fix_is_the_one_that_lowers_the_max() {
 
     let report = report(&episodes, None);
 
-    assert_eq!(report.causes[0].who.as_deref(), Some("hog"));
+    assert_eq!(report.causes[0].cause.who.as_deref(), Some("hog"));
     assert_eq!(report.causes[0].largest_without_ns, report.largest_ns);
     let first = report.first_fix.unwrap();
-    assert_eq!(first.who.as_deref(), Some("spike"));
+    assert_eq!(first.cause.who.as_deref(), Some("spike"));
     assert!(first.largest_without_ns < report.largest_ns);
 }
 
@@ -195,8 +195,8 @@ fn quota_and_contenders_are_named_once_for_all_episodes() {
     );
 
     let first = &report.causes[0];
-    assert_eq!(first.class, CauseClass::FairServer);
-    assert_eq!((first.episodes, first.who.as_deref()), (3, None));
+    assert_eq!(first.cause.class, CauseClass::FairServer);
+    assert_eq!((first.episodes, first.cause.who.as_deref()), (3, None));
     assert_eq!(first.contenders, ["planner", "other"]);
 }
 
@@ -247,8 +247,8 @@ fn delay_of_the_cpu_that_handled_the_timer_has_no_culprit() {
     let report = report(&[late], None);
 
     let first = &report.causes[0];
-    assert_eq!(first.class, CauseClass::Unexplained);
-    assert_eq!(first.because, Some(Because::Elsewhere));
+    assert_eq!(first.cause.class, CauseClass::Unexplained);
+    assert_eq!(first.cause.because, Some(Because::Elsewhere));
     assert_eq!(first.fix, Some(Fix::TimerMigration));
     // A look elsewhere lowers nothing.
     assert!(report.first_fix.is_none());
@@ -272,13 +272,13 @@ fn a_thread_of_laggard_is_recognised_by_its_number_and_not_by_its_name() {
     let not_ours = why(&recorded_with(&[foreign], notes()), None, 3);
 
     let is_own = |remark: &Remark| matches!(remark, Remark::OwnThreads { .. });
-    assert_eq!(ours.causes[0].who.as_deref(), Some("hog (laggard's own)"));
+    assert_eq!(ours.causes[0].cause.who.as_deref(), Some("hog (laggard's own)"));
     assert!(ours.causes[0].is_ours);
     assert!(ours.remarks.iter().any(|remark| matches!(
         remark,
         Remark::OwnThreads { time_ns, share } if *time_ns == Nanos::from_us(1_985) && *share > 0.98
     )));
-    assert_eq!(not_ours.causes[0].who.as_deref(), Some("laggard/writer"));
+    assert_eq!(not_ours.causes[0].cause.who.as_deref(), Some("laggard/writer"));
     assert!(!not_ours.causes[0].is_ours);
     assert!(!not_ours.remarks.iter().any(is_own));
 }
@@ -302,7 +302,7 @@ fn an_interrupt_with_a_number_is_known_by_it() {
 
     let number = |class| {
         let mut rows = report.causes.iter();
-        rows.find(|row| row.class == class).unwrap().irq
+        rows.find(|row| row.cause.class == class).unwrap().irq
     };
     assert_eq!(number(CauseClass::Interrupt), Some(36));
     assert_eq!(number(CauseClass::HigherPriority), None);

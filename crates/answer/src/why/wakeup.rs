@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use laggard_model::name::who;
-use laggard_model::{CauseClass, Cpu, Nanos, Route, Service, Stage, Symbols, Tid};
+use laggard_model::{Cpu, NamedCause, Nanos, Route, Service, Stage, Symbols, Tid};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::ExplainedEpisode;
+use super::cause::named;
 
 /// Version of the JSON layout of a late wakeup.
-pub const WAKEUP_SCHEMA: u32 = 1;
+pub const WAKEUP_SCHEMA: u32 = 2;
 
 /// A late wakeup with its causes.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
@@ -52,11 +52,9 @@ pub struct LateWakeup {
 /// A cause of a late wakeup.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct LateWakeupCause {
-    /// Class of the cause.
-    pub class: CauseClass,
-    /// Thread, handler or function. Absent: the class has none, or it is unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub who: Option<String>,
+    /// The cause.
+    #[serde(flatten)]
+    pub cause: NamedCause,
     /// Time.
     pub time_ns: Nanos,
 }
@@ -66,8 +64,7 @@ impl LateWakeup {
     pub fn new(explained: &ExplainedEpisode<'_>, symbols: &Symbols) -> Self {
         let (episode, line) = (explained.episode, explained.line);
         let causes = explained.causes().iter().map(|cause| LateWakeupCause {
-            class: cause.class,
-            who: who(&cause.culprit, symbols),
+            cause: named(cause, symbols),
             time_ns: cause.time_ns,
         });
         Self {

@@ -150,6 +150,7 @@ fn preempted_by(name: &str) -> AttachCause {
         class: CauseClass::HigherPriority,
         kind: AttachCauseKind::System {
             who: Some(name.into()),
+            because: None,
             contender: None,
         },
     }

@@ -2,7 +2,7 @@
 
 use laggard_answer::live::LatePart;
 use laggard_model::{
-    Activation, Backend, CauseClass, Clock, Histogram as Counted, LineId, LossReason, ProbePlan,
+    Activation, Backend, CauseClass, Clock, Histogram as Counted, LineId, LossReason, NamedCause, ProbePlan,
     Route, STAGES, Service, Stage,
 };
 use prometheus_client::encoding::prometheus_protobuf::encode;
@@ -55,9 +55,8 @@ fn late(class: CauseClass, who: &str) -> LateActivation {
         number: None,
         causes: vec![LatePart {
             time: Nanos::from_ms(1),
-            class,
-            who: Some(who.into()),
-            who_anywhere: Some(who.into()),
+            cause: NamedCause::new(class, Some(who)),
+            without_place: NamedCause::new(class, Some(who)),
         }],
     }
 }

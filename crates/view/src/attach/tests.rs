@@ -4,7 +4,7 @@ use laggard_answer::attach::{
     AttachStops, AttachUnfinished, AttachWaker, AttachWakerKind, CountsFrom, DeadlineSource,
     HolderState, WaitEnd, WaitKind,
 };
-use laggard_model::{CauseClass, Cpu, Host, Tid};
+use laggard_model::{Because, CauseClass, Cpu, Host, Tid};
 
 use super::*;
 use crate::doc::terminal;
@@ -303,6 +303,7 @@ fn first_screen_fits_with_many_threads_and_causes() {
         let who = Some(format!("a/long/name/{number}"));
         let preempted = AttachCauseKind::System {
             who,
+            because: None,
             contender: None,
         };
         report.causes.push(AttachRanked {
@@ -562,6 +563,7 @@ fn each_cause_has_a_name() {
     let system = |class, who: Option<&str>, contender: Option<&str>| {
         let kind = AttachCauseKind::System {
             who: who.map(Into::into),
+            because: None,
             contender: contender.map(Into::into),
         };
         cause(class, kind)
@@ -656,10 +658,13 @@ fn each_cause_has_a_name() {
             "preempted by hog",
         ),
         (
-            system(
+            cause(
                 CauseClass::Equal,
-                Some("make, nice counts only within a control group"),
-                None,
+                AttachCauseKind::System {
+                    who: Some("make".into()),
+                    because: Some(Because::NiceInGroup),
+                    contender: None,
+                },
             ),
             "CPU shared with make (same priority; nice counts only within a control group)",
         ),
@@ -693,9 +698,9 @@ fn sites_of_threads_with_one_name_have_thread_ids() {
 
 #[test]
 fn next_step_names_the_thread_without_the_note_on_nice() {
-    let who = Some("make, nice counts only within a control group".into());
     let kind = AttachCauseKind::System {
-        who,
+        who: Some("make".into()),
+        because: Some(Because::NiceInGroup),
         contender: None,
     };
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use laggard_answer::why::{Explained, ExplainedEpisode, Part, WhyReport, frames, layers};
-use laggard_model::name::{self, line_name};
-use laggard_model::{CauseClass, Cpu, Nanos, Route, Service, Stage, Symbols};
+use laggard_model::name::line_name;
+use laggard_model::{CauseClass, Cpu, NamedCause, Nanos, Route, Service, Stage, Symbols};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -223,8 +223,8 @@ fn timeline(
         class: first.map(|cause| cause.class),
         main: first
             .map(|first| {
-                let who = name::who(&first.culprit, symbols);
-                cause::name(first.class, who.as_deref(), &[])
+                let named = NamedCause::from_culprit(first.class, &first.culprit, symbols);
+                cause::name(&named, &[])
             })
             .unwrap_or_default(),
         stages_ns: episode.stages.clone(),
@@ -251,7 +251,9 @@ fn slices(parts: &[Part], symbols: &Symbols, texts: &mut Texts) -> Vec<SliceView
             class: run.part.map(|part| part.class),
             who: run
                 .part
-                .and_then(|part| name::who(&part.culprit, symbols))
+                .and_then(|part| {
+                    NamedCause::from_culprit(part.class, &part.culprit, symbols).culprit()
+                })
                 .map(|who| texts.number(who)),
             layers: run.part.map_or_else(Vec::new, |part| {
                 layers(&part.slice.context, symbols)

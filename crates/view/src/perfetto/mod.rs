@@ -12,9 +12,11 @@ mod wire;
 use std::collections::BTreeMap;
 
 use laggard_answer::why::{CpuTimeline, Explained, ExplainedEpisode, Part, Slice};
-use laggard_model::name::{self, line_name, part_name};
+use laggard_model::name::{activity_name, line_name, part_name};
 use laggard_model::text::Unit;
-use laggard_model::{Episode, LineId, Manifest, Nanos, Sampler, Stage, Symbols, printable};
+use laggard_model::{
+    Episode, LineId, Manifest, NamedCause, Nanos, Sampler, Stage, Symbols, printable,
+};
 use prost::Message as _;
 
 use crate::phrase::cause;
@@ -155,8 +157,8 @@ fn draw_causes(tracks: &mut Tracks, track: u64, parts: &[Part], symbols: &Symbol
         let (Some(first), Some(last)) = (run.first(), run.last()) else {
             continue;
         };
-        let who = name::who(&first.culprit, symbols);
-        let title = cause::name(first.class, who.as_deref(), &[]);
+        let cause = NamedCause::from_culprit(first.class, &first.culprit, symbols);
+        let title = cause::name(&cause, &[]);
         tracks.begin(track, first.slice.from, &title, Vec::new());
         tracks.end(track, last.slice.to);
     }
@@ -229,7 +231,7 @@ fn layers(slice: &Slice, symbols: &Symbols) -> Vec<(String, Nanos)> {
         .context
         .activities()
         .into_iter()
-        .map(|open| (name::activity_name(open.activity, symbols), open.since));
+        .map(|open| (activity_name(open.activity, symbols), open.since));
     thread
         .or_else(|| Some(("not known".to_owned(), Nanos::ZERO)))
         .into_iter()

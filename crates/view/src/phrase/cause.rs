@@ -2,7 +2,7 @@
 
 use laggard_answer::remedy::Fix;
 use laggard_answer::why::{CauseShare, LateWakeups};
-use laggard_model::{Because, CauseClass, Cpu, CpuList};
+use laggard_model::{Because, CauseClass, Cpu, CpuList, NamedCause};
 
 use super::why::{at_least, rhythm};
 use crate::doc::{Cell, code};
@@ -12,39 +12,34 @@ const QUOTA_FILES: &str = "`cpu.max`, or `cpu.cfs_quota_us` (cgroup v1)";
 
 /// Names a cause: its class, the culprit, and threads that took part without being the
 /// cause.
-pub(crate) fn name(cause: CauseClass, who: Option<&str>, contenders: &[String]) -> String {
-    let name = match (cause, who) {
-        (CauseClass::HigherPriority, Some(who)) => format!("preempted by {who}"),
-        (CauseClass::Equal, Some(who)) => match without_note(who) {
-            (who, Some(note)) => format!("CPU shared with {who} (same priority; {note})"),
-            (who, None) => format!("CPU shared with {who} (same priority)"),
-        },
-        (_, Some(who)) if who == Because::OrOutside.to_string() => format!("{cause}, {who}"),
-        (_, Some(who)) => format!("{cause}: {who}"),
-        (_, None) => cause.to_string(),
+pub(crate) fn name(cause: &NamedCause, contenders: &[String]) -> String {
+    let NamedCause {
+        class,
+        who,
+        because,
+    } = cause;
+    let name = match (class, who, because) {
+        (CauseClass::HigherPriority, Some(_), _) => {
+            format!("preempted by {}", cause.culprit().unwrap_or_default())
+        }
+        (CauseClass::Equal, Some(who), Some(because)) => {
+            format!("CPU shared with {who} (same priority; {because})")
+        }
+        (CauseClass::Equal, Some(who), None) => format!("CPU shared with {who} (same priority)"),
+        (_, None, Some(because @ Because::OrOutside)) => format!("{class}, {because}"),
+        _ => cause.to_string(),
     };
     if contenders.is_empty() {
         return name;
     }
     let threads: Vec<String> = contenders.iter().map(|thread| code(thread)).collect();
     let threads = threads.join(", ");
-    if cause == CauseClass::GroupWeight {
+    if *class == CauseClass::GroupWeight {
         format!("{name}, against {threads}")
-    } else if cause == CauseClass::RtThrottled {
+    } else if *class == CauseClass::RtThrottled {
         format!("{name}, because {threads} used up the CPU time")
     } else {
         format!("{name}, because {threads} kept the CPU")
-    }
-}
-
-/// Splits a culprit of [`CauseClass::Equal`] into its name and the note that nice values
-/// did not decide.
-pub(crate) fn without_note(who: &str) -> (&str, Option<String>) {
-    let note = Because::NiceInGroup.to_string();
-    let name = who.strip_suffix(&note);
-    match name.and_then(|name| name.strip_suffix(", ")) {
-        Some(name) => (name, Some(note)),
-        None => (who, None),
     }
 }
 
@@ -70,9 +65,9 @@ pub(crate) fn sentence(row: &CauseShare, late: &LateWakeups) -> String {
 
 /// Names a cause with its CPUs.
 pub(crate) fn on_cpus(share: &CauseShare) -> String {
-    let name = name(share.class, share.who.as_deref(), &share.contenders);
+    let name = name(&share.cause, &share.contenders);
     // The culprit ran on another CPU than the late thread.
-    let of = if share.because == Some(Because::Elsewhere) {
+    let of = if share.cause.because == Some(Because::Elsewhere) {
         "wakeups of CPU"
     } else {
         "CPU"
@@ -295,12 +290,40 @@ mod tests {
         let contenders = ["planner".to_owned(), "other".into()];
 
         assert_eq!(
-            name(CauseClass::FairServer, None, &contenders),
+            name(&NamedCause::new(CauseClass::FairServer, None), &contenders),
             "fair server, because `planner`, `other` kept the CPU"
         );
         assert_eq!(
-            name(CauseClass::HigherPriority, Some("hog"), &[]),
+            name(&NamedCause::new(CauseClass::HigherPriority, Some("hog")), &[]),
             "preempted by hog"
+        );
+    }
+
+    #[test]
+    fn reason_follows_the_culprit() {
+        let named = |class, who, because| {
+            let cause = NamedCause {
+                because: Some(because),
+                ..NamedCause::new(class, who)
+            };
+            name(&cause, &[])
+        };
+
+        assert_eq!(
+            named(CauseClass::HigherPriority, Some("hog"), Because::Boosted),
+            "preempted by hog, boosted because it holds a lock"
+        );
+        assert_eq!(
+            named(CauseClass::Equal, Some("make"), Because::NiceInGroup),
+            "CPU shared with make (same priority; nice counts only within a control group)"
+        );
+        assert_eq!(
+            named(CauseClass::InterruptsOff, None, Because::OrOutside),
+            "interrupts disabled, or an external stop of the CPU"
+        );
+        assert_eq!(
+            named(CauseClass::Unexplained, None, Because::Lost),
+            "unexplained: the trace data was lost"
         );
     }
 }

@@ -265,7 +265,7 @@ pub(crate) fn causes(report: &CompareReport) -> Vec<String> {
 
 /// States the change of a cause.
 pub(crate) fn cause_change(comparison: &CauseComparison) -> String {
-    let name = cause::name(comparison.class, comparison.who.as_deref(), &[]);
+    let name = cause::name(&comparison.cause, &[]);
     let name = printable(&name).to_string();
     let times = |count: f64| plural(whole(count), "time");
     let time = |ns: Option<f64>| ns.map_or_else(|| "-".into(), mean_time);

@@ -5,10 +5,10 @@ use laggard_answer::forecast::{
     LatencyChange, LatencyCourse, LoadForecast, Objection, Periodic, Refused, ServiceForecast,
     StaysBelow, UsageSource,
 };
-use laggard_answer::{CauseSet, Composed, MissingTraces, NamedCause};
+use laggard_answer::{CauseSet, Composed, MissingTraces};
 use laggard_model::name::series_words;
 use laggard_model::text::mean_time;
-use laggard_model::{Nanos, UsagePattern, printable};
+use laggard_model::{NamedCause, Nanos, UsagePattern, printable};
 
 use super::cause;
 use crate::doc::{Cell, Reason, code};
@@ -340,7 +340,7 @@ fn set(set: &CauseSet) -> String {
 }
 
 fn named(named: &NamedCause) -> String {
-    cause::name(named.class, named.who.as_deref(), &[])
+    cause::name(named, &[])
 }
 
 /// Counts the return levels, with the most common reason against one.
@@ -527,10 +527,7 @@ mod tests {
             reason: LevelReason::Correlated { p: 0.0004 },
             by_cause: None,
         };
-        let named = NamedCause {
-            class: CauseClass::Softirq,
-            who: Some("(p 1); x".into()),
-        };
+        let named = NamedCause::new(CauseClass::Softirq, Some("(p 1); x"));
         let of_cause = Objection {
             reason: LevelReason::HeavyTail { shape: 0.61 },
             by_cause: Some(ObjectionScope {

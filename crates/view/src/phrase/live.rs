@@ -19,7 +19,7 @@ pub(crate) fn causes(late: &LateActivation, write: impl Fn(Nanos) -> String) -> 
     let is_listed =
         |(at, part): &(usize, &LatePart)| *at == 0 || (*at < MAX_CAUSES && part.time.ns() >= small);
     let describe = |part: &LatePart| {
-        let name = cause::name(part.class, part.who.as_deref(), &[]);
+        let name = cause::name(&part.cause, &[]);
         format!("{} {name}", write(part.time))
     };
     let listed = late.causes.iter().enumerate().take_while(is_listed).count();
@@ -38,7 +38,7 @@ pub(crate) fn causes(late: &LateActivation, write: impl Fn(Nanos) -> String) -> 
 
 #[cfg(test)]
 mod tests {
-    use laggard_model::{CauseClass, Cpu, Line, Route, Service};
+    use laggard_model::{CauseClass, Cpu, Line, NamedCause, Route, Service};
 
     use super::*;
 
@@ -46,9 +46,8 @@ mod tests {
     fn small_causes_are_added_up() {
         let part = |us, class, who: Option<&str>| LatePart {
             time: Nanos::from_us(us),
-            class,
-            who: who.map(str::to_owned),
-            who_anywhere: None,
+            cause: NamedCause::new(class, who),
+            without_place: NamedCause::new(class, None),
         };
         let mut late = LateActivation {
             at: Nanos::ZERO,

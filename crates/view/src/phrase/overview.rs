@@ -113,7 +113,7 @@ pub(crate) fn above((min, max): (Nanos, Nanos)) -> String {
 
 /// Names a cause, with its period if it has one.
 pub(crate) fn cause(row: &CauseShare) -> String {
-    let name = cause::name(row.class, row.who.as_deref(), &row.contenders);
+    let name = cause::name(&row.cause, &row.contenders);
     let rhythm = row.rhythm.as_ref().map_or_else(String::new, |rhythm| {
         format!(", every {}{}", Cell::Time(rhythm.period_ns), spell(rhythm))
     });

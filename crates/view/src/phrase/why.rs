@@ -1,7 +1,7 @@
 //! Sentences of `laggard why`.
 
 use laggard_answer::forecast::{Horizon, Level, Outcome};
-use laggard_answer::why::{CauseShare, FirstFix, Gain, LateWakeups, Remark, RhythmRow, WhyReport};
+use laggard_answer::why::{CauseShare, Gain, LateWakeups, Remark, RhythmRow, WhyReport};
 use laggard_model::name::series_words;
 use laggard_model::text::{Unit, mean_time};
 use laggard_model::{Line, Nanos, Route};
@@ -126,10 +126,9 @@ pub(crate) fn first_fix(late: &LateWakeups) -> Option<String> {
             "No known fix of a single cause lowers the max{traced} of {max} by 5 % or more."
         ));
     };
-    let FirstFix { class, who, .. } = first;
     Some(format!(
         "Fix first: {} (the max{traced} falls from {max} to {}). {}",
-        cause::name(*class, who.as_deref(), &first.contenders),
+        cause::name(&first.cause, &first.contenders),
         at_least(late.largest_is_at_least, first.largest_without_ns),
         cause::fix(&first.fix)
     ))
@@ -277,7 +276,7 @@ pub(crate) fn gains(late: &LateWakeups) -> Vec<String> {
 
 /// States the gain of a cause for the longest horizon with a known return level.
 fn gain(row: &CauseShare) -> String {
-    let name = cause::name(row.class, row.who.as_deref(), &row.contenders);
+    let name = cause::name(&row.cause, &row.contenders);
     let known = row.gains.iter().rev().find_map(|gain| {
         let level = gain.with.level()?;
         Some((gain, level))

@@ -3,8 +3,7 @@
 use std::cmp::Reverse;
 
 use laggard_answer::why::{ExplainedEpisode, Layer, Part, frames, layers};
-use laggard_model::name;
-use laggard_model::{Episode, Nanos, StackSample, Stage, Symbols, windows_level};
+use laggard_model::{Episode, NamedCause, Nanos, StackSample, Stage, Symbols, windows_level};
 
 use crate::doc::{Block, Cell, Column, Detail, Document, Table};
 use crate::phrase::{cause, why as phrase};
@@ -61,11 +60,11 @@ fn causes(explained: &ExplainedEpisode<'_>, symbols: &Symbols, detail: Detail) -
             merged += part.time_ns;
             continue;
         }
-        let who = name::who(&part.culprit, symbols);
+        let cause = NamedCause::from_culprit(part.class, &part.culprit, symbols);
         table.row([
             Cell::Time(part.time_ns),
             Cell::Share(share),
-            cause::name(part.class, who.as_deref(), &[]).into(),
+            cause::name(&cause, &[]).into(),
         ]);
     }
     if others > 0 {

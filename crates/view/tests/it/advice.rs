@@ -5,8 +5,8 @@ use laggard_answer::show::RecordingReport;
 use laggard_answer::why::{CauseShare, LateWakeups};
 use laggard_made::{Made, line};
 use laggard_model::{
-    Because, CauseClass, Caveat, CaveatKind, GroupQuota, Line, Nanos, ProgramCost, Service,
-    Severity, Stage,
+    Because, CauseClass, Caveat, CaveatKind, GroupQuota, Line, NamedCause, Nanos, ProgramCost,
+    Service, Severity, Stage,
 };
 use laggard_view::advice::advice;
 
@@ -15,13 +15,11 @@ const LINES: [Line; 2] = [line(FIFO, 0), line(FIFO, 1)];
 
 fn row(class: CauseClass, who: Option<&str>, share: f64) -> CauseShare {
     CauseShare {
-        class,
-        who: who.map(Into::into),
+        cause: NamedCause::new(class, who),
         contenders: Vec::new(),
         quota: None,
         is_ours: false,
         irq: None,
-        because: None,
         cpus: Vec::new(),
         episodes: 3,
         first_in: 2,
@@ -273,10 +271,8 @@ fn an_interrupt_is_moved_by_its_number_and_not_by_what_its_device_is_called() {
 #[test]
 fn a_timer_that_another_cpu_had_is_looked_for_there_whatever_it_is_called() {
     let looked_for = |because| {
-        let row = CauseShare {
-            because,
-            ..row(CauseClass::Unexplained, Some("anything"), 0.9)
-        };
+        let mut row = row(CauseClass::Unexplained, Some("anything"), 0.9);
+        row.cause.because = because;
         advised(row, |_| ())
     };
 

@@ -6,7 +6,7 @@ use laggard_answer::compare::{
     TailDoubt, TailUnknown, TailView, Unclear, WorkComparison,
 };
 use laggard_model::text::Unit;
-use laggard_model::{CauseClass, LoadLabel, Nanos, Route, Service, whole};
+use laggard_model::{CauseClass, LoadLabel, NamedCause, Nanos, Route, Service, whole};
 use laggard_view::compare::{document, page};
 use laggard_view::doc::{Detail, markdown, terminal};
 use laggard_view::text::Look;
@@ -145,8 +145,7 @@ fn report() -> CompareReport {
         ),
     ];
     let cause = |class, who: &str, change, first, second| CauseComparison {
-        class,
-        who: Some(who.into()),
+        cause: NamedCause::new(class, Some(who)),
         change,
         first,
         second,

@@ -308,7 +308,7 @@ fn no_word_of_a_cause_is_lost_on_a_narrow_terminal() {
     let who = "work ext4_end_io_rsv_work, kworker/u8:3, in ext4_finish_bio";
     let mut overview = made();
     let late = overview.late.as_mut().unwrap();
-    late.causes[0].who = Some(who.into());
+    late.causes[0].cause.who = Some(who.into());
 
     for columns in 40..90 {
         let look = Look {

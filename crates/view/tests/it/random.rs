@@ -348,11 +348,11 @@ prop_compose! {
             })
             .collect();
         let late = all.late.as_mut().unwrap();
-        late.causes[0].who = Some(names[6].clone());
-        late.causes[1].who = Some(names[6].clone());
+        late.causes[0].cause.who = Some(names[6].clone());
+        late.causes[1].cause.who = Some(names[6].clone());
         late.causes[1].wakeups = u64::MAX;
         late.causes[2].largest_ns = Nanos::from_ns(times[7]);
-        all.first.as_mut().unwrap().cause.who = Some(names[7].clone());
+        all.first.as_mut().unwrap().cause.cause.who = Some(names[7].clone());
         all
     }
 }

@@ -33,6 +33,7 @@ fn recorded_causes_add_up_to_the_latency() {
     let recorded = |class, who: Option<&str>, time| RecordedCause {
         class,
         who: who.map(Into::into),
+        because: None,
         contender: None,
         time_ns: Nanos::from_us(time),
     };
@@ -93,8 +94,8 @@ fn cause_is_ranked_by_its_time_with_the_max_without_it() {
     );
 
     let first = &ranking.causes[0];
-    assert_eq!(first.signature.class, CauseClass::HigherPriority);
-    assert_eq!(first.signature.who, named("hog"));
+    assert_eq!(first.cause.class, CauseClass::HigherPriority);
+    assert_eq!(first.cause.who, named("hog"));
     assert_eq!((first.episodes, first.first_in), (2, 2));
     assert_eq!(first.total, Nanos::from_us(2 * 2_985));
     assert_eq!(first.largest_without, Nanos::from_us(502));
@@ -141,20 +142,25 @@ fn ranking_formats_culprits_once_and_finds_the_max_without_each_cause() {
         let left = explained.iter().map(|(episode, explanation)| {
             let causes = explanation.causes.iter();
             let its = causes.filter(|part| {
-                (part.class, part.culprit.thread.as_deref())
-                    == (cause.signature.class, cause.signature.who.as_deref())
+                let culprit = &part.culprit;
+                (part.class, culprit.thread.as_deref(), culprit.because)
+                    == (
+                        cause.cause.class,
+                        cause.cause.who.as_deref(),
+                        cause.cause.because,
+                    )
             });
             let taken = its.fold(Nanos::ZERO, |sum, cause| sum + cause.time_ns);
             episode.latency().saturating_sub(taken)
         });
-        let name = &cause.signature;
+        let name = &cause.cause;
         assert_eq!(Some(cause.largest_without), left.max(), "{name:?}");
     }
     // Equal causes are ordered by name.
     let totals: Vec<_> = ranking
         .causes
         .iter()
-        .map(|cause| (cause.total, &cause.signature))
+        .map(|cause| (cause.total, &cause.cause))
         .collect();
     assert!(totals.is_sorted_by_key(|(total, name)| (std::cmp::Reverse(*total), *name)));
 }
@@ -177,7 +183,7 @@ fn passed_expiries_are_attributed_to_the_rest_of_the_causes() {
     });
 
     let first = &ranking.causes[0];
-    assert_eq!(first.signature.who, named("hog"));
+    assert_eq!(first.cause.who, named("hog"));
     assert_eq!((first.episodes, first.wakeups), (1, 3));
     assert_eq!(first.total, Nanos::from_us(2_985 + 2_000 + 1_000));
     assert_eq!((ranking.episodes, ranking.wakeups), (1, 3));
@@ -213,7 +219,7 @@ fn cause_is_on_the_cpus_that_lost_time_to_it() {
             |culprit| culprit.thread.as_deref().map(str::to_owned),
         );
         let of_hog = ranking.causes.iter();
-        let of_hog = of_hog.filter(|cause| cause.signature.who == named("hog"));
+        let of_hog = of_hog.filter(|cause| cause.cause.who == named("hog"));
         of_hog
             .flat_map(|cause| &cause.cpus)
             .map(|cpu| cpu.0)

@@ -141,7 +141,7 @@ fn quota_is_one_cause_for_any_running_thread() {
         |culprit| laggard_model::name::who(culprit, &symbols),
     );
 
-    let first = &ranking.causes[0].signature;
+    let first = &ranking.causes[0].cause;
     assert_eq!(first.class, CauseClass::Throttled);
     assert_eq!(first.who, named("CPU quota of control group /a (cpu.max)"));
     assert_eq!(ranking.causes[0].episodes, 2);

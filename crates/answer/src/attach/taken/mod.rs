@@ -436,6 +436,7 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
     fn add_throttled(&mut self, time: Nanos) {
         let kind = AttachCauseKind::System {
             who: None,
+            because: None,
             contender: None,
         };
         let class = CauseClass::DeadlineThrottled;
@@ -560,7 +561,11 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
             let is_group = matches!(cause.class, CauseClass::GroupWeight | CauseClass::Throttled);
             let contender = cause.culprit.contender.as_deref().filter(|_| !is_group);
             let contender = contender.map(Into::into);
-            let kind = AttachCauseKind::System { who, contender };
+            let kind = AttachCauseKind::System {
+                who,
+                because: cause.culprit.because,
+                contender,
+            };
             let class = cause.class;
             self.add_cause(AttachCause { class, kind }, cause.time_ns);
         }

@@ -101,7 +101,7 @@ pub(super) fn not_seen(late: &Explained<'_>, its: &Its<'_, '_>, ranking: &LateWa
 
 /// Returns the gap of the samples. No code of this machine runs during steal time.
 fn samples(its: &Its<'_, '_>, evidence: &[&Evidence]) -> Option<Gap> {
-    if matches!(its.row.class, CauseClass::Stolen | CauseClass::Stall) {
+    if matches!(its.row.cause.class, CauseClass::Stolen | CauseClass::Stall) {
         return None;
     }
     if evidence.iter().all(|evidence| evidence.sampler.is_none()) {

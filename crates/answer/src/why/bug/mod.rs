@@ -8,13 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use laggard_analyze::causes::samples_by_part;
-use laggard_model::name;
 use laggard_model::{
-    Cause, CauseClass, Episode, LoadLabel, Nanos, Route, Service, StackSample, Symbols, printable,
+    Cause, CauseClass, Episode, LoadLabel, NamedCause, Nanos, Route, Service, StackSample, Symbols,
+    printable,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::cause::named;
 use super::stacks::chain;
 use super::{BugError, CauseShare, Explained, ExplainedEpisode, Part, Series};
 pub use example::{Example, Moment};
@@ -22,7 +23,7 @@ pub use gaps::Gap;
 pub use machine::Machine;
 
 /// Version of the JSON layout of `why --bug --json`.
-pub const BUG_SCHEMA: u32 = 2;
+pub const BUG_SCHEMA: u32 = 3;
 /// Number of call chains.
 const MAX_CHAINS: usize = 3;
 /// Number of functions of a call chain.
@@ -213,7 +214,9 @@ impl<'a, 'e> Its<'a, 'e> {
     fn chains(&self, symbols: &Symbols) -> Vec<CallChain> {
         let mut counts: BTreeMap<Vec<String>, usize> = BTreeMap::new();
         for sample in self.sampled.iter().flatten() {
-            let frames = chain(sample, self.row.class, symbols).into_iter().rev();
+            let frames = chain(sample, self.row.cause.class, symbols)
+                .into_iter()
+                .rev();
             let functions = frames.map(|frame| printable(&frame.name).to_string());
             *counts.entry(functions.collect()).or_default() += 1;
         }
@@ -236,11 +239,11 @@ impl<'a, 'e> Its<'a, 'e> {
 
 /// Returns whether a cause in an episode is this cause of the ranking.
 fn is_of(row: &CauseShare, cause: &Cause, symbols: &Symbols) -> bool {
-    cause.class == row.class && name::who(&cause.culprit, symbols) == row.who
+    named(cause, symbols) == row.cause
 }
 
 fn is_part_of(row: &CauseShare, part: &Part, symbols: &Symbols) -> bool {
-    part.class == row.class && name::who(&part.culprit, symbols) == row.who
+    NamedCause::from_culprit(part.class, &part.culprit, symbols) == row.cause
 }
 
 /// Returns the last part of a path.
@@ -254,7 +257,7 @@ fn addressee(cause: &CauseShare) -> Option<Addressee> {
     if cause.is_ours {
         return Some(Addressee::Laggard);
     }
-    Some(match cause.class {
+    Some(match cause.cause.class {
         CauseClass::Stolen => Addressee::Hypervisor,
         CauseClass::Stall => Addressee::Firmware,
         CauseClass::IdleExit | CauseClass::OwnPath | CauseClass::ContextSwitch => {

@@ -1,6 +1,6 @@
 use laggard_answer::live::{LateActivation, LatePart};
 use laggard_model::{
-    Activation, Batch, CauseClass, Caveat, CaveatKind, Cpu, Host, LineId, Losses, Manifest, Nanos,
+    Activation, Batch, CauseClass, Caveat, CaveatKind, Cpu, Host, LineId, Losses, Manifest, NamedCause, Nanos,
     OwnCost, Processor, STAGES, Stage,
 };
 
@@ -74,15 +74,13 @@ fn state(seconds: u64) -> Live {
             causes: vec![
                 LatePart {
                     time: Nanos::from_us(21_000),
-                    class: CauseClass::Stolen,
-                    who: None,
-                    who_anywhere: None,
+                    cause: NamedCause::new(CauseClass::Stolen, None),
+                    without_place: NamedCause::new(CauseClass::Stolen, None),
                 },
                 LatePart {
                     time: Nanos::from_us(3_024),
-                    class: CauseClass::Softirq,
-                    who: Some("NET_RX".into()),
-                    who_anywhere: Some("NET_RX".into()),
+                    cause: NamedCause::new(CauseClass::Softirq, Some("NET_RX")),
+                    without_place: NamedCause::new(CauseClass::Softirq, Some("NET_RX")),
                 },
             ],
         });

@@ -4,10 +4,10 @@ use laggard_answer::attach::{
     AttachCause, AttachCauseKind, AttachSite, AttachTaken, HolderState, WaitEnd, WaitKind,
 };
 use laggard_answer::remedy::MMAP_LOCK;
-use laggard_model::{CauseClass, Nanos};
+use laggard_model::{CauseClass, NamedCause, Nanos};
 
 use crate::doc::{Cell, code};
-use crate::phrase::cause::{name, without_note};
+use crate::phrase::cause::name;
 
 /// Names a cause.
 pub(crate) fn cause(cause: &AttachCause) -> String {
@@ -95,8 +95,17 @@ pub(crate) fn cause(cause: &AttachCause) -> String {
             };
             lock(&kind, holder.as_deref(), state.as_ref())
         }
-        AttachCauseKind::System { who, contender } => {
-            name(cause.class, who.as_deref(), contender.as_slice())
+        AttachCauseKind::System {
+            who,
+            because,
+            contender,
+        } => {
+            let named = NamedCause {
+                class: cause.class,
+                who: who.clone(),
+                because: *because,
+            };
+            name(&named, contender.as_slice())
         }
     }
 }
@@ -305,7 +314,7 @@ pub(crate) fn next_step(cause: &AttachCause) -> Option<String> {
         (CauseClass::Equal, AttachCauseKind::System { who: Some(who), .. }) => {
             return Some(format!(
                 "run the thread at a higher priority than {}, or on another CPU",
-                code(without_note(who).0)
+                code(who)
             ));
         }
         (CauseClass::Throttled, _) => "raise the CPU quota of the group, or remove it",
