@@ -6,7 +6,6 @@ import type { Charts, PageData, Route, Service } from "./types";
 export type {
   Application,
   CausesView as Causes,
-  Caveat,
   Charts,
   Context,
   ContextRow,

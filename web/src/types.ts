@@ -10,6 +10,7 @@ export interface PageData {
 }
 
 export interface Above {
+  because?: Because;
   class: CauseClass;
   time_ns: number;
   who: string | null;
@@ -50,6 +51,8 @@ export interface Application {
 
 export type Backend = "bpf" | "etw" | "perf" | "user" | "tracer" | "driver" | "fake" | "imported";
 
+export type Because = { count: number; kind: "system_management" } | { kind: "no_sample" } | { kind: "elsewhere" } | { kind: "boosted" } | { kind: "nice_in_group" } | { kind: "nothing_recorded" } | { kind: "nothing_in_user_code" } | { kind: "no_switch" } | { kind: "or_outside" } | { kind: "unseen_switch" } | { kind: "idled" } | { kind: "before_record" } | { kind: "nothing_known" } | { kind: "wake_unseen" } | { kind: "late_interrupt" } | { kind: "lost" } | { kind: "overwritten" } | { kind: "slack" };
+
 export type Block = { content: string; kind: "heading" } | { content: Verdict[]; kind: "verdicts" } | { content: string; kind: "paragraph" } | { content: string; kind: "detail" } | { content: string[]; kind: "lines" } | { content: string[]; kind: "list" } | { content: string[]; kind: "preformatted" } | { content: Table; kind: "table" } | { content: Notes; kind: "notes" } | { content: Figure; kind: "figure" };
 
 export interface Blocks {
@@ -80,6 +83,7 @@ export interface CauseLevel {
 export type CauseSet = { set: "cause" } & NamedCause | { class: CauseClass; set: "class" } | { set: "others" };
 
 export interface CauseShare {
+  because?: Because;
   class: CauseClass;
   contenders?: string[];
   cpus: Cpu[];
@@ -137,6 +141,7 @@ export interface Charts {
   causes: CausesView | null;
   contexts: string[];
   courses: CourseView[];
+  doubts: string[];
   ending: string;
   foremost: string | null;
   handlers: Document | null;
@@ -145,6 +150,7 @@ export interface Charts {
   losses: LossView[];
   lost: number;
   measured_with: string;
+  missing: string[];
   summary: Document;
 }
 
@@ -236,6 +242,11 @@ export interface CourseView {
 
 export type Cpu = number;
 
+export interface CpuCost {
+  busy: number;
+  cpus: number;
+}
+
 export interface CpuFreq {
   cpus: CpuList;
   driver: string | null;
@@ -252,12 +263,14 @@ export interface CurvePoint {
   total_ns: Nanos;
 }
 
+export type Distrust = { kind: "empty" } | { kind: "too_few"; samples: number } | { kind: "lost"; lost: number; of: number; remedy: MeasuringRemedy } | { kind: "lossy_lines"; lines: LinePart[]; remedy: MeasuringRemedy } | { kind: "sparse_lines"; lines: LinePart[] } | { kind: "clock_back"; times: number } | { kind: "stage_unseen" } & UnseenStage | { kind: "rescheduled"; warning: Caveat } | { kind: "trace_incomplete"; warning: Caveat } | { cost: CpuCost; kind: "own_cost"; remedy: MeasuringRemedy };
+
 export interface Document {
   blocks: Block[];
   title: string;
 }
 
-export type Doubt = { detail: string[]; kind: "untrustworthy" } | { kind: "scripted" } | { detail: number; kind: "lost" } | { detail: Caveat; kind: "caveat" };
+export type Doubt = { detail: Distrust[]; kind: "untrustworthy" } | { kind: "scripted" } | { detail: number; kind: "lost" } | { detail: Shortfall; kind: "missing" } | { detail: Distrust; kind: "measuring" } | { detail: Caveat; kind: "caveat" };
 
 export interface Enough {
   buffers: number;
@@ -491,6 +504,18 @@ export interface Level {
   low_ns: number;
 }
 
+export interface Line {
+  cpu: Cpu;
+  route: Route;
+  service: Service;
+}
+
+export interface LinePart {
+  count: number;
+  line: Line;
+  of: number;
+}
+
 export interface LineView {
   name: string;
   route: Route;
@@ -555,6 +580,8 @@ export interface Measurement {
   warnings: number;
 }
 
+export type MeasuringRemedy = { kind: "faster_disk" } | { kind: "stay_put" } | { kind: "uninterrupted" } | { kind: "let_run" } | { kind: "raise_less" } | { kind: "in_turn" } | { kind: "no_episodes" } | { kind: "less"; several_services: boolean };
+
 export interface MissFigures {
   clusters: number | null;
   dispersion: number | null;
@@ -574,6 +601,7 @@ export type MissingFits = { kind: "nothing_measured" } | { kind: "no_thread" } |
 export type MissingTraces = "watched_threads" | "learned_threshold" | "too_many";
 
 export interface NamedCause {
+  because?: Because;
   class: CauseClass;
   who: string | null;
 }
@@ -631,7 +659,7 @@ export interface Overview {
   threshold_ns?: [Nanos, Nanos];
   trust: Trust;
   waiting: Waiting[];
-  warnings: Caveat[];
+  warnings: Doubt[];
 }
 
 export interface OwnCost {
@@ -721,6 +749,7 @@ export interface RecordingReport {
   caveats: Caveat[];
   contexts?: ContextsReport;
   cost: OwnCost;
+  doubts: Distrust[];
   duration_ns: Nanos;
   histograms: HistogramView[];
   host: Host;
@@ -729,7 +758,7 @@ export interface RecordingReport {
   path: string;
   plan: Plan;
   services: ServiceRow[];
-  shortfalls: Caveat[];
+  shortfalls: Shortfall[];
   stages: StageRow[];
   started: string;
   state: State;
@@ -876,6 +905,8 @@ export interface Share {
   q: number;
 }
 
+export type Shortfall = { kind: "no_end"; written_within_ns?: Nanos } | { bytes: number; file: string; kind: "journal_torn"; offset: number } | { kind: "journal_gone" } | { file: string; kind: "gone"; rows: number } | { kind: "histograms_short"; rows: number } | { kind: "unexplained"; rows: number } | { kept: number; kind: "episodes_short"; missing: number } | { file: string; kind: "damaged"; reason: string } | { kind: "manifest_from_start"; reason: string };
+
 export interface SliceView {
   class: CauseClass | null;
   layers: number[];
@@ -887,10 +918,11 @@ export interface SliceView {
 export type Stage = "irq" | "irq_elsewhere" | "irq_thread" | "expire" | "raise" | "softirq" | "signal" | "waking" | "running" | "user" | "worker" | "kthread" | "done";
 
 export interface StageRow {
-  name: string;
+  is_span?: boolean;
   route: Route;
   service: Service;
   share?: number;
+  since?: Stage;
   stage: Stage;
   time: Figures;
 }
@@ -982,7 +1014,7 @@ export type TimerApi = "clock_nanosleep-abs" | "nanosleep-realtime" | "nanosleep
 
 export type Tone = "plain" | "strong" | "good" | "bad" | "open" | "faint";
 
-export type Trust = { verdict: "good" } | { verdict: "none"; why: string[] };
+export type Trust = { verdict: "good" } | { verdict: "none"; why: Distrust[] };
 
 export interface TurnEnd {
   every_ns: Nanos;
@@ -994,6 +1026,13 @@ export type Turns = Nanos;
 export interface Unfailing {
   buffers: number;
   record_ns: number;
+}
+
+export type UnseenIn = { lines: LinePart[] } | { all: { count: number; of: number } };
+
+export interface UnseenStage {
+  places: UnseenIn;
+  stage: Stage;
 }
 
 export type UnseenTime = { kind: "up_to"; time_ns: number } | { kind: "unbounded" };

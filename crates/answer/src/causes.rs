@@ -325,9 +325,7 @@ impl KnownCauses {
     /// Returns the causes of a source of a mixture.
     pub(crate) fn set(&self, source: CauseSource) -> CauseSet {
         let set = match source {
-            CauseSource::Cause(culprit) => {
-                self.culprits.get(culprit).cloned().map(CauseSet::Cause)
-            }
+            CauseSource::Cause(culprit) => self.culprits.get(culprit).cloned().map(CauseSet::Cause),
             CauseSource::Class(number) => CauseClass::ALL
                 .into_iter()
                 .find(|class| *class as usize == number)

@@ -10,9 +10,9 @@ use laggard_analyze::causes::rank;
 use laggard_analyze::distribution::{Fold, Group, Lost, Split, Tally};
 use laggard_model::name::who;
 use laggard_model::{
-    Backend, Caveat, DIGEST_SCHEMA, Digest, DigestCause, DigestContent, DigestHour,
-    DigestLine, DigestMinute, DigestRefusal, Keep, LoadLabel, Manifest, Nanos, RecordingDigest,
-    NamedCause, RefusedBecause, Route, Service, State,
+    Backend, DIGEST_SCHEMA, Digest, DigestCause, DigestContent, DigestHour, DigestLine,
+    DigestMinute, DigestRefusal, Keep, LoadLabel, Manifest, NamedCause, Nanos, RecordingDigest,
+    RefusedBecause, Route, Service, State,
 };
 use laggard_record::{FigureHour, OpenError, Recording, Shortfall};
 
@@ -30,28 +30,37 @@ const HOUR: u64 = 3_600_000_000_000;
 type ByLine<T> = BTreeMap<(Service, Route), T>;
 
 /// What the recording in the folder `dir` tells, or why it cannot.
-pub fn digest(dir: &Path) -> Digest {
-    digest_of(dir, |_| true)
+///
+/// `words` states why figures cannot be trusted, for readers that print it.
+pub fn digest(dir: &Path, words: Words) -> Digest {
+    digest_of(dir, words, |_| true)
 }
 
 /// The same of a recording whose samples were left elsewhere: that they are not there is
 /// nothing that it lacks.
-pub fn digest_without_samples(dir: &Path) -> Digest {
-    digest_of(dir, |lacks| !lacks.is_of_samples())
+pub fn digest_without_samples(dir: &Path, words: Words) -> Digest {
+    digest_of(dir, words, |lacks| !lacks.is_of_samples())
 }
 
-fn digest_of(dir: &Path, counts: fn(&Shortfall) -> bool) -> Digest {
+/// States why figures cannot be trusted; `None`: they can.
+type Words = fn(&Trust) -> Option<String>;
+
+fn digest_of(dir: &Path, words: Words, counts: fn(&Shortfall) -> bool) -> Digest {
     Digest {
         schema: DIGEST_SCHEMA,
         path: dir.display().to_string(),
-        content: match read(dir, counts) {
+        content: match read(dir, words, counts) {
             Ok(read) => DigestContent::Read(Box::new(read)),
             Err(refusal) => DigestContent::Refused(refusal),
         },
     }
 }
 
-fn read(dir: &Path, counts: fn(&Shortfall) -> bool) -> Result<RecordingDigest, DigestRefusal> {
+fn read(
+    dir: &Path,
+    words: Words,
+    counts: fn(&Shortfall) -> bool,
+) -> Result<RecordingDigest, DigestRefusal> {
     let refused = |because, reason: String| DigestRefusal { because, reason };
     let recording = Recording::open(dir).map_err(|error| {
         let is_newer = matches!(error, OpenError::Newer { .. });
@@ -72,13 +81,13 @@ fn read(dir: &Path, counts: fn(&Shortfall) -> bool) -> Result<RecordingDigest, D
             "it keeps every sample and no histograms; record with `--keep tail`".into(),
         ));
     }
-    let mut shortfalls: Vec<Caveat> = recording.shortfalls().iter().map(Caveat::from).collect();
+    let mut shortfalls = recording.shortfalls().to_vec();
     let uncounted = recording.shortfalls().iter().filter(|one| !counts(one));
-    let uncounted: Vec<String> = uncounted.map(|one| Caveat::from(one).what).collect();
+    let uncounted: Vec<String> = uncounted.map(ToString::to_string).collect();
     let summaries = recording.summaries();
-    shortfalls.extend(summaries.shortfalls.iter().map(Caveat::from));
+    shortfalls.extend(summaries.shortfalls);
 
-    let (lines, last, distrust) = lines(manifest, &summaries.figures);
+    let (lines, last, trust) = lines(manifest, &summaries.figures);
     let mut lines = lines;
     for (key, minutes) in minutes(manifest, &summaries.largest) {
         if let Some(line) = lines.get_mut(&key) {
@@ -94,7 +103,7 @@ fn read(dir: &Path, counts: fn(&Shortfall) -> bool) -> Result<RecordingDigest, D
     );
     let mut missing: Vec<String> = Vec::new();
     for one in shortfalls {
-        let words = one.what;
+        let words = one.to_string();
         if !missing.contains(&words) && !uncounted.contains(&words) {
             missing.push(words);
         }
@@ -112,7 +121,7 @@ fn read(dir: &Path, counts: fn(&Shortfall) -> bool) -> Result<RecordingDigest, D
         duration_ns: end.saturating_sub(start),
         has_ended: manifest.state != State::Running,
         is_scripted: manifest.backend == Backend::Fake,
-        distrust,
+        distrust: words(&trust),
         shortfalls: missing,
         lines,
         episodes: late
@@ -136,11 +145,11 @@ fn in_full(error: &dyn std::error::Error) -> String {
 }
 
 /// Services by route as `show` counts them, hour by hour; when the last of the
-/// largest was due; and why they cannot be trusted, if they cannot.
+/// largest was due; and whether they can be trusted.
 fn lines(
     manifest: &Manifest,
     figures: &[FigureHour],
-) -> (ByLine<DigestLine>, Option<Nanos>, Option<String>) {
+) -> (ByLine<DigestLine>, Option<Nanos>, Trust) {
     let new = || Fold::new(manifest.lines.len(), Split::Whole);
     let mut hours: BTreeMap<u32, Fold> = BTreeMap::new();
     let mut whole = new();
@@ -152,11 +161,7 @@ fn lines(
         hour.add_stored(stored.line, counted, &tally);
     }
     whole.set_lost(Lost::of(&manifest.counts, &manifest.losses));
-    let judged = judge(&Case::of(manifest, &whole.sums()));
-    let distrust = match &judged.trust {
-        Trust::Good => None,
-        Trust::None(_) => judged.trust.reasons(),
-    };
+    let trust = judge(&Case::of(manifest, &whole.sums())).trust;
     let line = |group: Group| {
         let key = (group.key.service, group.key.route);
         let line = DigestLine {
@@ -182,7 +187,7 @@ fn lines(
         }
     }
     let last = figures.iter().map(|one| one.largest_at).max();
-    (lines, last, distrust)
+    (lines, last, trust)
 }
 
 /// What was counted in that hour; `None`: nothing.

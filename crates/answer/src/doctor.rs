@@ -180,7 +180,8 @@ fn effect(need: AudioNeed, seen: &Result<LateWakeups, UnknownEffect>) -> EffectS
         Ok(seen) => seen,
         Err(reason) => return unknown(reason.clone()),
     };
-    let is_device = |row: &CauseShare| row.cause.class == CauseClass::Interrupt && row.irq.is_some();
+    let is_device =
+        |row: &CauseShare| row.cause.class == CauseClass::Interrupt && row.irq.is_some();
     match need {
         AudioNeed::IdleStates => sum(seen, |row| row.cause.class == CauseClass::IdleExit),
         AudioNeed::ThreadedInterrupts => sum(seen, is_device),

@@ -1,8 +1,5 @@
 //! Overhead of a probe with a shorter sampling period.
 
-use std::fmt::{self, Display, Formatter};
-
-use laggard_model::text::Unit;
 use laggard_model::{Nanos, ProbePlan};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -46,36 +43,10 @@ impl FinerPeriod {
         let ratio = self.recorded_period_ns.as_f64() / self.period_ns.as_f64();
         (self.recorded_cpus > 0.0).then_some(self.recorded_cpus * ratio)
     }
-}
 
-impl Display for FinerPeriod {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if !self.can_be_recorded() {
-            return f.write_str("no period that can be recorded is short enough");
-        }
-        write!(f, "record with `--period {}`", self.period_ns)?;
-        let Some(cpus) = self.cpus() else {
-            return Ok(());
-        };
-        write!(
-            f,
-            " (overhead about {} % of one CPU, {} % at {} in this recording)",
-            share(cpus),
-            share(self.recorded_cpus),
-            Unit::Auto.write_nanos(self.recorded_period_ns),
-        )?;
-        if cpus > MAX_PROBE_CPU_SHARE {
-            f.write_str("; that disturbs the measurement: record fewer services (`--services`)")?;
-        }
-        Ok(())
-    }
-}
-
-fn share(cpus: f64) -> String {
-    if cpus < 0.1 {
-        format!("{:.1}", 100.0 * cpus)
-    } else {
-        format!("{:.0}", 100.0 * cpus)
+    /// Returns whether the overhead disturbs the measurement.
+    pub fn disturbs(&self) -> bool {
+        self.cpus().is_some_and(|cpus| cpus > MAX_PROBE_CPU_SHARE)
     }
 }
 
@@ -89,53 +60,6 @@ pub(crate) fn two_digits(time: Nanos) -> Nanos {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Makes a recording with a period of 1 ms and this overhead in CPUs.
-    fn recorded(own_cpus: f64) -> Run {
-        Run {
-            dir: "r.laggard".into(),
-            path: "r.laggard".into(),
-            load: None,
-            start: Nanos::ZERO,
-            duration: Nanos::from_secs(60),
-            plan: laggard_model::ProbePlan::default(),
-            groups: Vec::new(),
-            streams: Vec::new(),
-            own_cpus,
-            waiting: Vec::new(),
-            doubts: Vec::new(),
-            trust: crate::Trust::Good,
-        }
-    }
-
-    #[test]
-    fn a_shorter_period_is_advised_with_its_overhead_and_a_warning_if_it_disturbs() {
-        let advised =
-            |own_cpus| FinerPeriod::new([&recorded(own_cpus)].into_iter(), 0.05).to_string();
-
-        assert_eq!(
-            advised(0.02),
-            "record with `--period 50us` (overhead about 40 % of one CPU, 2.0 % at 1.00 ms in this recording)"
-        );
-        assert_eq!(
-            advised(0.04),
-            "record with `--period 50us` (overhead about 80 % of one CPU, 4.0 % at 1.00 ms in this recording); that \
-             disturbs the measurement: record fewer services (`--services`)"
-        );
-        // Recordings of an earlier version lack the overhead.
-        assert_eq!(advised(0.0), "record with `--period 50us`");
-    }
-
-    #[test]
-    fn a_period_that_would_be_refused_is_not_advised() {
-        let advised = |factor| FinerPeriod::new([&recorded(0.0)].into_iter(), factor).to_string();
-
-        assert_eq!(advised(0.01), "record with `--period 10us`");
-        assert_eq!(
-            advised(0.009),
-            "no period that can be recorded is short enough"
-        );
-    }
 
     #[test]
     fn an_advised_period_is_one_that_people_type() {

@@ -9,10 +9,10 @@ use jiff::Timestamp;
 use laggard_analyze::distribution::{Fold, Group, Latest, LineSum, Lost, Split};
 use laggard_analyze::exceedance::{Collector, Stream};
 use laggard_model::{
-    Backend, Caveat, CaveatKind, Keep, LoadLabel, LoadRun, Manifest, Nanos, ProbePlan, Route,
-    RowsOf, Service, Severity, UsagePattern,
+    Backend, CaveatKind, Keep, LoadLabel, LoadRun, Manifest, Nanos, ProbePlan, Route, RowsOf,
+    Service, Severity, UsagePattern,
 };
-use laggard_record::{Columns, OpenError, Recording};
+use laggard_record::{Columns, OpenError, Recording, Shortfall};
 
 use crate::began::began;
 use crate::causes::KnownCauses;
@@ -151,7 +151,7 @@ pub(crate) struct Searched {
     /// The latest expiry.
     pub(crate) last: Option<Nanos>,
     /// What is missing.
-    pub(crate) shortfalls: Vec<Caveat>,
+    pub(crate) shortfalls: Vec<Shortfall>,
 }
 
 /// Opens recordings.
@@ -431,7 +431,7 @@ impl Run {
         }
         let judged = judge(&Case::of(manifest, &sums));
         let mut doubts = doubts(manifest, &shortfalls);
-        doubts.extend(judged.caveats.iter().cloned().map(Doubt::Caveat));
+        doubts.extend(judged.doubts.into_iter().map(Doubt::Measuring));
         if let Trust::None(reasons) = &judged.trust {
             doubts.insert(0, Doubt::Untrustworthy(reasons.clone()));
         }
@@ -463,8 +463,8 @@ fn own_cpus(manifest: &Manifest) -> f64 {
 }
 
 /// What speaks against the recording, in plain words.
-fn doubts(manifest: &Manifest, shortfalls: &[Caveat]) -> Vec<Doubt> {
-    let mut doubts: Vec<Doubt> = shortfalls.iter().cloned().map(Doubt::Caveat).collect();
+fn doubts(manifest: &Manifest, shortfalls: &[Shortfall]) -> Vec<Doubt> {
+    let mut doubts: Vec<Doubt> = shortfalls.iter().cloned().map(Doubt::Missing).collect();
     let lost = manifest.losses.activations();
     if lost > 0 {
         doubts.push(Doubt::Lost(lost));

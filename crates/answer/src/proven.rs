@@ -1,15 +1,13 @@
 //! Measured effect of one of doctor's remedies on a machine.
 
-use laggard_model::name::line_name;
-use laggard_model::text::{Unit, listed, span};
-use laggard_model::{CaveatKind, Host, LoadLabel};
+use laggard_model::{CaveatKind, Host, Nanos, Route, Service};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::compare::{Change, CompareReport, Difference};
+use crate::compare::{Change, CompareReport, Difference, ServiceComparison};
 
 /// Effect of a remedy on late wakeups, and the machine.
-#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ProvenEffect {
     /// Warning that the remedy concerns.
     pub kind: CaveatKind,
@@ -32,10 +30,35 @@ pub struct ProvenEffect {
     /// Load during the measurement; empty if an earlier version did not keep it.
     #[serde(default)]
     pub load: String,
-    /// Effect, in words.
-    pub effect: String,
-    /// Measurement method, in words.
-    pub measured_by: String,
+    /// Series that the remedy changed.
+    pub changed: Vec<ChangedSeries>,
+    /// Services and routes that it did not change.
+    pub equal: Vec<(Service, Route)>,
+    /// Maximum ratio of rates that counts as equal.
+    pub equal_within: f64,
+    /// Measured time without the remedy.
+    pub without_ns: Nanos,
+    /// Measured time with it.
+    pub with_ns: Nanos,
+}
+
+/// Change of the rate of late wakeups of a series.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct ChangedSeries {
+    /// The service.
+    pub service: Service,
+    /// The route.
+    pub route: Route,
+    /// Latency above which wakeups were counted.
+    pub level_ns: Nanos,
+    /// Rate with the remedy divided by the rate without; absent if a side was never late.
+    #[serde(default)]
+    pub ratio: Option<f64>,
+    /// Lower end of its interval.
+    pub ratio_low: f64,
+    /// Upper end; absent without an upper limit.
+    #[serde(default)]
+    pub ratio_high: Option<f64>,
 }
 
 impl ProvenEffect {
@@ -63,8 +86,11 @@ impl ProvenEffect {
             kernel: host.kernel.clone(),
             build: host.build.clone(),
             load: report.first.load.as_str().into(),
-            effect: effect(report),
-            measured_by: measured_by(report),
+            changed: changed(report),
+            equal: equal(report),
+            equal_within: report.equal,
+            without_ns: report.first.duration_ns,
+            with_ns: report.second.duration_ns,
         })
     }
 
@@ -90,65 +116,33 @@ impl ProvenEffect {
     }
 }
 
-/// Writes a ratio of rates with its interval, or with one limit if a side was never late.
-fn times(ratio: Option<f64>, low: f64, high: Option<f64>) -> String {
-    let factor = |value: f64| match value {
-        10.0.. => format!("{value:.0}"),
-        1.0..10.0 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
-    };
-    match (ratio, high) {
-        (Some(ratio), Some(high)) if ratio > 0.0 => {
-            let [ratio, low, high] = [ratio, low, high].map(factor);
-            format!("{ratio} times as often ({low} to {high})")
-        }
-        (Some(_), Some(high)) => format!("at most {} times as often", factor(high)),
-        _ => format!("more than {} times as often", factor(low)),
-    }
-}
-
-/// Describes the effect on each series.
-fn effect(report: &CompareReport) -> String {
-    let levels = || {
-        let services = report.services.iter();
-        services.flat_map(|service| service.levels.iter().map(move |level| (service, level)))
-    };
-    let changed: Vec<String> = levels()
-        .filter(|(_, level)| matches!(level.change, Change::Worse | Change::Better))
-        .map(|(one, level)| {
-            format!(
-                "with it {} is later than {} {}",
-                line_name(one.service, one.route),
-                Unit::Auto.write_nanos(level.level_ns),
-                times(level.ratio, level.ratio_low, level.ratio_high)
-            )
+/// Returns the levels of the series that changed.
+fn changed(report: &CompareReport) -> Vec<ChangedSeries> {
+    let levels = report.services.iter().flat_map(|series| {
+        let levels = series.levels.iter();
+        let changed = levels.filter(|level| matches!(level.change, Change::Worse | Change::Better));
+        changed.map(|level| ChangedSeries {
+            service: series.service,
+            route: series.route,
+            level_ns: level.level_ns,
+            ratio: level.ratio,
+            ratio_low: level.ratio_low,
+            ratio_high: level.ratio_high,
         })
-        .collect();
-    let mut equal: Vec<String> = levels()
-        .filter(|(_, level)| level.change == Change::Equivalent)
-        .map(|(one, _)| line_name(one.service, one.route))
-        .collect();
-    equal.dedup();
-    let mut parts = changed;
-    if !equal.is_empty() {
-        let times = report.equal;
-        parts.push(format!("equal within {times} times: {}", listed(&equal)));
-    }
-    if parts.is_empty() {
-        "no difference was found, which is no proof that there is none".into()
-    } else {
-        parts.join("; ")
-    }
+    });
+    levels.collect()
 }
 
-fn measured_by(report: &CompareReport) -> String {
-    let load = if report.first.load == LoadLabel::none() {
-        "no load of ours".into()
-    } else {
-        format!("load {}", report.first.load.as_str())
+/// Returns the series with an equal level.
+fn equal(report: &CompareReport) -> Vec<(Service, Route)> {
+    let is_equal = |series: &&ServiceComparison| {
+        let mut levels = series.levels.iter();
+        levels.any(|level| level.change == Change::Equivalent)
     };
-    let [without, with] = [&report.first, &report.second].map(|side| span(side.duration_ns));
-    format!("{without} without and {with} with it, {load}")
+    let series = report.services.iter().filter(is_equal);
+    series
+        .map(|series| (series.service, series.route))
+        .collect()
 }
 
 #[cfg(test)]
@@ -168,8 +162,11 @@ mod tests {
             kernel: text("6.12.9"),
             build: text("#1 SMP PREEMPT_DYNAMIC"),
             load: text("compile"),
-            effect: text("no difference was found"),
-            measured_by: text("2 min without and with it"),
+            changed: Vec::new(),
+            equal: Vec::new(),
+            equal_within: 1.25,
+            without_ns: Nanos::from_secs(120),
+            with_ns: Nanos::from_secs(120),
         }
     }
 
@@ -206,7 +203,7 @@ mod tests {
     fn a_trial_replaces_the_one_before_of_the_same_values_and_no_other() {
         let again = ProvenEffect {
             measured_on: "2026-11-22".into(),
-            effect: "with it fifo:90 is later".into(),
+            equal: vec![(Service::Fifo(90), Route::Direct)],
             ..effect()
         };
         let other = ProvenEffect {

@@ -4,8 +4,8 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use laggard_analyze::distribution::{Counted, Fold, Latest, Split, Tally};
-use laggard_model::{Caveat, Gather, Nanos};
-use laggard_record::{Columns, Figure, Recording};
+use laggard_model::{Gather, Nanos};
+use laggard_record::{Columns, Figure, Recording, Shortfall};
 
 /// Most threads that gather late activations: each keeps up to 32 MB of them,
 /// and more would not read faster from one disk.
@@ -41,7 +41,7 @@ pub struct Scanned<G> {
     /// Data from every readable sample.
     pub gathered: G,
     /// Missing or damaged parts of the recording.
-    pub shortfalls: Vec<Caveat>,
+    pub shortfalls: Vec<Shortfall>,
 }
 
 /// Reads every sample that a recording kept, on `threads` threads at most: each
@@ -81,18 +81,20 @@ pub fn scan<G: Gather>(
     new: impl Fn() -> G + Sync,
 ) -> Scanned<G> {
     let (gathered, short) = recording.gather(threads, wanted, new);
-    let shortfalls = recording.shortfalls().iter().chain(&short);
     Scanned {
         gathered,
-        shortfalls: shortfalls.map(Caveat::from).collect(),
+        shortfalls: [recording.shortfalls(), &short].concat(),
     }
 }
 
 /// Returns the counts from the histograms of a recording of the tail, and a time at which it still
 /// ran.
-pub(crate) fn stored(recording: &Recording, shortfalls: &mut Vec<Caveat>) -> (Fold, Option<Nanos>) {
+pub(crate) fn stored(
+    recording: &Recording,
+    shortfalls: &mut Vec<Shortfall>,
+) -> (Fold, Option<Nanos>) {
     let summaries = recording.summaries();
-    shortfalls.extend(summaries.shortfalls.iter().map(Caveat::from));
+    shortfalls.extend(summaries.shortfalls);
     let mut fold = Fold::new(recording.manifest().lines.len(), Split::Whole);
     let mut last = Latest::default();
     for stored in summaries.figures {

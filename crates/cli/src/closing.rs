@@ -8,6 +8,7 @@ use laggard_model::text::Unit;
 use laggard_record::Recording;
 use laggard_view::doc::{self, Detail};
 use laggard_view::overview::document;
+use laggard_view::trust;
 
 use crate::exit::Exit;
 use crate::{ask, pipe, terminal};
@@ -18,7 +19,7 @@ pub(crate) fn finish(dir: &Path, quiet: bool) -> anyhow::Result<Exit> {
     let trust = if quiet {
         // Causes would take longer than all the rest, and are not printed.
         let trust = report(&recording, By::Service, ask::threads())?.trust;
-        if let Some(reasons) = trust.reasons() {
+        if let Some(reasons) = trust::reasons(&trust) {
             pipe::say(&format!(
                 "`{}` is not trustworthy: {reasons}",
                 dir.display()

@@ -4,6 +4,7 @@ use std::io::{self, BufRead as _, Read as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use laggard_view::trust;
 
 use crate::args::DigestArgs;
 use crate::exit::Exit;
@@ -64,9 +65,9 @@ fn path_of(bytes: Vec<u8>) -> anyhow::Result<PathBuf> {
 /// Returns true while there is a reader.
 fn write(dir: &Path, without_samples: bool) -> anyhow::Result<bool> {
     let digest = if without_samples {
-        laggard_answer::digest_without_samples(dir)
+        laggard_answer::digest_without_samples(dir, trust::reasons)
     } else {
-        laggard_answer::digest(dir)
+        laggard_answer::digest(dir, trust::reasons)
     };
     pipe::try_print(&pipe::json_line(&digest)?)
 }

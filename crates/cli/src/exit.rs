@@ -72,7 +72,21 @@ pub(crate) fn nothing_asked() -> ExitCode {
 
 /// Converts a command's result to the exit code, and prints the error.
 pub(crate) fn report(result: anyhow::Result<Exit>) -> ExitCode {
-    exit::ended(result.map(code), code_of)
+    exit::ended(result.map(code).map_err(with_reasons), code_of)
+}
+
+/// Adds the reasons why a recording cannot be trusted.
+fn with_reasons(err: anyhow::Error) -> anyhow::Error {
+    let compared = err.downcast_ref().or_else(|| match err.downcast_ref() {
+        Some(CheckError::Compare(error)) => Some(error),
+        _ => None,
+    });
+    let Some(CompareError::Untrustworthy { dir, reasons }) = compared else {
+        return err;
+    };
+    let reasons = laggard_view::trust::joined(reasons);
+    let text = format!("`{}` is not trustworthy: {reasons}", dir.display());
+    err.context(text)
 }
 
 fn code(exit: Exit) -> ExitCode {

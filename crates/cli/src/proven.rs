@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::pipe;
 
 /// The version of the file's layout.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 /// Variable in which systemd passes the state directory of a program, and the default.
 const VARIABLE: &str = "STATE_DIRECTORY";
 const FOLDER: &str = "/var/lib/laggard";
@@ -95,24 +95,28 @@ fn read(file: &Path) -> anyhow::Result<Vec<ProvenEffect>> {
 
 #[cfg(test)]
 mod tests {
-    use laggard_model::CaveatKind;
+    use laggard_model::{CaveatKind, Nanos};
 
     use super::*;
 
-    fn effect(kernel: &str, effect: &str) -> ProvenEffect {
+    /// Effect with a date that identifies it.
+    fn effect(kernel: &str, measured_on: &str) -> ProvenEffect {
         ProvenEffect {
             kind: CaveatKind::TimerMigration,
             setting: "kernel.timer_migration".into(),
             without: "1".into(),
             with: "0".into(),
-            measured_on: "2026-11-20".into(),
+            measured_on: measured_on.into(),
             node: "here".into(),
             processor: String::new(),
             kernel: kernel.into(),
             build: String::new(),
             load: "fileio".into(),
-            effect: effect.into(),
-            measured_by: "20 min without and 20 min with it".into(),
+            changed: Vec::new(),
+            equal: Vec::new(),
+            equal_within: 1.25,
+            without_ns: Nanos::from_secs(1_200),
+            with_ns: Nanos::from_secs(1_200),
         }
     }
 
@@ -136,7 +140,10 @@ mod tests {
 
         let effects = |kernel: &str, now: &str| -> Vec<String> {
             let effects = of(&folder, &host(kernel), |_| Some(now.into()));
-            effects.into_iter().map(|effect| effect.effect).collect()
+            effects
+                .into_iter()
+                .map(|effect| effect.measured_on)
+                .collect()
         };
         assert_eq!(none, []);
         assert_eq!(effects("6.12", "1"), ["again"]);
@@ -169,7 +176,10 @@ mod tests {
         }
 
         let effects = of(dir.path(), &host("6.12"), |_| Some("1".into()));
-        let results: Vec<String> = effects.into_iter().map(|effect| effect.effect).collect();
+        let results: Vec<String> = effects
+            .into_iter()
+            .map(|effect| effect.measured_on)
+            .collect();
         assert_eq!(results, ["half as often", "again"]);
     }
 

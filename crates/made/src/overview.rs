@@ -1,5 +1,6 @@
 //! First screens of a busy machine, and of one that spoilt its recording.
 
+use laggard_answer::Doubt;
 use laggard_answer::Trust;
 use laggard_answer::overview::{
     Conditions, Enough, First, Fit, Late, LateService, Measurement, OtherCauses, Overview, Subject,
@@ -10,7 +11,8 @@ use laggard_answer::show::{Share, Waiting};
 use laggard_answer::trust::Distrust;
 use laggard_answer::why::{CauseShare, RhythmRow};
 use laggard_model::{
-    Backend, CauseClass, Caveat, CaveatKind, Cpu, LoadLabel, NamedCause, Nanos, Route, Service, State,
+    Backend, CauseClass, Caveat, CaveatKind, Cpu, LoadLabel, NamedCause, Nanos, Route, Service,
+    State,
 };
 
 const FIFO: Service = Service::Fifo(90);
@@ -256,7 +258,7 @@ pub fn spoilt() -> Overview {
             Distrust::Empty,
         ]),
         waiting: vec![waiting],
-        warnings: vec![caveat; 3],
+        warnings: vec![Doubt::Caveat(caveat); 3],
         ..made()
     }
 }

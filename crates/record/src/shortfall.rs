@@ -5,17 +5,21 @@ use std::fmt;
 use std::path::Path;
 
 use laggard_model::text::Unit;
-use laggard_model::{Caveat, CaveatKind, Nanos};
+use laggard_model::{Nanos, Severity};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::folder::SAMPLES;
 
 /// Missing or damaged part of a recording. All other parts were read.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Shortfall {
     /// The recording has no end: the program still runs, or was killed.
     NoEnd {
         /// Longest time that data has waited to be written; `None` if unknown.
+        #[serde(rename = "written_within_ns", skip_serializing_if = "Option::is_none")]
         written_within: Option<Nanos>,
     },
     /// A journal ends in bytes that are not a complete frame.
@@ -71,6 +75,20 @@ impl Shortfall {
     /// Returns whether a file of samples is missing.
     pub fn is_of_samples(&self) -> bool {
         matches!(self, Self::Gone { file, .. } if Path::new(file).starts_with(SAMPLES))
+    }
+
+    /// Returns whether only the end of the recording is missing.
+    pub const fn is_of_end(&self) -> bool {
+        matches!(self, Self::NoEnd { .. } | Self::JournalTorn { .. })
+    }
+
+    /// Returns the effect on the figures.
+    pub const fn severity(&self) -> Severity {
+        if self.is_of_end() {
+            Severity::Matters
+        } else {
+            Severity::Spoils
+        }
     }
 
     /// Returns the remedy.
@@ -149,16 +167,6 @@ impl fmt::Display for Shortfall {
                 "manifest.json cannot be used ({reason}); its copy from the start is used"
             ),
         }
-    }
-}
-
-impl From<&Shortfall> for Caveat {
-    fn from(shortfall: &Shortfall) -> Self {
-        let kind = match shortfall {
-            Shortfall::NoEnd { .. } | Shortfall::JournalTorn { .. } => CaveatKind::Unfinished,
-            _ => CaveatKind::Losses,
-        };
-        Self::new(kind, shortfall.to_string(), shortfall.advice())
     }
 }
 

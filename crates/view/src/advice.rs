@@ -1,6 +1,6 @@
 //! Things to do about a result, the most important first.
 
-use laggard_answer::Trust;
+use laggard_answer::Distrust;
 use laggard_answer::remedy::fix;
 use laggard_answer::show::RecordingReport;
 use laggard_answer::why::{LateWakeups, leading};
@@ -9,7 +9,7 @@ use laggard_model::{Backend, CauseClass, Caveat, CaveatKind, Severity};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::phrase::{capital, cause, overview};
+use crate::phrase::{capital, cause, overview, trust};
 
 /// Something to do.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
@@ -34,13 +34,15 @@ pub fn advice(report: &RecordingReport, why: Option<&LateWakeups>) -> Vec<Advice
             what: "Record without `--backend fake:`.".into(),
         });
     }
-    if let Trust::None(reasons) = &report.trust {
-        items.extend(reasons.iter().map(|reason| Advice {
-            severity: Severity::Spoils,
-            why: sentence(&reason.what()),
-            what: sentence(&reason.advice()),
-        }));
-    }
+    let of_measuring = |severity| {
+        move |reason: &Distrust| Advice {
+            severity,
+            why: sentence(&trust::problem(reason)),
+            what: sentence(&trust::remedy(reason)),
+        }
+    };
+    let reasons = report.trust.reasons().iter();
+    items.extend(reasons.map(of_measuring(Severity::Spoils)));
     items.extend(overview::waiting(&report.waiting).map(|waiting| Advice {
         severity: Severity::Matters,
         why: sentence(&waiting),
@@ -54,13 +56,14 @@ pub fn advice(report: &RecordingReport, why: Option<&LateWakeups>) -> Vec<Advice
         ),
     }));
     items.extend(why.map(|why| of_causes(why, report)).unwrap_or_default());
-    items.extend(
-        report
-            .shortfalls
-            .iter()
-            .map(|shortfall| of_caveat(shortfall, why)),
-    );
+    items.extend(report.shortfalls.iter().map(|shortfall| Advice {
+        severity: shortfall.severity(),
+        why: sentence(&shortfall.to_string()),
+        what: sentence(&shortfall.advice()),
+    }));
     items.extend(report.caveats.iter().map(|caveat| of_caveat(caveat, why)));
+    let doubts = report.doubts.iter();
+    items.extend(doubts.map(of_measuring(Severity::Matters)));
     items.sort_by_key(|item| item.severity);
     items.extend(record_longer(report));
     items

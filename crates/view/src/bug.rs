@@ -153,7 +153,7 @@ fn gap(gap: &Gap) -> String {
                 count(*samples)
             )
         }
-        Gap::Missing { part } => format!("{}.", capital(&part.what)),
+        Gap::Missing { part } => format!("{}.", capital(&part.to_string())),
         Gap::Handlers => {
             "Runs that made no wakeup late were not counted (`laggard record --handlers`).".into()
         }

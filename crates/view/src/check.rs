@@ -11,8 +11,8 @@ pub use github::github;
 pub use junit::junit;
 
 use crate::doc::{Block, Cell, Column, Detail, Document, Table, Verdict, code, quoted};
-use crate::phrase::check as phrase;
 use crate::phrase::plural;
+use crate::phrase::{check as phrase, trust};
 
 /// Number of rows up to which a short answer also has the rows that pass.
 const MAX_ROWS: usize = 10;
@@ -28,7 +28,7 @@ pub fn document(report: &CheckReport, detail: Detail) -> Document {
     }]));
     document.push(Block::Detail(phrase::data(report)));
     let doubtful = report.notes.iter().filter(|note| note.is_warning());
-    document.lines(doubtful.map(ToString::to_string).collect());
+    document.lines(doubtful.map(trust::note).collect());
     let with_load = phrase::common_load(report).is_none();
     document.push(Block::Table(table(report, detail, with_load)));
     document.lines(remarks(report));
@@ -42,10 +42,7 @@ pub fn document(report: &CheckReport, detail: Detail) -> Document {
     }
     document.lines(lines);
     if detail == Detail::Full {
-        document.notes(
-            "Warnings",
-            report.notes.iter().map(ToString::to_string).collect(),
-        );
+        document.notes("Warnings", report.notes.iter().map(trust::note).collect());
     }
     document
 }

@@ -213,10 +213,10 @@ fn effect_text(effect: &EffectSeen, recording: &str) -> String {
 #[cfg(test)]
 mod tests {
     use laggard_answer::doctor::{Examined, UnknownEffect, doctor};
-    use laggard_answer::proven::ProvenEffect;
+    use laggard_answer::proven::{ChangedSeries, ProvenEffect};
     use laggard_model::{
         Absence, AudioFinding, AudioNeed, Backend, CaveatKind, CpuList, Host, Lacks, Nanos,
-        Processor,
+        Processor, Route, Service,
     };
 
     use super::*;
@@ -312,14 +312,24 @@ mod tests {
             processor: String::new(),
             kernel: String::new(),
             build: String::new(),
-            load: "none".into(),
-            effect: "no difference".into(),
-            measured_by: "20 min without and 20 min with it".into(),
+            load: "no load".into(),
+            changed: vec![ChangedSeries {
+                service: Service::Fifo(90),
+                route: Route::Direct,
+                level_ns: Nanos::from_ms(1),
+                ratio: Some(0.5),
+                ratio_low: 0.25,
+                ratio_high: Some(0.75),
+            }],
+            equal: vec![(Service::Other, Route::Direct)],
+            equal_within: 1.25,
+            without_ns: Nanos::from_secs(1_200),
+            with_ns: Nanos::from_secs(1_200),
         }];
 
         let words = words(&report);
 
-        let expected = "it hurts latency. Remedy: set it (untested). Measured here on 2026-11-20 (20 min without and 20 min with it): no difference - it hurts latency. Remedy: set it (untested)";
+        let expected = "it hurts latency. Remedy: set it (untested). Measured here on 2026-11-20 (20 min without and 20 min with it, no load of laggard): with it fifo:90 is later than 1.00 ms 0.50 times as often (0.25 to 0.75); equal within 1.25 times: other - it hurts latency. Remedy: set it (untested)";
         assert!(words.contains(expected), "{words}");
     }
 

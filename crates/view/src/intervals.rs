@@ -10,7 +10,7 @@ use laggard_model::text::Unit;
 use laggard_model::{Nanos, printable};
 
 use crate::doc::{Block, Cell, Column, Document, Reason, Table, code};
-use crate::phrase::{plural, warning};
+use crate::phrase::{plural, trust};
 
 /// Number of bins that are listed, the fullest ones. JSON has all.
 const MAX_BINS: usize = 60;
@@ -20,7 +20,7 @@ const MAX_BINS: usize = 60;
 pub fn document(report: &IntervalsReport, trusts: &[&Trust], unit: Unit) -> Document {
     let mut document = Document::new("Times between the runs of each service");
     for (index, recording) in report.recordings.iter().enumerate() {
-        let doubts = trusts.get(index).and_then(|trust| trust.reasons());
+        let doubts = trusts.get(index).and_then(|trust| trust::reasons(trust));
         document.lines(head(recording, doubts.as_deref()));
         document.push(Block::Table(statistics(&recording.lines, unit)));
         match bins(recording) {
@@ -66,7 +66,7 @@ fn head(recording: &RecordingIntervals, doubts: Option<&str>) -> Vec<String> {
         ));
     }
     let shortfalls = recording.shortfalls.iter();
-    lines.extend(shortfalls.map(|caveat| format!("Missing: {}", warning(caveat))));
+    lines.extend(shortfalls.map(|shortfall| format!("Missing: {}", trust::missing(shortfall))));
     lines
 }
 

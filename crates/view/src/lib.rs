@@ -49,3 +49,4 @@ pub use live::{late_causes, live, live_summary};
 pub use markdown::markdown;
 pub use named::Named;
 pub use perfetto::perfetto;
+pub use phrase::trust;

@@ -9,7 +9,7 @@ use laggard_model::text::{Unit, count, span};
 
 use crate::doc::{self, Block, Cell, Column, Document, Reason, Table, Verdict};
 use crate::phrase::live as phrase;
-use crate::phrase::{plural, warning};
+use crate::phrase::{plural, trust, warning};
 use crate::text::Tone;
 
 /// Late wakeups on the page.
@@ -105,7 +105,7 @@ pub fn live(seen: Option<&Live>, unmeasured: Option<&str>, unkept: Option<&str>)
     }));
     verdicts.extend(unkept.map(|why| bad("Not recording:", why.into())));
     let trust = seen.map(|seen| seen.judge().trust);
-    let reasons = trust.and_then(|trust| trust.reasons());
+    let reasons = trust.as_ref().and_then(trust::reasons);
     verdicts.extend(reasons.map(|reasons| bad("Not trustworthy:", reasons)));
     if !verdicts.is_empty() {
         document.push(Block::Verdicts(verdicts));
@@ -224,7 +224,8 @@ fn late(late: &LateActivation, now: Nanos) -> Vec<Cell> {
 mod tests {
     use laggard_answer::live::LatePart;
     use laggard_model::{
-        Backend, CauseClass, Clock, Cpu, Line, Losses, Manifest, NamedCause, ProbePlan, Route, Service,
+        Backend, CauseClass, Clock, Cpu, Line, Losses, Manifest, NamedCause, ProbePlan, Route,
+        Service,
     };
 
     use super::*;

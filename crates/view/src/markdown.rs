@@ -163,7 +163,7 @@ fn stages(report: &RecordingReport) -> String {
 fn stage(row: &StageRow) -> String {
     let mut cells = vec![
         plain(&series_words(row.service, row.route)),
-        row.name.clone(),
+        phrase::part(row),
         count(row.time.samples),
     ];
     cells.extend(figures(&row.time));

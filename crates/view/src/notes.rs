@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use laggard_answer::Note;
 use laggard_model::printable;
 
+use crate::phrase::trust;
+
 /// Merges notes of several recordings that differ only in their figures, in the order of their
 /// first occurrence.
 ///
@@ -16,7 +18,7 @@ pub(crate) fn shared<'a>(
 ) -> Vec<String> {
     let mut shared_notes: Vec<SharedNote<'a>> = Vec::new();
     for note in notes {
-        let words = note.doubt.to_string();
+        let words = trust::doubt(&note.doubt);
         let form = without_figures(&words);
         match shared_notes
             .iter_mut()
@@ -58,7 +60,7 @@ impl<'a> SharedNote<'a> {
     fn told(&self, recordings: usize) -> String {
         let first = match &self.first.recording {
             Some(first) if self.of.len() > 1 => first,
-            Some(_) | None => return self.first.to_string(),
+            Some(_) | None => return trust::note(self.first),
         };
         let several = match self.of.len() {
             all if all == recordings => format!("in all {all}"),

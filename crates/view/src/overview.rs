@@ -1,6 +1,6 @@
 //! First screen of `laggard record` and `laggard show`.
 
-use laggard_answer::Trust;
+use laggard_answer::Doubt;
 use laggard_answer::overview::{LateService, Overview};
 use laggard_answer::show::Share;
 use laggard_model::name::series_words;
@@ -8,7 +8,7 @@ use laggard_model::{Backend, Route, Service, State};
 
 use crate::doc::{Block, Cell, Column, Detail, Document, Reason, Table, Verdict, first_that_fits};
 use crate::phrase::overview as phrase;
-use crate::phrase::warning;
+use crate::phrase::trust;
 use crate::text::Tone;
 
 /// Rows of causes and of other causes.
@@ -166,12 +166,11 @@ fn doubts(overview: &Overview, max: usize) -> Vec<Verdict> {
             format!("{error}; the samples before that are valid"),
         ));
     }
-    if let Trust::None(reasons) = &overview.trust {
-        let max = max.min(reasons.len());
-        let shown = reasons.iter().take(max);
-        doubts.extend(shown.map(|reason| bad("NOT TRUSTWORTHY", reason.to_string())));
-        doubts.extend(more(reasons.len() - max, "reason", "reasons").map(|text| bad("", text)));
-    }
+    let reasons = overview.trust.reasons();
+    let shown = reasons.iter().take(max);
+    doubts.extend(shown.map(|reason| bad("NOT TRUSTWORTHY", trust::reason(reason))));
+    let left = reasons.len().saturating_sub(max);
+    doubts.extend(more(left, "reason", "reasons").map(|text| bad("", text)));
     doubts.extend(phrase::waiting(&overview.waiting).map(|text| bad("STARVED", text)));
     doubts
 }
@@ -181,11 +180,11 @@ fn warnings(overview: &Overview, max: usize, has_advice: bool) -> Vec<Verdict> {
     let all = &overview.warnings;
     let max = max.min(all.len());
     let shown = all.iter().take(max);
-    let shown = shown.map(|caveat| {
-        let text = if has_advice {
-            warning(caveat)
-        } else {
-            caveat.what.to_string()
+    let shown = shown.map(|doubt| {
+        let text = match doubt {
+            Doubt::Caveat(caveat) if !has_advice => caveat.what.clone(),
+            Doubt::Missing(shortfall) if !has_advice => shortfall.to_string(),
+            _ => trust::doubt(doubt),
         };
         open("WARNING", text)
     });

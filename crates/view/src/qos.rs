@@ -7,7 +7,7 @@ use laggard_answer::qos::{
 use laggard_model::name::series_words;
 
 use crate::doc::{Block, Cell, Column, Detail, Document, Reason, Table, Verdict, code, quoted};
-use crate::phrase::qos as phrase;
+use crate::phrase::{qos as phrase, trust};
 
 /// Describes the report. `Short` states the verdict as the service that would run the
 /// application; `Full` shows all services over the number of buffers.
@@ -94,7 +94,7 @@ fn verdict(fitness: Fitness, text: String) -> Block {
 /// Adds the doubts that make the whole answer doubtful.
 fn warnings(document: &mut Document, notes: &[Note]) {
     let doubtful = notes.iter().filter(|note| note.is_warning());
-    document.lines(doubtful.map(ToString::to_string).collect());
+    document.lines(doubtful.map(trust::note).collect());
 }
 
 fn full(document: &mut Document, report: &QosReport, load: &LoadOutlook) {
@@ -114,10 +114,7 @@ fn full(document: &mut Document, report: &QosReport, load: &LoadOutlook) {
         document.push(Block::Table(needed));
     }
     document.lines(remarks(report, load));
-    document.notes(
-        "Warnings",
-        load.notes.iter().map(ToString::to_string).collect(),
-    );
+    document.notes("Warnings", load.notes.iter().map(trust::note).collect());
 }
 
 fn failures(load: &LoadOutlook) -> Table {

@@ -1,6 +1,5 @@
 //! `laggard rehearse`: counted misses of a model next to the predicted ones.
 
-use laggard_answer::Note;
 use laggard_answer::rehearsal::{
     Effect, Inside, Predicted, RehearsalReport, Summary, TaskRehearsal, mttf,
 };
@@ -8,8 +7,8 @@ use laggard_model::name::series_words;
 use laggard_model::{Nanos, Route, TaskCount};
 
 use crate::doc::{Block, Cell, Column, Detail, Document, Reason, Table, Verdict};
-use crate::phrase::rehearsal as phrase;
 use crate::phrase::sched::response;
+use crate::phrase::{rehearsal as phrase, trust};
 
 /// Describes the report. `Full` adds every figure of the tasks, and their effect on the
 /// services.
@@ -17,7 +16,7 @@ pub fn document(report: &RehearsalReport, detail: Detail) -> Document {
     let mut document = Document::new("Rehearsal of the tasks");
     document.push(Block::Verdicts(verdicts(report)));
     let warnings = report.notes.iter().filter(|note| note.is_warning());
-    document.lines(warnings.map(Note::to_string).collect());
+    document.lines(warnings.map(trust::note).collect());
     match detail {
         Detail::Short => document.push(Block::Table(compared(&report.tasks))),
         Detail::Full => full(&mut document, report),
@@ -32,7 +31,7 @@ pub fn document(report: &RehearsalReport, detail: Detail) -> Document {
     if detail == Detail::Full {
         document.paragraph(phrase::LEGEND);
         let others = report.notes.iter().filter(|note| !note.is_warning());
-        document.notes("Warnings", others.map(Note::to_string).collect());
+        document.notes("Warnings", others.map(trust::note).collect());
     }
     document
 }

@@ -1,12 +1,11 @@
 //! `laggard sched`: whether a task set is schedulable.
 
-use laggard_answer::Note;
 use laggard_answer::sched::{LargestPart, SchedReport, TaskRemark, TaskVerdict, Verdict};
 use laggard_model::Route;
 use laggard_model::name::series_words;
 
 use crate::doc::{Block, Cell, Column, Detail, Document, Reason, Table, Verdict as SetVerdict};
-use crate::phrase::sched as phrase;
+use crate::phrase::{sched as phrase, trust};
 
 /// Number of tasks that the short form shows. Of more, it shows those with the worst
 /// verdicts.
@@ -23,7 +22,7 @@ pub fn document(report: &SchedReport, detail: Detail) -> Document {
     let mut document = Document::new("Schedulability of the tasks");
     document.push(Block::Verdicts(verdicts(report)));
     let warnings = report.notes.iter().filter(|note| note.is_warning());
-    document.lines(warnings.map(Note::to_string).collect());
+    document.lines(warnings.map(trust::note).collect());
     match detail {
         Detail::Short => short(&mut document, report),
         Detail::Full => full(&mut document, report),
@@ -201,7 +200,7 @@ fn full(document: &mut Document, report: &SchedReport) {
     legend.extend(phrase::RESPONSES.map(String::from));
     document.lines(legend);
     let notes = report.notes.iter().filter(|note| !note.is_warning());
-    document.notes("Warnings", notes.map(Note::to_string).collect());
+    document.notes("Warnings", notes.map(trust::note).collect());
 }
 
 fn responses(report: &SchedReport) -> Table {

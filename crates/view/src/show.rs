@@ -14,7 +14,7 @@ use crate::doc::{
     first_that_fits,
 };
 use crate::phrase::show as phrase;
-use crate::phrase::{overview, warning};
+use crate::phrase::{overview, trust, warning};
 use crate::text::Tone;
 
 /// Number of series that one screen has.
@@ -53,8 +53,11 @@ fn limited(report: &RecordingReport, detail: Detail, max_missing: usize) -> Docu
     let mut lines = vec![phrase::losses(report)];
     lines.extend(phrase::overhead(report));
     document.lines(lines);
-    document.notes("Missing", report.shortfalls.iter().map(warning).collect());
-    document.notes("Warnings", report.caveats.iter().map(warning).collect());
+    let missing = report.shortfalls.iter().map(trust::missing);
+    document.notes("Missing", missing.collect());
+    let warnings = report.caveats.iter().map(warning);
+    let warnings = warnings.chain(report.doubts.iter().map(trust::reason));
+    document.notes("Warnings", warnings.collect());
     document
 }
 
@@ -227,7 +230,7 @@ fn doubts(report: &RecordingReport) -> Vec<Verdict> {
         word: word.into(),
         text,
     };
-    let untrusted = report.trust.reasons();
+    let untrusted = trust::reasons(&report.trust);
     let untrusted = untrusted.map(|reasons| bad("NOT TRUSTWORTHY", reasons));
     let starved = overview::waiting(&report.waiting).map(|text| bad("STARVED", text));
     untrusted.into_iter().chain(starved).collect()
@@ -235,10 +238,10 @@ fn doubts(report: &RecordingReport) -> Vec<Verdict> {
 
 /// Warns of missing parts of the recording.
 fn missing(report: &RecordingReport) -> impl Iterator<Item = Verdict> {
-    report.shortfalls.iter().map(|caveat| Verdict {
+    report.shortfalls.iter().map(|shortfall| Verdict {
         tone: Tone::Open,
         word: "WARNING".into(),
-        text: warning(caveat),
+        text: trust::missing(shortfall),
     })
 }
 
@@ -391,7 +394,7 @@ fn push_stages(document: &mut Document, report: &RecordingReport) {
         for row in rows {
             let share = row.share;
             let cells = [
-                row.name.as_str().into(),
+                phrase::part(row).into(),
                 share.map_or(Cell::Unknown(Reason::NotApplicable), Cell::Share),
                 Cell::Count(row.time.samples),
             ];

@@ -9,7 +9,7 @@ use crate::doc::{
     Block, Cell, Column, Detail, Document, Reason, SCREEN_LINES, Table, code, first_that_fits,
     quoted,
 };
-use crate::phrase::{cause, plural, sample_unit, why as phrase};
+use crate::phrase::{cause, plural, sample_unit, trust, why as phrase};
 
 mod episode;
 mod handlers;
@@ -57,9 +57,9 @@ fn limited(report: &WhyReport, detail: Detail, max_missing: usize) -> Document {
     if detail == Detail::Full {
         document.lines(phrase::gaps(report));
     }
-    let missing = report.shortfalls.iter().map(|caveat| match detail {
-        Detail::Short => caveat.what.to_string(),
-        Detail::Full => crate::phrase::warning(caveat),
+    let missing = report.shortfalls.iter().map(|shortfall| match detail {
+        Detail::Short => shortfall.to_string(),
+        Detail::Full => trust::missing(shortfall),
     });
     let mut missing: Vec<String> = missing.collect();
     let hidden = missing.split_off(missing.len().min(max_missing));

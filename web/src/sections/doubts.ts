@@ -1,6 +1,6 @@
 // Losses, warnings and overhead: trustworthiness of the figures.
 
-import type { Caveat, Charts, PageData, Recording } from "../data";
+import type { Charts, PageData, Recording } from "../data";
 import { h, prose, section, tableElement } from "../dom";
 import { bytes, count, time } from "../format";
 
@@ -15,8 +15,8 @@ export function doubts({ report, charts }: PageData): HTMLElement {
         {},
         several && h("h3", {}, `[${index + 1}] ${recording.path}`),
         losses(charts[index]!),
-        caveats("Missing from the recording", recording.shortfalls, several),
-        caveats("Caveats", recording.caveats, several),
+        caveats("Missing from the recording", charts[index]!.missing, several),
+        caveats("Caveats", [...recording.caveats.map(({ what, advice }) => `${what}; ${advice}`), ...charts[index]!.doubts], several),
         cost(recording),
       ),
     ),
@@ -37,10 +37,10 @@ function losses({ lost, losses }: Charts): HTMLElement {
 }
 
 /** Below a recording's own heading where there are several. */
-function caveats(title: string, all: Caveat[], several: boolean): HTMLElement | null {
-  if (all.length === 0) return null;
-  const item = ({ what, advice }: Caveat) => h("li", {}, prose(what), "; ", h("em", {}, prose(advice)));
-  return h("div", {}, h(several ? "h4" : "h3", {}, title), h("ul", {}, ...all.map(item)));
+function caveats(title: string, texts: string[], several: boolean): HTMLElement | null {
+  if (texts.length === 0) return null;
+  const item = (text: string) => h("li", {}, prose(text));
+  return h("div", {}, h(several ? "h4" : "h3", {}, title), h("ul", {}, ...texts.map(item)));
 }
 
 function cost({ cost }: Recording): HTMLElement {

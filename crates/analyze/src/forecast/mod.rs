@@ -45,7 +45,7 @@ pub use prediction::{
     exposure_for_bound, prediction_bound, shortest_block,
 };
 pub use profile::{RateUncertainty, profile_interval};
-pub use refusal::{Reason, ReasonWords, Refusal};
+pub use refusal::{Reason, Refusal};
 pub use stationarity::{
     KPSS_CRITICAL_1_PERCENT, Statistic, Uniformity, kpss, ljung_box, uniform_times,
 };

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::row::AttachFigures;
+use crate::Distrust;
 
 /// Service of laggard that was measured at the same time, for comparison: its thread has next
 /// to nothing to do.
@@ -22,9 +23,9 @@ pub struct AttachBeside {
     pub latency: Option<AttachFigures>,
     /// Expiries that passed before it ran.
     pub missed: u64,
-    /// Reason not to trust it; absent if there is none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub doubt: Option<String>,
+    /// Reasons not to trust it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<Distrust>,
 }
 
 impl AttachBeside {
@@ -36,7 +37,7 @@ impl AttachBeside {
         period_ns: Nanos,
         latencies: &Histogram,
         missed: u64,
-        doubt: Option<String>,
+        doubts: Vec<Distrust>,
     ) -> Self {
         Self {
             service,
@@ -45,7 +46,7 @@ impl AttachBeside {
             activations: latencies.count(),
             latency: AttachFigures::new(latencies),
             missed,
-            doubt,
+            doubts,
         }
     }
 }

@@ -200,10 +200,10 @@ pub(super) fn load(side: &[Recording], threads: NonZeroUsize) -> Result<Load, Co
         .map(|one| Run::read(one, threads))
         .collect::<Result<Vec<_>, LoadError>>()?;
     for run in &runs {
-        if let Trust::None(_) = &run.trust {
+        if let Trust::None(reasons) = &run.trust {
             return Err(CompareError::Untrustworthy {
                 dir: run.dir.clone(),
-                reasons: run.trust.reasons().unwrap_or_default(),
+                reasons: reasons.clone(),
             });
         }
     }

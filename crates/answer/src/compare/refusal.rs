@@ -11,6 +11,7 @@ use laggard_model::name::line_name;
 use laggard_model::{Backend, CaveatKind, LoadLabel, Manifest, Service, Stage};
 use laggard_record::{OpenError, Recording};
 
+use crate::Distrust;
 use crate::load::LoadError;
 use crate::qos::QosError;
 
@@ -47,12 +48,12 @@ pub enum CompareError {
         service: Service,
     },
     /// A recording cannot be trusted.
-    #[error("`{}` is not trustworthy: {reasons}; leave it out, or record it again", .dir.display())]
+    #[error("leave `{}` out, or record it again", .dir.display())]
     Untrustworthy {
         /// The recording.
         dir: PathBuf,
         /// The reasons.
-        reasons: String,
+        reasons: Vec<Distrust>,
     },
     /// The load of a recording failed, ended early, or was stopped.
     #[error("load: `{}`: {what}, so part of the recording is without it; leave it out, or record it again", .dir.display())]

@@ -10,6 +10,7 @@ use super::{
     Conditions, First, Fit, Late, LateService, Measurement, MissingFits, OVERVIEW_SCHEMA, Overview,
     Subject, late,
 };
+use crate::Doubt;
 use crate::load::Load;
 use crate::qos::{Application, QosError, runs, today};
 use crate::show::{RecordingReport, ServiceRow, representative_row};
@@ -182,22 +183,16 @@ fn cpus(input: &OverviewInput<'_>) -> usize {
 }
 
 /// Returns what is missing from the recording, and the warnings that spoil the figures.
-fn warnings(report: &RecordingReport, why: Option<&LateWakeups>) -> Vec<Caveat> {
+fn warnings(report: &RecordingReport, why: Option<&LateWakeups>) -> Vec<Doubt> {
     let is_stolen = why.is_some_and(|why| {
         let mut causes = why.causes.iter();
         causes.any(|row| row.cause.class == CauseClass::Stolen)
     });
-    let is_rescheduled = match &report.trust {
-        Trust::Good => false,
-        Trust::None(reasons) => {
-            let is_rescheduled = |reason: &Distrust| matches!(reason, Distrust::Rescheduled(_));
-            reasons.iter().any(is_rescheduled)
-        }
-    };
+    let is_rescheduled = |reason: &Distrust| matches!(reason, Distrust::Rescheduled { .. });
+    let is_rescheduled = report.trust.reasons().iter().any(is_rescheduled);
     let is_bad = report.trust != Trust::Good;
     // The conditions, the causes and the distrust state these.
     let stated = [
-        (CaveatKind::Unfinished, true),
         (CaveatKind::Stolen, is_stolen),
         (CaveatKind::Losses, is_bad),
         (CaveatKind::Overload, is_bad),
@@ -207,9 +202,10 @@ fn warnings(report: &RecordingReport, why: Option<&LateWakeups>) -> Vec<Caveat> 
         caveat.kind.severity() != Severity::Spoils || stated.contains(&(caveat.kind, true))
     };
     let missing = report.shortfalls.iter();
-    let missing = missing.filter(|caveat| caveat.kind != CaveatKind::Unfinished);
+    let missing = missing.filter(|shortfall| !shortfall.is_of_end());
     let spoilt = report.caveats.iter().filter(|caveat| !is_stated(caveat));
-    missing.chain(spoilt).cloned().collect()
+    let missing = missing.cloned().map(Doubt::Missing);
+    missing.chain(spoilt.cloned().map(Doubt::Caveat)).collect()
 }
 
 /// Counts the series that the first screen leaves out.
@@ -275,7 +271,7 @@ fn measurement(input: &OverviewInput<'_>) -> Measurement {
         samples: rows.map(|row| row.latency.samples).sum(),
         lost: report.losses.activations(),
         overhead: (cost.wall_ns >= MIN_FOR_OVERHEAD && cpus > 0).then_some(share),
-        warnings: report.caveats.len() + report.shortfalls.len(),
+        warnings: report.caveats.len() + report.doubts.len() + report.shortfalls.len(),
     }
 }
 

@@ -12,17 +12,17 @@ mod fit;
 mod late;
 mod read;
 
-use laggard_model::{Backend, Caveat, Host, LoadLabel, Nanos, Route, Service, State};
+use laggard_model::{Backend, Host, LoadLabel, Nanos, Route, Service, State};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::Trust;
 use crate::contexts::ContextsReport;
 use crate::qos::{Apart, Application, Fitness, MissFigures, Resolution};
 use crate::remedy::Fix;
 use crate::show::Share;
 use crate::waiting::Waiting;
 use crate::why::{CauseShare, UntracedRow};
+use crate::{Doubt, Trust};
 
 pub use build::{OverviewInput, overview};
 pub use read::{OverviewError, made_for, read};
@@ -45,7 +45,7 @@ pub struct Overview {
     pub waiting: Vec<Waiting>,
     /// Warnings that change how the figures must be read, except those that the trust and
     /// the causes contain.
-    pub warnings: Vec<Caveat>,
+    pub warnings: Vec<Doubt>,
     /// Whether `fits` has the application of the user (`--app`, or the one that the
     /// recording was made for) and no other.
     pub is_for_application: bool,

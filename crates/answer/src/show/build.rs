@@ -3,11 +3,9 @@
 use std::num::NonZeroUsize;
 
 use laggard_analyze::distribution::Group;
-use laggard_model::name::part_name;
 use laggard_model::{Nanos, STAGES, Service, Stage};
 use laggard_record::Recording;
 
-use super::figures::{SOFTIRQ_TO_USER, WAKEUP_TO_USER};
 use super::measured::{By, Measured, measured};
 use super::{Figures, HistogramView, RecordingReport, ServiceRow, StageRow};
 use crate::contexts::contexts;
@@ -64,8 +62,6 @@ pub fn recording(measured: Measured, by_cpu: bool) -> RecordingReport {
     let sums = fold.sums();
     let judged = judge(&Case::of(&manifest, &sums));
     let waiting = waiting(&manifest.lines, &sums);
-    let mut caveats = manifest.caveats;
-    caveats.extend(judged.caveats);
     RecordingReport {
         path,
         started: manifest.clock.start_wall,
@@ -82,7 +78,8 @@ pub fn recording(measured: Measured, by_cpu: bool) -> RecordingReport {
         stages,
         histograms,
         losses: manifest.losses,
-        caveats,
+        caveats: manifest.caveats,
+        doubts: judged.doubts,
         shortfalls,
         cost: manifest.cost,
     }
@@ -101,8 +98,8 @@ fn service_row(group: &Group, start: Nanos) -> ServiceRow {
     }
 }
 
-/// The parts of the way to a service, each under its name in the field, and the spans
-/// [`WAKEUP_TO_USER`] and [`SOFTIRQ_TO_USER`].
+/// Returns the parts of the way to a service, and spans of several parts up to its first
+/// instruction: from the wakeup of a thread, and from the softirq.
 fn stage_rows(group: &Group, start: Nanos) -> Vec<StageRow> {
     let key = group.key;
     let mut rows: Vec<StageRow> = STAGES
@@ -113,7 +110,8 @@ fn stage_rows(group: &Group, start: Nanos) -> Vec<StageRow> {
             service: key.service,
             route: key.route,
             stage,
-            name: part_name(stage, stage_before(group, stage)),
+            since: stage_before(group, stage),
+            is_span: false,
             share: None,
             time: Figures::of(&group.steps[stage.index()], start),
         })
@@ -129,16 +127,17 @@ fn stage_rows(group: &Group, start: Nanos) -> Vec<StageRow> {
     let softirqs = group.steps[Stage::Softirq.index()].histogram().count();
     let has_more =
         key.service != Service::Softirq && group.after_softirq.histogram().count() == softirqs;
-    for (name, span, is_shown) in [
-        (WAKEUP_TO_USER, &group.thread, !is_watched),
-        (SOFTIRQ_TO_USER, &group.after_softirq, has_more),
+    for (since, span, is_shown) in [
+        (Stage::Waking, &group.thread, !is_watched),
+        (Stage::Softirq, &group.after_softirq, has_more),
     ] {
         if is_shown && span.histogram().count() > 0 {
             rows.push(StageRow {
                 service: key.service,
                 route: key.route,
                 stage: Stage::User,
-                name: name.into(),
+                since: Some(since),
+                is_span: true,
                 share: None,
                 time: Figures::of(span, start),
             });

@@ -13,17 +13,9 @@ use laggard_model::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::Trust;
 use crate::contexts::ContextsReport;
 use crate::waiting::Waiting;
-
-/// Name of the time from the wakeup of a thread to its first instruction. There is no established
-/// name: rtla's `thread latency` counts from the expiry, as does the latency of a thread service
-/// here, and its wakeup latency ends where the thread is switched in.
-pub(super) const WAKEUP_TO_USER: &str = "wakeup to user (waking to user)";
-/// Name of the span from the softirq to the thread that it wakes (the thread latency of
-/// OSDI'99).
-pub(super) const SOFTIRQ_TO_USER: &str = "softirq to user (all parts)";
+use crate::{Distrust, Shortfall, Trust};
 
 /// What one recording says.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
@@ -58,10 +50,12 @@ pub struct RecordingReport {
     pub histograms: Vec<HistogramView>,
     /// What was lost, by reason, zero included.
     pub losses: Losses,
-    /// Reasons to doubt.
+    /// Warnings of the recording.
     pub caveats: Vec<Caveat>,
-    /// What is missing from the recording or damaged, with advice.
-    pub shortfalls: Vec<Caveat>,
+    /// Problems of the measurement that do not invalidate the figures.
+    pub doubts: Vec<Distrust>,
+    /// Missing and damaged parts of the recording.
+    pub shortfalls: Vec<Shortfall>,
     /// What measuring cost.
     pub cost: OwnCost,
     /// Whether the figures can be trusted.
@@ -149,10 +143,14 @@ pub struct StageRow {
     pub service: Service,
     /// The way.
     pub route: Route,
-    /// The stage at which the part ends; it begins at the stage before.
+    /// The stage at which the part ends.
     pub stage: Stage,
-    /// The part's name in the field.
-    pub name: String,
+    /// The stage at which it starts; absent: the expiry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Stage>,
+    /// Whether it spans several parts, up to the first instruction of a thread.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_span: bool,
     /// Share of the total latency of the series, 0 to 1; absent for a span of several parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,

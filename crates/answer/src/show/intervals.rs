@@ -5,8 +5,8 @@
 use std::num::NonZeroUsize;
 
 use laggard_analyze::distribution::{Between, LineIntervals, RunIntervals};
-use laggard_model::{Caveat, CaveatKind, Keep, Line, Manifest, Nanos};
-use laggard_record::{Columns, Recording};
+use laggard_model::{CaveatKind, Keep, Line, Manifest, Nanos};
+use laggard_record::{Columns, Recording, Shortfall};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -41,7 +41,7 @@ pub struct RecordingIntervals {
     /// that takes turns with others, or has a multiple of the period, runs less often.
     pub planned_ns: Option<Nanos>,
     /// Missing data.
-    pub shortfalls: Vec<Caveat>,
+    pub shortfalls: Vec<Shortfall>,
 }
 
 /// Counted quantity of two consecutive runs.
@@ -194,6 +194,8 @@ fn row(line: Line, intervals: &LineIntervals, bin: Nanos) -> IntervalRow {
 
 #[cfg(test)]
 mod tests {
+    use laggard_model::Caveat;
+
     use super::*;
 
     #[test]

@@ -3,8 +3,8 @@
 use std::num::NonZeroUsize;
 
 use laggard_analyze::distribution::{Fold, Latest, Lost, Split};
-use laggard_model::{Caveat, Keep, Manifest, Nanos};
-use laggard_record::{Columns, Recording};
+use laggard_model::{Keep, Manifest, Nanos};
+use laggard_record::{Columns, Recording, Shortfall};
 
 use crate::load::LoadError;
 use crate::scan::{self, Scanned};
@@ -28,7 +28,7 @@ pub struct Measured {
     /// Its manifest.
     pub manifest: Manifest,
     /// Missing or damaged parts.
-    pub shortfalls: Vec<Caveat>,
+    pub shortfalls: Vec<Shortfall>,
     /// Its activations.
     pub fold: Fold,
     /// Latest expiry that was read. It stands in for the end if the recording has none.
@@ -47,7 +47,7 @@ pub fn measured(from: &Recording, by: By, threads: NonZeroUsize) -> Result<Measu
         if by == By::Minute {
             return Err(LoadError::NoMinutes(from.dir().into()));
         }
-        let mut shortfalls = from.shortfalls().iter().map(Caveat::from).collect();
+        let mut shortfalls = from.shortfalls().to_vec();
         let gathered = scan::stored(from, &mut shortfalls);
         Scanned {
             gathered,

@@ -28,7 +28,7 @@ const LEAST_WALL: Nanos = Nanos::from_ms(100);
 
 /// If more than one wakeup in this number is lost, the tail is unreliable, because late wakeups are
 /// the most likely to be lost.
-const LOST_IN: u64 = 1_000;
+pub const LOST_IN: u64 = 1_000;
 
 /// Share of the measured CPUs' time, 0 to 1, from which measuring is reported as a load.
 const COST_NAMED: f64 = 0.05;
@@ -40,23 +40,17 @@ pub enum Trust {
     /// Nothing found that speaks against it.
     Good,
     /// They cannot: for these reasons.
-    None(#[schemars(with = "Vec<String>")] Vec<Distrust>),
+    None(Vec<Distrust>),
 }
 
 impl Trust {
-    /// Every reason why the figures cannot be trusted, in words.
-    pub fn reasons(&self) -> Option<String> {
+    /// Returns the reasons why the figures cannot be trusted.
+    pub fn reasons(&self) -> &[Distrust] {
         match self {
-            Self::Good => None,
-            Self::None(reasons) => Some(joined(reasons)),
+            Self::Good => &[],
+            Self::None(reasons) => reasons,
         }
     }
-}
-
-/// Joins several reasons to one line.
-pub(crate) fn joined(reasons: &[Distrust]) -> String {
-    let words: Vec<String> = reasons.iter().map(Distrust::to_string).collect();
-    words.join("; ")
 }
 
 /// Input of the judgement of a recording or a run.
@@ -99,8 +93,8 @@ impl<'a> Case<'a> {
 pub struct Judgement {
     /// Whether the figures can be trusted.
     pub trust: Trust,
-    /// Warnings that concern the measurement itself.
-    pub caveats: Vec<Caveat>,
+    /// Problems of the measurement that do not invalidate the figures.
+    pub doubts: Vec<Distrust>,
 }
 
 /// Judges a recording by its losses, per line and in total, by unobserved stages, by the overhead,
@@ -108,7 +102,7 @@ pub struct Judgement {
 /// describe the conditions under which the figures hold.
 pub fn judge(case: &Case<'_>) -> Judgement {
     let mut reasons = Vec::new();
-    let mut caveats = Vec::new();
+    let mut doubts = Vec::new();
     let samples = case.samples();
     if samples == 0 {
         reasons.push(Distrust::Empty);
@@ -132,23 +126,20 @@ pub fn judge(case: &Case<'_>) -> Judgement {
     }
     let unseen = stages::judge(case);
     reasons.extend(unseen.reasons);
-    caveats.extend(unseen.caveats);
+    doubts.extend(unseen.doubts);
     let rescheduled = |caveat: &&Caveat| caveat.kind == CaveatKind::Rescheduled;
     let rescheduled = case.caveats.iter().filter(rescheduled).cloned();
-    reasons.extend(rescheduled.map(Distrust::Rescheduled));
+    reasons.extend(rescheduled.map(|warning| Distrust::Rescheduled { warning }));
     let incomplete = |caveat: &&Caveat| caveat.kind == CaveatKind::TraceIncomplete;
     let incomplete = case.caveats.iter().filter(incomplete).cloned();
-    reasons.extend(incomplete.map(Distrust::TraceIncomplete));
+    reasons.extend(incomplete.map(|warning| Distrust::TraceIncomplete { warning }));
     if let Some(cost) = own_cost(case) {
         let remedy = lighter(case);
+        let overhead = Distrust::OwnCost { cost, remedy };
         if cost.share() > OwnCost::TOO_MUCH {
-            reasons.push(Distrust::OwnCost { cost, remedy });
+            reasons.push(overhead);
         } else if cost.share() > COST_NAMED {
-            caveats.push(Caveat::new(
-                CaveatKind::OwnCost,
-                cost.to_string(),
-                remedy.to_string(),
-            ));
+            doubts.push(overhead);
         }
     }
     Judgement {
@@ -157,7 +148,7 @@ pub fn judge(case: &Case<'_>) -> Judgement {
         } else {
             Trust::None(reasons)
         },
-        caveats,
+        doubts,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Stages that were not observed. Their time is attributed to the next stage.
 
-use laggard_model::{Caveat, CaveatKind, LossReason, Stage};
+use laggard_model::{LossReason, Stage};
 
 use super::{Case, Distrust, FEWEST, LinePart, UnseenIn, UnseenStage};
 
@@ -13,7 +13,7 @@ const TOO_MANY: f64 = 0.25;
 #[derive(Debug, Default)]
 pub(super) struct Unseen {
     pub(super) reasons: Vec<Distrust>,
-    pub(super) caveats: Vec<Caveat>,
+    pub(super) doubts: Vec<Distrust>,
 }
 
 /// Stages whose absence the collector counts as a loss.
@@ -33,15 +33,11 @@ pub(super) fn judge(case: &Case<'_>) -> Unseen {
         let Some((most, places)) = worst(lines).or_else(all) else {
             continue;
         };
-        let stage_unseen = UnseenStage { stage, places };
+        let stage_unseen = Distrust::StageUnseen(UnseenStage { stage, places });
         if most > TOO_MANY {
-            unseen.reasons.push(Distrust::StageUnseen(stage_unseen));
+            unseen.reasons.push(stage_unseen);
         } else {
-            unseen.caveats.push(Caveat::new(
-                CaveatKind::StageUnseen,
-                stage_unseen.to_string(),
-                UnseenStage::ADVICE,
-            ));
+            unseen.doubts.push(stage_unseen);
         }
     }
     unseen

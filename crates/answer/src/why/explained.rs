@@ -7,10 +7,10 @@ use std::sync::Arc;
 use laggard_analyze::causes::{CpuTimeline, Explanation, Part, explain_named, timelines};
 use laggard_analyze::distribution::Group;
 use laggard_model::{
-    Cause, CauseClass, Caveat, Cpu, Episode, EpisodeNotes, Evidence, Histogram, Line, Manifest,
-    Nanos, Route, RowsOf, Service, Symbols,
+    Cause, CauseClass, Cpu, Episode, EpisodeNotes, Evidence, Histogram, Line, Manifest, Nanos,
+    Route, RowsOf, Service, Symbols,
 };
-use laggard_record::{Episodes, Recording};
+use laggard_record::{Episodes, Recording, Shortfall};
 
 use super::EpisodesError;
 use crate::causes::KnownCauses;
@@ -33,7 +33,7 @@ pub struct RecordedEpisodes {
     /// Number of kept episodes that could not be read.
     pub missing: u64,
     /// Missing parts of the recording.
-    pub shortfalls: Vec<Caveat>,
+    pub shortfalls: Vec<Shortfall>,
 }
 
 /// Maximum latencies of a series by its samples.
@@ -190,7 +190,6 @@ impl RecordedEpisodes {
                 });
             }
         };
-        let shortfalls = recording.shortfalls().iter().chain(&shortfalls);
         Ok(Self {
             path,
             manifest: recording.manifest().clone(),
@@ -199,7 +198,7 @@ impl RecordedEpisodes {
             latest: Vec::new(),
             samples_end: None,
             missing: read.missing,
-            shortfalls: shortfalls.map(Caveat::from).collect(),
+            shortfalls: [recording.shortfalls(), &shortfalls].concat(),
         })
     }
 
@@ -210,7 +209,7 @@ impl RecordedEpisodes {
     /// When the directory cannot be read.
     pub fn read_if_any(
         recording: &Recording,
-        shortfalls: &mut Vec<Caveat>,
+        shortfalls: &mut Vec<Shortfall>,
     ) -> Result<Option<Self>, EpisodesError> {
         let late = if_any(Self::read(recording), shortfalls)?;
         add_missing(late.as_ref(), shortfalls);
@@ -273,10 +272,10 @@ fn drop_evidence(episode: &mut Episode) {
 }
 
 /// Adds the missing parts of the episodes to those of the samples.
-fn add_missing(late: Option<&RecordedEpisodes>, shortfalls: &mut Vec<Caveat>) {
-    for caveat in late.into_iter().flat_map(|late| &late.shortfalls) {
-        if !shortfalls.contains(caveat) {
-            shortfalls.push(caveat.clone());
+fn add_missing(late: Option<&RecordedEpisodes>, shortfalls: &mut Vec<Shortfall>) {
+    for shortfall in late.into_iter().flat_map(|late| &late.shortfalls) {
+        if !shortfalls.contains(shortfall) {
+            shortfalls.push(shortfall.clone());
         }
     }
 }
@@ -284,7 +283,7 @@ fn add_missing(late: Option<&RecordedEpisodes>, shortfalls: &mut Vec<Caveat>) {
 /// `None` if no episodes were recorded; their shortfalls join `shortfalls` then.
 fn if_any<T>(
     read: Result<T, EpisodesError>,
-    shortfalls: &mut Vec<Caveat>,
+    shortfalls: &mut Vec<Shortfall>,
 ) -> Result<Option<T>, EpisodesError> {
     match read {
         Ok(read) => Ok(Some(read)),
@@ -306,7 +305,7 @@ fn if_any<T>(
                 ..
             },
         ) => {
-            shortfalls.extend(missing.iter().map(Caveat::from));
+            shortfalls.extend(missing);
             Ok(None)
         }
         Err(error) => Err(error),
@@ -355,7 +354,7 @@ impl EpisodeCauses {
     pub fn read_if_any(
         recording: &Recording,
         service: Option<Service>,
-        shortfalls: &mut Vec<Caveat>,
+        shortfalls: &mut Vec<Shortfall>,
     ) -> Result<Option<Self>, EpisodesError> {
         let read = |service| Self::read_each(recording, service, |_, _, _, _| ());
         let has_none = |causes: &Self| causes.explanations.iter().all(Option::is_none);

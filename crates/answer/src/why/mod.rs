@@ -19,7 +19,7 @@ mod watched;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use laggard_model::{Caveat, LoadLabel, Nanos, Route, Service};
+use laggard_model::{LoadLabel, Nanos, Route, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -41,6 +41,7 @@ pub use stacks::{Frame, FrameKind, stacks};
 pub use wakeup::{LateWakeup, LateWakeupCause, WAKEUP_SCHEMA};
 pub use watched::{LineThreshold, Remark};
 
+use crate::Shortfall;
 use crate::qos::runs;
 
 /// Version of the JSON layout of `why --json`.
@@ -69,7 +70,7 @@ pub struct WhyReport {
     /// Context switches that the flight recorder did not see, at least. Absent: not counted.
     pub unseen_switches: Option<u64>,
     /// Missing parts of the recording.
-    pub shortfalls: Vec<Caveat>,
+    pub shortfalls: Vec<Shortfall>,
 }
 
 /// A service and the route by which it is reached.

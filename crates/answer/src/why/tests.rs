@@ -272,13 +272,19 @@ fn a_thread_of_laggard_is_recognised_by_its_number_and_not_by_its_name() {
     let not_ours = why(&recorded_with(&[foreign], notes()), None, 3);
 
     let is_own = |remark: &Remark| matches!(remark, Remark::OwnThreads { .. });
-    assert_eq!(ours.causes[0].cause.who.as_deref(), Some("hog (laggard's own)"));
+    assert_eq!(
+        ours.causes[0].cause.who.as_deref(),
+        Some("hog (laggard's own)")
+    );
     assert!(ours.causes[0].is_ours);
     assert!(ours.remarks.iter().any(|remark| matches!(
         remark,
         Remark::OwnThreads { time_ns, share } if *time_ns == Nanos::from_us(1_985) && *share > 0.98
     )));
-    assert_eq!(not_ours.causes[0].cause.who.as_deref(), Some("laggard/writer"));
+    assert_eq!(
+        not_ours.causes[0].cause.who.as_deref(),
+        Some("laggard/writer")
+    );
     assert!(!not_ours.causes[0].is_ours);
     assert!(!not_ours.remarks.iter().any(is_own));
 }

@@ -8,4 +8,3 @@ mod probed;
 mod prose;
 mod recorded;
 mod timers;
-mod trust;

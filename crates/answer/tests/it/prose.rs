@@ -1,282 +1,103 @@
-//! JSON without prose. Each free string in the schema of a converted answer is a name, or
-//! is listed here as text that another crate still writes.
+//! JSON without prose. Each free string in the schema of an answer is listed here: a name,
+//! or text of a user, the machine or another crate.
 
 use std::collections::BTreeSet;
 
+use laggard_answer::Report;
+use laggard_answer::attach::{AttachReport, LateCycle};
 use laggard_answer::check::CheckReport;
 use laggard_answer::compare::{CompareReport, SeriesReport};
 use laggard_answer::doctor::DoctorReport;
 use laggard_answer::forecast::ForecastReport;
-use laggard_answer::qos::QosReport;
+use laggard_answer::qos::{CatalogueReport, ProfilesReport, QosReport};
 use laggard_answer::rehearsal::RehearsalReport;
 use laggard_answer::rtos::RtosReport;
 use laggard_answer::sched::SchedReport;
 use laggard_answer::show::IntervalsReport;
-use laggard_answer::why::{BugReport, HandlersReport, WhyReport};
+use laggard_answer::switch::SwitchReport;
+use laggard_answer::timers::TimersReport;
+use laggard_answer::trace::TraceReport;
+use laggard_answer::why::{BugReport, HandlersReport, LateWakeup, WhyReport};
 use schemars::{JsonSchema, schema_for};
 use serde_json::Value;
 
-/// Text of `laggard-measure` and `laggard-workload`: why a test did not run, and warnings
-/// about the machine.
-const TEXT_OF_MEASURE: [&str; 4] = [
-    "Absence.reason",
-    "Absence.remedy",
-    "Caveat.advice",
-    "Caveat.what",
-];
-/// Type that has only names and versions from the machine.
-const MACHINE: &str = "Host";
+/// Names, paths, versions and commands.
+const NAMES: &str = "
+    Ability.name Above.who Application.name AttachCycles.name AttachLate.call
+    AttachLate.contender AttachLate.file AttachLate.holder AttachLate.who AttachOthers.name
+    AttachPolicy.policy AttachRanked.call AttachRanked.contender AttachRanked.file
+    AttachRanked.holder AttachRanked.threads AttachRanked.who AttachReport.application
+    AttachRow.name AttachRow.policy AttachRow.woken_by AttachSite.call AttachSite.clock
+    AttachSite.file AttachTaken.call AttachTaken.contender AttachTaken.file AttachTaken.holder
+    AttachTaken.who AttachWaker.who AttachWorst.name BugReport.load BugReport.recording
+    BugReport.reproduce BugReport.version CallChain.functions CauseComparison.who
+    CauseShare.contenders CauseShare.who CausesUnknown.recording CheckReport.file
+    CheckReport.host CheckReport.recorded_at CheckReport.recordings CheckedRow.load
+    CheckedRow.name ClockSeen.name Clocksource.available Clocksource.current
+    CompetingThread.name Conditions.hypervisor Conditions.kernel Conditions.load
+    Conditions.preemption Conditions.processor Conditions.started CpuFreq.driver
+    CpuFreq.governor Difference.first Difference.second Difference.what DoctorReport.recording
+    EpisodePart.who FirstFix.contenders FirstFix.who GroupQuota.file GroupQuota.group
+    HandlerRow.who HandlersReport.path HolderState.preempted Host.architecture Host.build
+    Host.command_line Host.config Host.distribution Host.huge_pages Host.hypervisor
+    Host.idle_driver Host.kernel Host.lockdown Host.mitigations Host.node Host.preemption
+    Idle.name LateCycle.name LateWakeupCause.who Layer.name LoadFigures.load LoadForecast.load
+    LoadForecast.recordings LoadOutlook.load LoadOutlook.recordings LoadProfiles.load
+    LoadProfiles.recordings LoadRun.command LoadRun.name LockedFigures.limit LongestHandler.name
+    Machine.architecture Machine.build Machine.distribution Machine.hypervisor Machine.kernel
+    Machine.options Machine.preemption Machine.processor MissingFits.applications NamedCause.who
+    Note.recording OrderView.sides Overview.path Processor.microcode Processor.model
+    ProgramCost.name ProvenEffect.build ProvenEffect.kernel ProvenEffect.load
+    ProvenEffect.measured_on ProvenEffect.node ProvenEffect.processor ProvenEffect.setting
+    ProvenEffect.with ProvenEffect.without RecordingIntervals.path RecordingReport.path
+    RecordingReport.started RehearsalReport.file RehearsalReport.load
+    RehearsalReport.predicted_from RehearsalReport.recorded_in Remark.tasks Report.version
+    RtosReason.load SchedReport.load SeriesRecording.kernel SeriesRecording.path
+    SeriesRecording.recorded_at SeriesReport.load Shortfall.file SideView.load
+    SideView.recordings SwitchReport.load TaskCount.name TaskRemark.key TaskRemark.phase
+    TaskRemark.task TaskRemark.timer TaskVerdict.name Throughput.unit TraceHandlerRow.name
+    TraceReport.path TraceReport.session TraceReport.windows TraceThreadRow.name
+    UnknownEffect.node WaitEnd.thread WhyReport.load WhyReport.path WorkComparison.unit";
+/// Text of other crates: warnings, absent abilities and errors, with remedies; and sources of a
+/// catalogue.
+const TEXT: &str = "
+    Ability.gives Absence.reason Absence.remedy Application.source AudioRow.advice AudioRow.what
+    Caveat.advice Caveat.what LoadRun.ended Shortfall.reason State.error
+    TraceLosses.first_damage";
 
 #[test]
-fn rtos_has_no_prose() {
-    let names = [
-        "CompetingThread.name",
-        "LoadFigures.load",
-        "LockedFigures.limit",
-        "RtosReason.load",
-    ];
-
-    let expected: BTreeSet<String> = names
-        .iter()
-        .chain(&TEXT_OF_MEASURE)
-        .map(|name| (*name).into())
-        .collect();
-    assert_eq!(free_strings::<RtosReport>(), expected);
-}
-
-#[test]
-fn doctor_has_no_prose() {
-    let expected: BTreeSet<String> = [
-        // Names.
-        "DoctorReport.recording",
-        "UnknownEffect.node",
-        // Text of `laggard-measure`: abilities, settings and prerequisites.
-        "Ability.gives",
-        "Ability.name",
-        "AudioRow.advice",
-        "AudioRow.what",
-        // Text in the file of an effect that was measured.
-        "ProvenEffect.build",
-        "ProvenEffect.effect",
-        "ProvenEffect.kernel",
-        "ProvenEffect.load",
-        "ProvenEffect.measured_by",
-        "ProvenEffect.measured_on",
-        "ProvenEffect.node",
-        "ProvenEffect.processor",
-        "ProvenEffect.setting",
-        "ProvenEffect.with",
-        "ProvenEffect.without",
+fn json_has_no_prose() {
+    let strings: BTreeSet<String> = [
+        free_strings::<AttachReport>(),
+        free_strings::<BugReport>(),
+        free_strings::<CatalogueReport>(),
+        free_strings::<CheckReport>(),
+        free_strings::<CompareReport>(),
+        free_strings::<DoctorReport>(),
+        free_strings::<ForecastReport>(),
+        free_strings::<HandlersReport>(),
+        free_strings::<IntervalsReport>(),
+        free_strings::<LateCycle>(),
+        free_strings::<LateWakeup>(),
+        free_strings::<ProfilesReport>(),
+        free_strings::<QosReport>(),
+        free_strings::<RehearsalReport>(),
+        free_strings::<Report>(),
+        free_strings::<RtosReport>(),
+        free_strings::<SchedReport>(),
+        free_strings::<SeriesReport>(),
+        free_strings::<SwitchReport>(),
+        free_strings::<TimersReport>(),
+        free_strings::<TraceReport>(),
+        free_strings::<WhyReport>(),
     ]
-    .iter()
-    .chain(&TEXT_OF_MEASURE)
-    .map(|name| (*name).into())
+    .into_iter()
+    .flatten()
     .collect();
 
-    assert_eq!(free_strings::<DoctorReport>(), expected);
-}
-
-#[test]
-fn qos_has_no_prose() {
-    let expected: BTreeSet<String> = [
-        // Names, and text from the user or the catalogue.
-        "Application.name",
-        "Application.source",
-        "LoadOutlook.load",
-        "LoadOutlook.recordings",
-        "Note.recording",
-        // Text of the trust in a recording.
-        "Doubt.detail",
-        "Caveat.advice",
-        "Caveat.what",
-    ]
-    .map(String::from)
-    .into();
-
-    assert_eq!(free_strings::<QosReport>(), expected);
-}
-
-#[test]
-fn forecast_has_no_prose() {
-    let expected: BTreeSet<String> = [
-        // Names.
-        "Above.who",
-        "LoadForecast.load",
-        "LoadForecast.recordings",
-        "NamedCause.who",
-        "Note.recording",
-        // Text of the trust in a recording.
-        "Doubt.detail",
-        "Caveat.advice",
-        "Caveat.what",
-    ]
-    .map(String::from)
-    .into();
-
-    assert_eq!(free_strings::<ForecastReport>(), expected);
-}
-
-#[test]
-fn check_has_no_prose() {
-    let expected: BTreeSet<String> = [
-        // Names, and text from the user or the catalogue.
-        "Application.name",
-        "Application.source",
-        "CheckReport.file",
-        "CheckReport.host",
-        "CheckReport.recorded_at",
-        "CheckReport.recordings",
-        "CheckedRow.load",
-        "CheckedRow.name",
-        "LongestHandler.name",
-        "Note.recording",
-        // Text of the trust in a recording.
-        "Doubt.detail",
-        "Caveat.advice",
-        "Caveat.what",
-    ]
-    .map(String::from)
-    .into();
-
-    assert_eq!(free_strings::<CheckReport>(), expected);
-}
-
-#[test]
-fn compare_has_no_prose() {
-    let expected: BTreeSet<String> = [
-        // Names, and text from the user or the catalogue.
-        "Application.name",
-        "Application.source",
-        "CauseComparison.who",
-        "CausesUnknown.recording",
-        "Note.recording",
-        "SeriesRecording.kernel",
-        "SeriesRecording.path",
-        "SeriesRecording.recorded_at",
-        "SeriesReport.load",
-        "SideView.load",
-        "SideView.recordings",
-        "WorkComparison.unit",
-        // Letters of the sides, such as `ABBA`.
-        "OrderView.sides",
-        // Conditions of the machine, and commands of the user.
-        "Difference.first",
-        "Difference.second",
-        "Difference.what",
-        // Text of the trust in a recording.
-        "Doubt.detail",
-        "Caveat.advice",
-        "Caveat.what",
-    ]
-    .map(String::from)
-    .into();
-
-    let mut strings = free_strings::<CompareReport>();
-    strings.extend(free_strings::<SeriesReport>());
+    let expected = NAMES.split_whitespace().chain(TEXT.split_whitespace());
+    let expected: BTreeSet<String> = expected.map(str::to_owned).collect();
     assert_eq!(strings, expected);
-}
-
-#[test]
-fn intervals_have_no_prose() {
-    let expected = ["Caveat.advice", "Caveat.what", "RecordingIntervals.path"];
-    let expected: BTreeSet<String> = expected.map(String::from).into();
-
-    assert_eq!(free_strings::<IntervalsReport>(), expected);
-}
-
-#[test]
-fn why_has_no_prose() {
-    // `who` has names: of a thread, an interrupt, a function, a control group.
-    let strings = free_strings::<WhyReport>();
-
-    for name in &strings {
-        let is_text = TEXT_OF_MEASURE.contains(&name.as_str());
-        let is_name = NAMES_OF_WHY.contains(&name.as_str());
-        assert!(is_text || is_name, "{name} in {strings:?}");
-    }
-}
-
-#[test]
-fn sched_has_no_prose() {
-    let expected: BTreeSet<String> = [
-        // Names, and text from the user.
-        "Note.recording",
-        "SchedReport.load",
-        "TaskRemark.key",
-        "TaskRemark.phase",
-        "TaskRemark.task",
-        "TaskRemark.timer",
-        "TaskVerdict.name",
-        // Text of the trust in a recording.
-        "Doubt.detail",
-        "Caveat.advice",
-        "Caveat.what",
-    ]
-    .map(String::from)
-    .into();
-
-    assert_eq!(free_strings::<SchedReport>(), expected);
-}
-
-#[test]
-fn rehearsal_has_no_prose() {
-    let expected: BTreeSet<String> = [
-        // Names and paths, and text from the user.
-        "Note.recording",
-        "RehearsalReport.file",
-        "RehearsalReport.load",
-        "RehearsalReport.predicted_from",
-        "RehearsalReport.recorded_in",
-        "Remark.tasks",
-        "TaskCount.name",
-        "TaskVerdict.name",
-        // Text of the trust in a recording.
-        "Doubt.detail",
-        "Caveat.advice",
-        "Caveat.what",
-    ]
-    .map(String::from)
-    .into();
-
-    assert_eq!(free_strings::<RehearsalReport>(), expected);
-}
-
-/// Names, paths and commands of the reports of `laggard why`.
-const NAMES_OF_WHY: [&str; 18] = [
-    "BugReport.load",
-    "BugReport.recording",
-    "BugReport.reproduce",
-    "BugReport.version",
-    "CallChain.functions",
-    "CauseShare.contenders",
-    "CauseShare.who",
-    "EpisodePart.who",
-    "FirstFix.contenders",
-    "FirstFix.who",
-    "GroupQuota.file",
-    "GroupQuota.group",
-    "HandlerRow.who",
-    "HandlersReport.path",
-    "Layer.name",
-    "NamedCause.who",
-    "WhyReport.load",
-    "WhyReport.path",
-];
-
-#[test]
-fn reports_of_bugs_and_handlers_have_no_prose() {
-    let strings: Vec<String> = free_strings::<BugReport>()
-        .into_iter()
-        .chain(free_strings::<HandlersReport>())
-        .collect();
-
-    for name in &strings {
-        let is_text = TEXT_OF_MEASURE.contains(&name.as_str());
-        let is_name = NAMES_OF_WHY.contains(&name.as_str())
-            // Properties of the machine.
-            || name.starts_with("Machine.");
-        assert!(is_text || is_name, "{name} in {strings:?}");
-    }
 }
 
 /// Returns each property that is a string with any content, as `Type.property`.
@@ -290,7 +111,7 @@ fn free_strings<T: JsonSchema>() -> BTreeSet<String> {
         let mut references = Vec::new();
         collect(definition, &name, &mut strings, &mut references);
         for reference in references {
-            if reference != MACHINE && visited.insert(reference.to_owned()) {
+            if visited.insert(reference.to_owned()) {
                 types.push((reference.to_owned(), &schema["$defs"][reference]));
             }
         }

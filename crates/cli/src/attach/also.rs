@@ -105,7 +105,7 @@ impl AlsoMeasured {
         };
         let live = measured.context("--also")?;
         let judged = live.judge();
-        let doubt = judged.trust.reasons().map(|reasons| reasons.to_string());
+        let doubts = judged.trust.reasons();
         let period = live.manifest.plan.period_ns;
         // The timer interrupt is measured with each service, also if it was not requested.
         let rows = live.rows(None).into_iter();
@@ -118,7 +118,7 @@ impl AlsoMeasured {
                 period,
                 &live.histogram(row.way, None, Window::Start),
                 row.missed,
-                doubt.clone(),
+                doubts.to_vec(),
             )
         });
         Ok(rows.collect())

@@ -21,7 +21,7 @@ use laggard_model::text::Unit;
 use laggard_model::{Names, Nanos, printable};
 use laggard_record::Destination;
 use laggard_session::{LOOK_EVERY, LateCommandOutput, Plan, ScriptPace, Session};
-use laggard_view::{doc, live_summary};
+use laggard_view::{doc, live_summary, trust};
 
 use crate::args::TopArgs;
 use crate::exit::Exit;
@@ -104,7 +104,7 @@ fn finish(
         let look = terminal::look(Unit::Auto);
         text += &format!("\n{}", doc::terminal(&live_summary(state), look).plain());
     }
-    if let Some(reasons) = trust.reasons() {
+    if let Some(reasons) = trust::reasons(&trust) {
         text += &format!("NOT TRUSTWORTHY: {reasons}\n");
     }
     if let Some(dir) = kept {

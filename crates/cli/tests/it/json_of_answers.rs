@@ -250,12 +250,75 @@ print("\n".join(wrong[:30]))
 sys.exit(bool(wrong))
 "#;
 
+/// Keys of text that laggard does not build from figures.
+const TEXT_KEYS: [&str; 15] = [
+    // Warnings and absent abilities, in the words of the measuring crates.
+    "what",
+    "advice",
+    "gives",
+    "reason",
+    "remedy",
+    // Catalogue of applications.
+    "about",
+    "source",
+    // The machine, and commands.
+    "build",
+    "command_line",
+    "mitigations",
+    "model",
+    "reproduce",
+    // Names of threads, which can have spaces.
+    "who",
+    // Text that `laggard-fleet` prints.
+    "distrust",
+    "shortfalls",
+];
+
+/// Fails if a string has the length of a sentence: an answer has kinds and figures, and the
+/// views build the sentences.
+fn assert_no_prose<'a>(what: &str, path: &mut Vec<&'a str>, value: &'a Value) {
+    /// Number of words of the longest name.
+    const MAX_NAME_WORDS: usize = 3;
+    match value {
+        Value::String(text) => {
+            // A name can have an explanation: `BPF object irq (service irq)`.
+            let name = text.split(" (").next().unwrap();
+            assert!(
+                name.split_whitespace().count() <= MAX_NAME_WORDS,
+                "{what}: {}: {text:?}",
+                path.join(".")
+            );
+        }
+        Value::Array(values) => {
+            for value in values {
+                assert_no_prose(what, path, value);
+            }
+        }
+        Value::Object(values) => {
+            for (key, value) in values {
+                let is_digest = what.starts_with("digest");
+                let is_text = match key.as_str() {
+                    "distrust" | "shortfalls" => is_digest,
+                    key => TEXT_KEYS.contains(&key),
+                };
+                if !is_text {
+                    path.push(key);
+                    assert_no_prose(what, path, value);
+                    path.pop();
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 /// Answers, each with the name of its schema and the command that gave it.
 #[derive(Default)]
 struct Answers(Vec<(String, String, Value)>);
 
 impl Answers {
     fn add(&mut self, schema: &str, what: &str, answer: Value) {
+        assert_no_prose(what, &mut Vec::new(), &answer);
         self.0.push((schema.into(), what.into(), answer));
     }
 

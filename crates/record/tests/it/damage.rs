@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::fixture::{NO_END, Rows, all_rows, manifest};
-use laggard_model::{Activation, Batch, Caveat, Keep, Nanos, State};
+use laggard_model::{Activation, Batch, Keep, Nanos, State};
 use laggard_record::{Columns, OpenError, Recorder, Recording, Shortfall};
 use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
 
@@ -200,7 +200,7 @@ fn damage_in_one_file_does_not_stop_the_others() {
             "`samples/000002.parquet` is damaged: its checksum is wrong: some of its bytes changed after it was written",
         ]
     );
-    assert!(Caveat::from(&shortfalls[0]).advice.contains("from a copy"));
+    assert!(shortfalls[0].advice().contains("from a copy"));
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use laggard_answer::live::LatePart;
 use laggard_model::{
-    Activation, Backend, CauseClass, Clock, Histogram as Counted, LineId, LossReason, NamedCause, ProbePlan,
-    Route, STAGES, Service, Stage,
+    Activation, Backend, CauseClass, Clock, Histogram as Counted, LineId, LossReason, NamedCause,
+    ProbePlan, Route, STAGES, Service, Stage,
 };
 use prometheus_client::encoding::prometheus_protobuf::encode;
 use prometheus_client::encoding::prometheus_protobuf::prometheus_data_model as model;

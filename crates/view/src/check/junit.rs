@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use laggard_answer::check::{CheckReport, CheckVerdict, CheckedRow};
 use laggard_model::printable;
 
-use crate::phrase::check as phrase;
+use crate::phrase::{check as phrase, trust};
 
 /// Writes the report as XML.
 pub fn junit(report: &CheckReport) -> String {
@@ -86,7 +86,7 @@ fn summary(report: &CheckReport) -> String {
 }
 
 fn notes(report: &CheckReport) -> String {
-    let notes = report.notes.iter().map(ToString::to_string);
+    let notes = report.notes.iter().map(trust::note);
     notes.collect::<Vec<_>>().join(" | ")
 }
 

@@ -19,6 +19,7 @@ use crate::advice::{Advice, advice};
 use crate::doc::{Detail, Document};
 use crate::overview::document;
 use crate::phrase::show as phrase;
+use crate::phrase::trust;
 use crate::why::handlers;
 
 /// Number of handlers in each table of the page.
@@ -57,6 +58,10 @@ pub struct Charts {
     pub courses: Vec<CourseView>,
     /// Causes of late wakeups. Absent: the recording has no episodes.
     pub causes: Option<CausesView>,
+    /// Missing and damaged parts of the recording.
+    pub missing: Vec<String>,
+    /// Problems of the measurement that do not invalidate the figures.
+    pub doubts: Vec<String>,
     /// Handlers that the kernel ran outside threads. Absent: they were not counted.
     pub handlers: Option<Document>,
 }
@@ -113,6 +118,8 @@ pub fn charts(
         by_cpu_histograms: by_cpu.histograms,
         courses,
         causes,
+        missing: report.shortfalls.iter().map(trust::missing).collect(),
+        doubts: report.doubts.iter().map(trust::reason).collect(),
         handlers: late.and_then(|late| Some(handlers(&why::handlers(late.late)?, MAX_HANDLERS))),
     }
 }

@@ -294,7 +294,10 @@ mod tests {
             "fair server, because `planner`, `other` kept the CPU"
         );
         assert_eq!(
-            name(&NamedCause::new(CauseClass::HigherPriority, Some("hog")), &[]),
+            name(
+                &NamedCause::new(CauseClass::HigherPriority, Some("hog")),
+                &[]
+            ),
             "preempted by hog"
         );
     }

@@ -6,9 +6,10 @@ use laggard_answer::compare::{
     TailUnknown, TrialEnd, TrialLooks, Unclear, WorkComparison,
 };
 use laggard_model::name::series_words;
-use laggard_model::text::{Unit, listed, mean_time, percent, rate, rough_time, span};
+use laggard_model::text::{listed, mean_time, percent, rate, rough_time, span};
 use laggard_model::{LoadLabel, RowsOf, printable, whole};
 
+use super::forecast::level_reason;
 use super::{capital, cause, code, plural};
 use crate::doc::Cell;
 use crate::text::Tone;
@@ -341,7 +342,7 @@ fn tail_doubt(doubt: TailDoubt) -> String {
     match doubt {
         TailDoubt::Lost { wakeups: 1 } => "1 wakeup was lost".into(),
         TailDoubt::Lost { wakeups } => format!("{} were lost", plural(wakeups, "wakeup")),
-        TailDoubt::Peaks(reason) => reason.words(|ns| Unit::Auto.write(ns)).to_string(),
+        TailDoubt::Peaks(reason) => level_reason(&reason).text(true),
     }
 }
 

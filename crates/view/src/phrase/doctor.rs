@@ -1,8 +1,10 @@
 //! Sentences of `laggard doctor`.
 
 use laggard_answer::doctor::{AudioRow, EffectSeen, UnknownEffect};
-use laggard_answer::proven::ProvenEffect;
-use laggard_model::{Ability, Absence, Backend, Lacks};
+use laggard_answer::proven::{ChangedSeries, ProvenEffect};
+use laggard_model::name::line_name;
+use laggard_model::text::{listed, span};
+use laggard_model::{Ability, Absence, Backend, Lacks, LoadLabel};
 
 use super::{code, number};
 use crate::doc::Cell;
@@ -87,10 +89,64 @@ pub(crate) fn missing<'a>(abilities: impl Iterator<Item = &'a Ability>) -> Vec<S
 
 /// States the effect of a remedy that was tried on this machine.
 pub(crate) fn proven(effect: &ProvenEffect) -> String {
+    let load = match effect.load.as_str() {
+        "" => "unknown load".into(),
+        load if load == LoadLabel::none().as_str() => "no load of laggard".into(),
+        load => format!("load {load}"),
+    };
     format!(
-        "Measured here on {} ({}): {}",
-        effect.measured_on, effect.measured_by, effect.effect
+        "Measured here on {} ({} without and {} with it, {load}): {}",
+        effect.measured_on,
+        span(effect.without_ns),
+        span(effect.with_ns),
+        change(effect)
     )
+}
+
+/// States the change of each series.
+fn change(effect: &ProvenEffect) -> String {
+    let mut parts: Vec<String> = effect
+        .changed
+        .iter()
+        .map(|series| {
+            format!(
+                "with it {} is later than {} {}",
+                line_name(series.service, series.route),
+                Cell::Time(series.level_ns),
+                times(series)
+            )
+        })
+        .collect();
+    let equal = effect.equal.iter();
+    let equal: Vec<String> = equal
+        .map(|&(service, route)| line_name(service, route))
+        .collect();
+    if !equal.is_empty() {
+        let times = effect.equal_within;
+        parts.push(format!("equal within {times} times: {}", listed(&equal)));
+    }
+    if parts.is_empty() {
+        "no difference was found, which is no proof that there is none".into()
+    } else {
+        parts.join("; ")
+    }
+}
+
+/// Writes a ratio of rates with its interval, or with one limit if a side was never late.
+fn times(series: &ChangedSeries) -> String {
+    let factor = |value: f64| match value {
+        10.0.. => format!("{value:.0}"),
+        1.0..10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    };
+    let low = factor(series.ratio_low);
+    match (series.ratio, series.ratio_high.map(factor)) {
+        (Some(ratio), Some(high)) if ratio > 0.0 => {
+            format!("{} times as often ({low} to {high})", factor(ratio))
+        }
+        (Some(_), Some(high)) => format!("at most {high} times as often"),
+        _ => format!("more than {low} times as often"),
+    }
 }
 
 /// Sums up the prerequisites of audio programs; `None` if they were not checked.

@@ -2,8 +2,8 @@
 
 use laggard_answer::forecast::{
     ASSUMED_HELD_RARE, ASSUMED_HELD_RECORDED, Ahead, Cell as ForecastCell, ForecastLimit, Horizon,
-    LatencyChange, LatencyCourse, LoadForecast, Objection, Periodic, Refused, ServiceForecast,
-    StaysBelow, UsageSource,
+    LatencyChange, LatencyCourse, LevelReason, LoadForecast, Objection, Periodic, Refused,
+    ServiceForecast, StaysBelow, UsageSource,
 };
 use laggard_answer::{CauseSet, Composed, MissingTraces};
 use laggard_model::name::series_words;
@@ -290,16 +290,153 @@ pub(crate) fn limit(limit: &ForecastLimit) -> String {
     }
 }
 
-/// States a reason against a level. `has_figure` adds the figure of a statistical test.
-pub(crate) fn objection(objection: &Objection, has_figure: bool) -> String {
-    let words = objection.reason.words(|ns| time(ns).to_string());
-    let words = if has_figure {
-        words
-    } else {
-        words.without_figure()
+/// Reason against a level, in parts.
+pub(crate) struct ReasonText {
+    fact: String,
+    /// Fact without the figures of one recording.
+    in_short: String,
+    /// Figure of a statistical test.
+    figure: Option<String>,
+    /// Remedy, or the known part of the answer.
+    remedy: Option<String>,
+}
+
+impl ReasonText {
+    /// Joins the parts. Without the figure, a reason has the same text for every service.
+    pub(crate) fn text(&self, has_figure: bool) -> String {
+        let figure = self.figure.as_ref().filter(|_| has_figure);
+        let figure = figure.map_or_else(String::new, |figure| format!(" ({figure})"));
+        let remedy = self.remedy.as_ref();
+        let remedy = remedy.map_or_else(String::new, |remedy| format!("; {remedy}"));
+        format!("{}{figure}{remedy}", self.fact)
+    }
+}
+
+/// States a reason against a level.
+pub(crate) fn level_reason(reason: &LevelReason) -> ReasonText {
+    let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+    let (fact, figure, remedy) = match *reason {
+        LevelReason::TooFewPeaks { peaks, needed } => (
+            match peaks {
+                0 => "no independent peak".into(),
+                1 => "only 1 independent peak".into(),
+                _ => format!("only {peaks} independent peaks"),
+            },
+            None,
+            Some(format!("{needed} are needed")),
+        ),
+        LevelReason::BelowThreshold { at_most } => (
+            "the level lies below the threshold".into(),
+            None,
+            Some(format!("it is at most {}", time(at_most))),
+        ),
+        LevelReason::TooFar { factor, most } => (
+            format!("the horizon is {factor:.1} times the recording"),
+            None,
+            Some(format!("at most {most} can be forecast")),
+        ),
+        LevelReason::Periodic { share } => (
+            format!(
+                "a periodic source made {} of the exceedances",
+                percent(share)
+            ),
+            None,
+            Some("forecast by cause".into()),
+        ),
+        LevelReason::CausesUnknown { share } => (
+            format!(
+                "the causes of {} of the peaks are not known",
+                percent(share)
+            ),
+            None,
+            None,
+        ),
+        LevelReason::Ties { share } => (
+            format!("{} of the peaks are equal", percent(share)),
+            None,
+            Some("the timer is too coarse".into()),
+        ),
+        LevelReason::Correlated { p } => (
+            "peaks are correlated".into(),
+            Some(p_value(p)),
+            Some("clusters are still joined, or the load varies".into()),
+        ),
+        LevelReason::RateChanges { p } => (
+            "the rate of peaks changes in time".into(),
+            Some(p_value(p)),
+            Some("record a steady load".into()),
+        ),
+        LevelReason::SizeChanges { statistic } => (
+            "the size of peaks changes in time".into(),
+            Some(format!("KPSS {statistic:.2}")),
+            Some("record a steady load".into()),
+        ),
+        LevelReason::Drifts => (
+            "latencies drift or changed".into(),
+            None,
+            Some("record a steady load".into()),
+        ),
+        LevelReason::NoFit => (
+            "no threshold gives a tail of one form".into(),
+            None,
+            Some("causes differ, forecast by cause".into()),
+        ),
+        LevelReason::HeavyTail { shape } => (
+            "the tail is too heavy".into(),
+            Some(format!("shape {shape:.2}")),
+            Some("record longer or find the cause".into()),
+        ),
+        LevelReason::BoundedTail => (
+            "the tail ends abruptly".into(),
+            None,
+            Some("report the largest seen and find what bounds it".into()),
+        ),
+        LevelReason::StillWaiting { at_least } => (
+            format!(
+                "a peak of at least {} had not ended when measuring did",
+                time(at_least)
+            ),
+            None,
+            Some("record until it has".into()),
+        ),
+        LevelReason::Uncertain { value, high, most } => (
+            format!(
+                "the upper limit {} is more than {most} times the estimate {}",
+                time(high),
+                time(value)
+            ),
+            None,
+            None,
+        ),
+        LevelReason::Unusable => ("the peaks cannot be used".into(), None, None),
     };
+    let in_short = if matches!(reason, LevelReason::TooFar { .. }) {
+        "the horizon is too many times the recording".into()
+    } else {
+        fact.clone()
+    };
+    ReasonText {
+        fact,
+        in_short,
+        figure,
+        remedy,
+    }
+}
+
+/// Writes a p-value. One that rounds to 0 has a limit instead.
+fn p_value(p: f64) -> String {
+    if p < 0.001 {
+        "p < 0.001".into()
+    } else {
+        format!("p {p:.3}")
+    }
+}
+
+/// States an objection to a level. `has_figure` adds the figure of a statistical test.
+pub(crate) fn objection(objection: &Objection, has_figure: bool) -> String {
+    let words = level_reason(&objection.reason).text(has_figure);
     let Some(scope) = &objection.by_cause else {
-        return words.to_string();
+        return words;
     };
     let source = scope
         .source
@@ -368,7 +505,7 @@ fn most_common<'a>(refused: impl Iterator<Item = &'a Refused>) -> Option<(String
     let mut counts: Vec<(String, usize)> = Vec::new();
     let reasons = refused.flat_map(|refused| &refused.reasons);
     for objection in reasons.filter(|objection| objection.by_cause.is_none()) {
-        let reason = objection.reason.words(|ns| time(ns).to_string()).in_short;
+        let reason = level_reason(&objection.reason).in_short;
         match counts.iter_mut().find(|(known, _)| *known == reason) {
             Some((_, count)) => *count += 1,
             None => counts.push((reason, 1)),

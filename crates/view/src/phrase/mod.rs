@@ -20,6 +20,7 @@ pub(crate) mod study;
 pub(crate) mod switch;
 pub(crate) mod timers;
 pub(crate) mod trace;
+pub mod trust;
 pub(crate) mod why;
 
 use laggard_model::{Caveat, CompetingThread, Host, Nanos, Service};

@@ -1,14 +1,14 @@
 //! Sentences of `laggard qos`.
 
 use laggard_answer::qos::{
-    Apart, Application, FinerPeriod, Fitness, Goal, GoalOutlook, MissFigures, MissPolicy, Needed,
+    Apart, Application, Fitness, Goal, GoalOutlook, MissFigures, MissPolicy, Needed,
     ProfileVerdict, Resolution, ServiceOutlook,
 };
 use laggard_model::name::series_words;
 use laggard_model::text::rough_time;
 use laggard_model::{CpuList, LoadLabel, Nanos};
 
-use super::code;
+use super::{code, trust};
 use crate::doc::{Cell, Reason, quoted};
 use crate::text::Tone;
 
@@ -432,7 +432,7 @@ pub(crate) fn remedy(resolution: &Resolution) -> Option<String> {
     match resolution {
         Resolution::Full => None,
         Resolution::OnsetCoarse { finer, .. } | Resolution::TooCoarse { finer, .. } => {
-            Some(finer_period(finer))
+            Some(trust::finer(finer))
         }
         Resolution::TailOnly { .. } | Resolution::NotRecorded { is_tail: true, .. } => {
             Some("record with `--keep all`".into())
@@ -441,10 +441,6 @@ pub(crate) fn remedy(resolution: &Resolution) -> Option<String> {
             Some("record only the services and CPUs that matter, or a shorter time".into())
         }
     }
-}
-
-fn finer_period(finer: &FinerPeriod) -> String {
-    finer.to_string()
 }
 
 #[cfg(test)]

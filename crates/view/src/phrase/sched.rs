@@ -8,7 +8,7 @@ use laggard_model::Nanos;
 use laggard_model::text::mean_time;
 
 use super::forecast::time;
-use super::{code, number, qos};
+use super::{code, number, qos, trust};
 use crate::doc::Cell;
 use crate::text::Tone;
 
@@ -187,7 +187,7 @@ pub(crate) fn doubt(doubt: &TaskDoubt) -> (String, Option<String>) {
                 bound(Some(*least_ns)),
                 bound(Some(*most_ns))
             ),
-            Some(finer.to_string()),
+            Some(trust::finer(finer)),
         ),
         TaskDoubt::Short {
             permitted_ns,

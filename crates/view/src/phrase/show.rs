@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use laggard_answer::contexts::{
     BumpRow, ContextKind, ContextRow, ContextsReport, MIN_BUMP_SAMPLES, TurnEnd, later,
 };
-use laggard_answer::show::{RecordingReport, ServiceRow, Share, named_losses};
-use laggard_model::name::series_words;
+use laggard_answer::show::{RecordingReport, ServiceRow, Share, StageRow, named_losses};
+use laggard_model::name::{part_name, series_words};
 use laggard_model::text::{Unit, count, percent, rate, span};
 use laggard_model::{Backend, CaveatKind, LoadLabel, Nanos, RowsOf, Stage, State};
 
@@ -120,6 +120,19 @@ pub(crate) fn measured_with(report: &RecordingReport) -> String {
         Backend::Driver => "driver wdmlat.sys (DPC and kernel thread)".into(),
         Backend::Fake => "a script, NOT a measurement".into(),
         Backend::Imported => "another program".into(),
+    }
+}
+
+/// Names a part of the way to a service. The time from the wakeup of a thread to its first
+/// instruction has no established name: rtla's `thread latency` counts from the expiry, as does
+/// the latency of a thread service here, and its wakeup latency ends where the thread is switched
+/// in.
+pub(crate) fn part(row: &StageRow) -> String {
+    match row.since {
+        // The thread latency of OSDI'99.
+        Some(Stage::Softirq) if row.is_span => "softirq to user (all parts)".into(),
+        _ if row.is_span => "wakeup to user (waking to user)".into(),
+        _ => part_name(row.stage, row.since),
     }
 }
 

@@ -21,6 +21,7 @@ use laggard_answer::qos::QosReport;
 use laggard_answer::show::{HistogramView, RecordingReport, ServiceRow};
 
 use crate::phrase::overview::waiting;
+use crate::phrase::trust;
 use laggard_answer::rtos::InterruptTimes;
 use laggard_answer::switch::SwitchReport;
 use laggard_model::text::{count, span};
@@ -341,7 +342,7 @@ fn doubts(report: &RecordingReport) -> String {
     if let Some(waiting) = waiting(&report.waiting) {
         text += &format!(" - {}", waiting.trim_end_matches('.'));
     }
-    if let Some(reasons) = report.trust.reasons() {
+    if let Some(reasons) = trust::reasons(&report.trust) {
         text += &format!(" - NOT TRUSTWORTHY: {reasons}");
     }
     if report.backend == laggard_model::Backend::Fake {

@@ -10,6 +10,7 @@ use plotters::style::RGBColor;
 use super::PictureError;
 use super::axes::{Axes, Axis, Scale, write_time};
 use super::canvas::{Anchor, Canvas, SMALL};
+use crate::phrase::trust;
 
 /// Marks of the axis, ns.
 const MARKS: [f64; 8] = [1e9, 1e10, 6e10, 6e11, 3.6e12, 8.64e13, 6.048e14, 3.156e16];
@@ -142,7 +143,7 @@ fn words(report: &QosReport, is_single: bool) -> (String, String, Vec<String>) {
     let mut captions: Vec<String> = report
         .loads
         .iter()
-        .flat_map(|load| load.notes.iter().map(ToString::to_string))
+        .flat_map(|load| load.notes.iter().map(trust::note))
         .take(2)
         .collect();
     let name = |service: &ServiceOutlook| {

@@ -306,7 +306,8 @@ fn every_remedy_that_changes_something_names_its_price() {
 #[test]
 fn fewer_services_are_not_advised_where_there_is_one_and_the_recorder_is_blamed_where_it_costs_most()
  {
-    let reasons = |made: Made| made.report().trust.reasons().unwrap_or_default();
+    let reasons =
+        |made: Made| laggard_view::trust::reasons(&made.report().trust).unwrap_or_default();
     let one = Made::new(&LINES)
         .served(0, 6_000, &[(Stage::User, 8_000)])
         .cost(90);

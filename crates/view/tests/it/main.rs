@@ -8,4 +8,5 @@ mod overview;
 mod page_types;
 mod printable;
 mod random;
+mod trust;
 mod width;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use laggard_answer::Shortfall;
 use laggard_answer::overview::{Overview, OverviewInput, overview};
 use laggard_answer::show::RecordingReport;
 use laggard_answer::why::{Explained, RecordedEpisodes, handlers};
@@ -168,7 +169,10 @@ proptest! {
             latest: Vec::new(),
             samples_end: None,
             missing: 0,
-            shortfalls: vec![Caveat::new(CaveatKind::AbilityAbsent, &name, &name)],
+            shortfalls: vec![Shortfall::Damaged {
+                file: name.clone(),
+                reason: name.clone(),
+            }],
         };
         let explained = Explained::new(&late, None);
         let symbols = explained.symbols();

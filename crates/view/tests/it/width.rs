@@ -1,6 +1,7 @@
 //! No line of a view is wider than the terminal, but for a name that cannot be
 //! broken: that has a line of its own, so that nothing of it is lost.
 
+use laggard_answer::Shortfall;
 use laggard_answer::why::{Explained, RecordedEpisodes, handlers};
 use laggard_made::{Made, late, line};
 use laggard_model::text::Unit;
@@ -194,7 +195,10 @@ fn late_activations_fit_with_their_causes_and_call_chains() {
         latest: Vec::new(),
         samples_end: None,
         missing: 0,
-        shortfalls: vec![Caveat::new(CaveatKind::AbilityAbsent, NAME, "words")],
+        shortfalls: vec![Shortfall::Damaged {
+            file: NAME.into(),
+            reason: "words".into(),
+        }],
     };
     let explained = Explained::new(&all, None);
     let report = explained.why(20);

@@ -1,6 +1,7 @@
 //! Gaps of a report of one cause.
 
-use laggard_model::{Backend, CauseClass, Caveat, Evidence, Sampler};
+use laggard_model::{Backend, CauseClass, Evidence, Sampler};
+use laggard_record::Shortfall;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -53,7 +54,7 @@ pub enum Gap {
     /// A part of the recording is missing.
     Missing {
         /// The part.
-        part: Caveat,
+        part: Shortfall,
     },
     /// Handlers were not counted, so that it is not known how often this runs without making
     /// a wakeup late.

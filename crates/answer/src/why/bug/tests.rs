@@ -200,7 +200,11 @@ fn a_chain_has_the_innermost_function_first() {
     let all = Explained::new(&late, None).report(usize::MAX);
     let place = all.causes.iter().position(|row| {
         row.cause.class == CauseClass::HigherPriority
-            && row.cause.who.as_deref().is_some_and(|who| who.contains("hog"))
+            && row
+                .cause
+                .who
+                .as_deref()
+                .is_some_and(|who| who.contains("hog"))
     });
     let told = report(&late, place.unwrap() + 1).unwrap();
 

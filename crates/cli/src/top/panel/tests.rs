@@ -1,7 +1,7 @@
 use laggard_answer::live::{LateActivation, LatePart};
 use laggard_model::{
-    Activation, Batch, CauseClass, Caveat, CaveatKind, Cpu, Host, LineId, Losses, Manifest, NamedCause, Nanos,
-    OwnCost, Processor, STAGES, Stage,
+    Activation, Batch, CauseClass, Caveat, CaveatKind, Cpu, Host, LineId, Losses, Manifest,
+    NamedCause, Nanos, OwnCost, Processor, STAGES, Stage,
 };
 
 use super::*;

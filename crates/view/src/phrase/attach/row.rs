@@ -10,6 +10,7 @@ use laggard_model::name::line_name;
 use super::cause::{cause, parts, site};
 use super::{policy, signed, time, units};
 use crate::doc::Cell;
+use crate::phrase::trust;
 
 /// Causes in a sentence; the table and the JSON have all.
 const MAX_CAUSES: usize = 4;
@@ -560,8 +561,8 @@ pub(crate) fn beside(service: &AttachBeside) -> String {
     if service.missed > 0 {
         text += &format!("; {} missed", Cell::Count(service.missed));
     }
-    if let Some(doubt) = &service.doubt {
-        text += &format!("; not trustworthy: {doubt}");
+    if !service.doubts.is_empty() {
+        text += &format!("; not trustworthy: {}", trust::joined(&service.doubts));
     }
     text + "."
 }
