@@ -96,7 +96,7 @@ fn bug(args: &WhyArgs, number: usize) -> anyhow::Result<Exit> {
     pipe::print(&if args.json {
         pipe::json(&report)?
     } else {
-        laggard_view::bug(&report)
+        doc::markdown(&laggard_view::bug::document(&report))
     })?;
     Ok(Exit::Ok)
 }

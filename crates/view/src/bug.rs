@@ -1,44 +1,39 @@
-//! `laggard why --bug N`: Markdown for the author of the code that made wakeups late.
-
-use std::fmt::Write as _;
+//! `laggard why --bug N`: one cause for the author of the code that made wakeups late.
 
 use laggard_answer::why::{Addressee, BugReport, CallChain, Example, Gap, Machine, Moment, Series};
 use laggard_model::name::series_words;
 use laggard_model::text::{count, span};
-use laggard_model::{Host, Nanos, printable, printable_lines, whole};
+use laggard_model::{Host, Nanos, Route, whole};
 
-use crate::doc::Cell;
-use crate::markdown::escaped;
+use crate::doc::{Block, Cell, Column, Document, Table, code};
 use crate::phrase::why::{at_least, place};
-use crate::phrase::{capital, cause};
+use crate::phrase::{capital, cause, plural};
 use crate::why::activity;
 
-/// Writes one cause as Markdown, in the flavour that has tables.
-pub fn bug(report: &BugReport) -> String {
-    let mut text = format!("## {}\n\n", escaped(&title(report)));
-    text += &escaped(&summary(report));
-    text += "\n\n";
-    text += &figures(report);
-    text += &machine(&report.machine);
-    text += &chains(report);
-    text += &examples(report);
-    text += "\n### Reproduce\n\n";
-    text += &fenced("sh", &report.reproduce);
-    text += "\n### Not recorded\n\n";
-    text += &list(report.not_seen.iter().map(gap));
-    // Writing to a string cannot fail.
-    let _ = writeln!(
-        text,
-        "\nFrom <code>{}</code>, recorded by laggard {}: cause {}{}.",
-        plain(&report.recording),
-        escaped(&report.version),
+/// Describes one cause: its figures, the machine, call chains, examples, and how to reproduce
+/// it.
+pub fn document(report: &BugReport) -> Document {
+    let mut document = Document::new(title(report));
+    document.paragraph(summary(report));
+    document.push(figures(report));
+    push_machine(&mut document, &report.machine);
+    push_chains(&mut document, report);
+    push_examples(&mut document, report);
+    document.heading("Reproduce");
+    document.push(Block::Preformatted(report.reproduce.clone()));
+    document.heading("Not recorded");
+    document.push(Block::List(report.not_seen.iter().map(gap).collect()));
+    let series = report.service.map_or_else(String::new, |service| {
+        let route = report.route.unwrap_or(Route::Direct);
+        format!(" of {}", series_words(service, route))
+    });
+    document.paragraph(format!(
+        "From {}, recorded by laggard {}: cause {}{series}.",
+        code(&report.recording),
+        report.version,
         report.number,
-        report.service.map_or(String::new(), |service| {
-            let route = report.route.unwrap_or(laggard_model::Route::Direct);
-            format!(" of {}", escaped(&series_words(service, route)))
-        }),
-    );
-    printable_lines(&text).to_string()
+    ));
+    document
 }
 
 /// Names the cause, the series that it made late, and the kernel.
@@ -165,17 +160,6 @@ fn time(time: Nanos) -> String {
     Cell::Time(time).to_string()
 }
 
-/// Escapes text that stands in `<code>`.
-fn plain(text: &str) -> String {
-    escaped(&text.replace('`', "'"))
-}
-
-fn list(items: impl Iterator<Item = String>) -> String {
-    items
-        .map(|item| format!("- {}\n", escaped(&item)))
-        .collect()
-}
-
 /// Rounds a rate to the digits that its number of events supports: the error of a count is
 /// its square root.
 fn about(rate: f64, events: usize) -> String {
@@ -186,7 +170,7 @@ fn about(rate: f64, events: usize) -> String {
 }
 
 /// Returns frequency, times and CPUs of the cause.
-fn figures(report: &BugReport) -> String {
+fn figures(report: &BugReport) -> Block {
     let row = &report.cause;
     let rhythm = row.rhythm.as_ref().map_or_else(
         || "none that chance does not explain".into(),
@@ -224,17 +208,18 @@ fn figures(report: &BugReport) -> String {
         ),
         ("load", report.load.clone()),
     ];
-    table(rows.into_iter())
+    table(rows)
 }
 
-fn table<'a>(rows: impl Iterator<Item = (&'a str, String)>) -> String {
-    let rows = rows.map(|(name, value)| format!("| {name} | {} |\n", escaped(&value)));
-    std::iter::once("| | |\n| --- | --- |\n".to_owned())
-        .chain(rows)
-        .collect()
+fn table<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) -> Block {
+    let mut table = Table::new([Column::name(""), Column::sentence("")]);
+    for (name, value) in rows {
+        table.row([name.into(), value.into()]);
+    }
+    Block::Table(table)
 }
 
-fn machine(machine: &Machine) -> String {
+fn push_machine(document: &mut Document, machine: &Machine) {
     let known = |text: &str| match text {
         "" => "unknown".to_owned(),
         text => text.to_owned(),
@@ -269,64 +254,60 @@ fn machine(machine: &Machine) -> String {
         ("hypervisor", or(&machine.hypervisor, "none")),
         ("kernel command line", options),
     ];
-    let mut text = format!("\n### Machine\n\n{}", table(rows.into_iter()));
+    document.heading("Machine");
+    document.push(table(rows));
     if !machine.caveats.is_empty() {
-        text += "\nSettings that add latency or affect these figures:\n\n";
-        text += &list(machine.caveats.iter().map(|caveat| caveat.what.clone()));
+        document.paragraph("Settings that add latency or affect these figures:");
+        let settings = machine.caveats.iter().map(|caveat| caveat.what.clone());
+        document.push(Block::List(settings.collect()));
     }
-    text
 }
 
-fn chains(report: &BugReport) -> String {
+fn push_chains(document: &mut Document, report: &BugReport) {
     if report.chains.is_empty() {
-        return String::new();
+        return;
     }
-    let told: usize = report.chains.iter().map(|chain| chain.samples).sum();
-    let mut text = "\n### Call chains\n\n".to_owned();
-    let s = if report.samples == 1 { "" } else { "s" };
-    let _ = writeln!(
-        text,
-        "{} sample{s} showed it, innermost function first.{}\n",
-        count(report.samples as u64),
-        match report.samples - told {
-            0 => String::new(),
-            more => format!(" {} of them had other chains.", count(more as u64)),
-        }
-    );
-    for shown in &report.chains {
-        text += &chain(shown);
-    }
-    text
+    let shown: usize = report.chains.iter().map(|chain| chain.samples).sum();
+    let others = match report.samples - shown {
+        0 => String::new(),
+        more => format!(" {} of them had other chains.", count(more as u64)),
+    };
+    document.heading("Call chains");
+    document.paragraph(format!(
+        "{} showed it, innermost function first.{others}",
+        plural(report.samples as u64, "sample")
+    ));
+    let chains = report.chains.iter().map(chain);
+    document.blocks.extend(chains.map(Block::Preformatted));
 }
 
-fn chain(chain: &CallChain) -> String {
-    let s = if chain.samples == 1 { "" } else { "s" };
-    let mut lines = vec![format!("{} sample{s}:", count(chain.samples as u64))];
+fn chain(chain: &CallChain) -> Vec<String> {
+    let mut lines = vec![format!("{}:", plural(chain.samples as u64, "sample"))];
     if chain.functions.is_empty() {
-        lines.push("    no call chain".into())
+        lines.push("    no call chain".into());
     } else {
-        lines.extend(chain.functions.iter().map(|name| format!("    {name}")))
+        lines.extend(chain.functions.iter().map(|name| format!("    {name}")));
     }
     if chain.left_out > 0 {
         lines.push(format!("    ... {} more", chain.left_out));
     }
-    fenced("text", &lines)
+    lines
 }
 
-fn examples(report: &BugReport) -> String {
-    let many = match report.examples.as_slice() {
-        [] => return String::new(),
+fn push_examples(document: &mut Document, report: &BugReport) {
+    let episodes = match report.examples.as_slice() {
+        [] => return,
         [_] => "The episode in which it took most",
         _ => "The episodes in which it took most, each of a different event",
     };
-    let mut text = format!("\n### Examples\n\n{many}. Times are since the expiry.\n");
-    for shown in &report.examples {
-        text += &example(shown);
+    document.heading("Examples");
+    document.paragraph(format!("{episodes}. Times are since the expiry."));
+    for example in &report.examples {
+        push_example(document, example);
     }
-    text
 }
 
-fn example(example: &Example) -> String {
+fn push_example(document: &mut Document, example: &Example) {
     let episode = &example.episode;
     let heading = format!(
         "Episode {}: {}, {} late {:.3} s after the start, {} of it this",
@@ -344,12 +325,11 @@ fn example(example: &Example) -> String {
             let name = cause::name(&part.cause, &[]);
             format!("{:>9}  {name}", time(part.took_ns))
         });
-        let lines: Vec<String> = parts.collect();
-        return format!(
-            "\n{}. `laggard attach` found these causes during the measurement; the recording has no timeline of this cycle:\n\n{}",
-            escaped(&heading),
-            fenced("text", &lines)
-        );
+        document.paragraph(format!(
+            "{heading}. `laggard attach` found these causes during the measurement; the recording has no timeline of this cycle:"
+        ));
+        document.push(Block::Preformatted(parts.collect()));
+        return;
     }
     let mut lines = vec![format!("{:>9}  {:>9}", "at", "took")];
     let stage_line = |name: &str, at: Nanos| format!("{:>9}  {:>9}  * {name}", time(at), "");
@@ -376,7 +356,8 @@ fn example(example: &Example) -> String {
             stage_line(stage.name(), *at)
         }
     }));
-    format!("\n{}:\n\n{}", escaped(&heading), fenced("text", &lines))
+    document.paragraph(format!("{heading}:"));
+    document.push(Block::Preformatted(lines));
 }
 
 fn moment_name(moment: &Moment) -> String {
@@ -385,21 +366,6 @@ fn moment_name(moment: &Moment) -> String {
         None if moment.parts == 1 => "1 shorter part".into(),
         None => format!("{} shorter parts", moment.parts),
     }
-}
-
-/// Writes lines as a code block that no line can end.
-fn fenced(language: &str, lines: &[String]) -> String {
-    let lines: Vec<String> = lines
-        .iter()
-        .map(|line| printable(line).to_string())
-        .collect();
-    let mut longest = 0;
-    for line in &lines {
-        let runs = line.split(|letter| letter != '`').map(str::len);
-        longest = longest.max(runs.max().unwrap_or_default());
-    }
-    let fence = "`".repeat((longest + 1).max(3));
-    format!("{fence}{language}\n{}\n{fence}\n", lines.join("\n"))
 }
 
 #[cfg(test)]
@@ -425,7 +391,9 @@ mod tests {
             .map(Into::into)
             .into();
         change(&mut late);
-        bug(&why::bug(&Explained::new(&late, None), 1).unwrap())
+        crate::doc::markdown(&document(
+            &why::bug(&Explained::new(&late, None), 1).unwrap(),
+        ))
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! [`doc`] is the model of a document and has a renderer for each output format. Answers
 //! move to it one by one ([`check`], [`compare`], [`qos`] and others have). The others still have a renderer per format: [`text`] for the
-//! terminal, [`page`] for the report, [`markdown()`] and [`bug()`] for
+//! terminal, [`page`] for the report, [`markdown()`] for
 //! issue trackers. [`check::junit`] and [`check::github`] write for build systems,
 //! [`picture`] draws single figures, [`flame()`] and [`perfetto()`] show late wakeups, and
 //! [`export`] writes recordings for other programs. The JSON of an answer is the value
@@ -12,7 +12,7 @@
 
 pub mod advice;
 pub mod attach;
-mod bug;
+pub mod bug;
 pub mod check;
 pub mod compare;
 pub mod doc;
@@ -43,7 +43,6 @@ pub mod timers;
 pub mod trace;
 pub mod why;
 
-pub use bug::bug;
 pub use flame::{FlameError, flame};
 pub use live::{late_causes, live, live_summary};
 pub use markdown::markdown;

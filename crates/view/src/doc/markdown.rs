@@ -1,7 +1,7 @@
 //! Documents as Markdown with tables, for issue trackers.
 
-use laggard_model::printable_lines;
 use laggard_model::text::Unit;
+use laggard_model::{printable, printable_lines};
 
 use super::{Block, ColumnKind, Document, Table};
 use crate::markdown::escaped;
@@ -26,10 +26,7 @@ fn block(block: &Block) -> Option<String> {
             format!("{}\n", text(paragraph))
         }
         Block::Lines(items) | Block::List(items) => list(items.iter().map(|item| text(item))),
-        Block::Preformatted(lines) => {
-            let lines: String = lines.iter().map(|line| format!("    {line}\n")).collect();
-            lines.replace('`', "'")
-        }
+        Block::Preformatted(lines) => fenced(lines),
         Block::Table(table) => self::table(table),
         Block::Notes(notes) => {
             let items = list(notes.notes.iter().map(|note| text(note)));
@@ -41,6 +38,21 @@ fn block(block: &Block) -> Option<String> {
 
 fn list(items: impl Iterator<Item = String>) -> String {
     items.map(|item| format!("- {item}\n")).collect()
+}
+
+/// Writes lines as a code block that no line can end.
+fn fenced(lines: &[String]) -> String {
+    let lines: Vec<String> = lines
+        .iter()
+        .map(|line| printable(line).to_string())
+        .collect();
+    let mut longest = 0;
+    for line in &lines {
+        let runs = line.split(|letter| letter != '`').map(str::len);
+        longest = longest.max(runs.max().unwrap_or_default());
+    }
+    let fence = "`".repeat((longest + 1).max(3));
+    format!("{fence}text\n{}\n{fence}\n", lines.join("\n"))
 }
 
 fn table(table: &Table) -> String {
