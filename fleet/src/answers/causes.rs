@@ -1,7 +1,7 @@
 //! `causes`: causes of late wakeups over all machines.
 
-use laggard_model::text::{Unit, count};
 use laggard_model::Nanos;
+use laggard_model::text::{Unit, count};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -213,7 +213,7 @@ fn hits_are_counted(kind: FaultKind, is_kind: fn(Activity) -> bool) {
     let longest = counts
         .handlers
         .iter()
-        .filter(|handler| of(handler.activity));
+        .filter(|handler| is_kind(handler.activity));
     let longest = longest.max_by_key(|handler| handler.longest_ns).unwrap();
     assert!(longest.longest_ns >= HALF, "{kind}: {longest:?}");
     assert_eq!(longest.longest_cpu, CPU, "{kind}: {longest:?}");
