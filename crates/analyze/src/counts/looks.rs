@@ -117,8 +117,9 @@ mod tests {
     fn poisson(mean: f64) -> Vec<f64> {
         let count = 12.0 + mean + 9.0 * mean.sqrt();
         let distribution = Poisson::new(mean).unwrap();
-        (0..count as u64)
-            .map(|number| distribution.pmf(number))
+        (0_u32..)
+            .take_while(|number| f64::from(*number) < count)
+            .map(|number| distribution.pmf(number.into()))
             .collect()
     }
 
@@ -168,7 +169,7 @@ mod tests {
                 };
                 let fractions: Vec<f64> = (0..looks).map(fraction).collect();
                 for confidence in [0.9, 0.95, 0.99, 0.999] {
-                    let each = Looks::each_confidence(looks as usize, confidence);
+                    let each = Looks::each_confidence(usize::try_from(looks).unwrap(), confidence);
                     for expected in [1.0, 3.0, 7.0, 20.0, 60.0] {
                         let of = |each: f64, is_within| {
                             wrong(&fractions, expected, 1.0 - each, is_within)
