@@ -192,7 +192,7 @@ mod tests {
         fs::write(dir.path().join(NAME), "{").unwrap();
         let damaged = keep(dir.path(), effect("6.12", "it")).unwrap_err();
 
-        assert!(newer.to_string().contains("has layout 9"), "{newer}");
+        assert!(newer.to_string().contains("has schema 9"), "{newer}");
         assert!(
             damaged.to_string().contains("delete it if it is damaged"),
             "{damaged}"

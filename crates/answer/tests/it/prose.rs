@@ -28,36 +28,39 @@ const NAMES: &str = "
     AttachPolicy.policy AttachRanked.call AttachRanked.contender AttachRanked.file
     AttachRanked.holder AttachRanked.threads AttachRanked.who AttachReport.application
     AttachRow.name AttachRow.policy AttachRow.woken_by AttachSite.call AttachSite.clock
-    AttachSite.file AttachTaken.call AttachTaken.contender AttachTaken.file AttachTaken.holder
-    AttachTaken.who AttachWaker.who AttachWorst.name BugReport.load BugReport.recording
-    BugReport.reproduce BugReport.version CallChain.functions CauseComparison.who
-    CauseShare.contenders CauseShare.who CausesUnknown.recording CheckReport.file
-    CheckReport.host CheckReport.recorded_at CheckReport.recordings CheckedRow.load
-    CheckedRow.name ClockSeen.name Clocksource.available Clocksource.current
+    AttachSite.file AttachTaken.call AttachTaken.contender AttachTaken.file
+    AttachTaken.holder AttachTaken.who AttachWaker.who AttachWorst.name BugReport.load
+    BugReport.recording BugReport.reproduce BugReport.version CallChain.functions
+    CauseComparison.who CauseShare.contenders CauseShare.who CausesUnknown.recording
+    CheckReport.file CheckReport.host CheckReport.recorded_at CheckReport.recordings
+    CheckedRow.load CheckedRow.name ClockSeen.name Clocksource.available Clocksource.current
     CompetingThread.name Conditions.hypervisor Conditions.kernel Conditions.load
     Conditions.preemption Conditions.processor Conditions.started CpuFreq.driver
-    CpuFreq.governor Difference.first Difference.second Difference.what DoctorReport.recording
-    EpisodePart.who FirstFix.contenders FirstFix.who GroupQuota.file GroupQuota.group
-    HandlerRow.who HandlersReport.path HolderState.preempted Host.architecture Host.build
-    Host.command_line Host.config Host.distribution Host.huge_pages Host.hypervisor
-    Host.idle_driver Host.kernel Host.lockdown Host.mitigations Host.node Host.preemption
-    Idle.name LateCycle.name LateWakeupCause.who Layer.name LoadFigures.load LoadForecast.load
+    CpuFreq.governor Difference.first Difference.second Difference.what
+    DoctorReport.recording EpisodePart.who FirstFix.contenders FirstFix.who GroupQuota.file
+    GroupQuota.group HandlerRow.who HandlersReport.path Hardware.audio Hardware.board
+    Hardware.disks Hardware.file_system Hardware.firmware Hardware.graphics Hardware.network
+    HolderState.preempted Host.architecture Host.build Host.command_line Host.config
+    Host.distribution Host.huge_pages Host.hypervisor Host.idle_driver Host.kernel
+    Host.lockdown Host.mitigations Host.node Host.preemption Idle.name LateCycle.name
+    LateWakeupCause.who Layer.name LoadFigures.load LoadForecast.load
     LoadForecast.recordings LoadOutlook.load LoadOutlook.recordings LoadProfiles.load
-    LoadProfiles.recordings LoadRun.command LoadRun.name LockedFigures.limit LongestHandler.name
-    Machine.architecture Machine.build Machine.distribution Machine.hypervisor Machine.kernel
-    Machine.options Machine.preemption Machine.processor MissingFits.applications NamedCause.who
-    Note.recording OrderView.sides Overview.path Processor.microcode Processor.model
-    ProgramCost.name ProvenEffect.build ProvenEffect.kernel ProvenEffect.load
-    ProvenEffect.measured_on ProvenEffect.node ProvenEffect.processor ProvenEffect.setting
-    ProvenEffect.with ProvenEffect.without RecordingIntervals.path RecordingReport.path
-    RecordingReport.started RehearsalReport.file RehearsalReport.load
-    RehearsalReport.predicted_from RehearsalReport.recorded_in Remark.tasks Report.version
-    RtosReason.load SchedReport.load SeriesRecording.kernel SeriesRecording.path
-    SeriesRecording.recorded_at SeriesReport.load Shortfall.file SideView.load
-    SideView.recordings SwitchReport.load TaskCount.name TaskRemark.key TaskRemark.phase
-    TaskRemark.task TaskRemark.timer TaskVerdict.name Throughput.unit TraceHandlerRow.name
-    TraceReport.path TraceReport.session TraceReport.windows TraceThreadRow.name
-    UnknownEffect.node WaitEnd.thread WhyReport.load WhyReport.path WorkComparison.unit";
+    LoadProfiles.recordings LoadRun.command LoadRun.name LockedFigures.limit
+    LongestHandler.name Machine.architecture Machine.build Machine.distribution
+    Machine.hypervisor Machine.kernel Machine.options Machine.preemption Machine.processor
+    MissingFits.applications NamedCause.who Note.recording OrderView.sides Overview.path
+    Processor.microcode Processor.model ProfileVerdict.name ProgramCost.name ProvenEffect.build
+    ProvenEffect.kernel ProvenEffect.load ProvenEffect.measured_on ProvenEffect.node
+    ProvenEffect.processor ProvenEffect.setting ProvenEffect.with ProvenEffect.without
+    RecordingIntervals.path RecordingReport.path RecordingReport.started
+    RehearsalReport.file RehearsalReport.load RehearsalReport.predicted_from
+    RehearsalReport.recorded_in Remark.tasks Report.version RtosReason.load SchedReport.load
+    SeriesRecording.kernel SeriesRecording.path SeriesRecording.recorded_at
+    SeriesReport.load Shortfall.file SideView.load SideView.recordings SwitchReport.load
+    TaskCount.name TaskRemark.key TaskRemark.phase TaskRemark.task TaskRemark.timer
+    TaskVerdict.name Throughput.unit TraceHandlerRow.name TraceReport.path
+    TraceReport.session TraceReport.windows TraceThreadRow.name UnknownEffect.node
+    WaitEnd.thread WhyReport.load WhyReport.path WorkComparison.unit";
 /// Text of other crates: warnings, absent abilities and errors, with remedies; and sources of a
 /// catalogue.
 const TEXT: &str = "

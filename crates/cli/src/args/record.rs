@@ -22,7 +22,7 @@ Examples:
   laggard record --services fifo:80 --duration 10min
   laggard record --require robot.toml --until-decided --load fileio
   laggard record --on-late stop --on-late-threshold 1ms
-  laggard record --contexts 4 --turns 10ms      next to 4 busy processes on a CPU
+  laggard record --contexts 4 --turns 10ms      next to 4 busy processes
   laggard record -- make -j8                    while a command runs";
 
 #[derive(ClapArgs, Debug)]
