@@ -26,7 +26,7 @@ fn missing_target_is_refused_with_a_reason() {
         ),
         (
             &["1", "--cycle", "epoll", "-d", "1s"],
-            "--cycle epoll: laggard knows no system call of this name",
+            "unknown system call in `--cycle epoll`",
         ),
         (&["--cgroup", "", "-d", "1s"], "control group"),
         // Of a command that is yet to run no thread has a number.
