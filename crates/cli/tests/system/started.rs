@@ -196,7 +196,7 @@ fn warning_if_not_all_cpus_are_measured() {
     }
 
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(stderr.contains("measures CPU 0 of 0-"), "{stderr}");
+    assert!(stderr.contains("measuring only CPU 0 of 0-"), "{stderr}");
 }
 
 #[test]
