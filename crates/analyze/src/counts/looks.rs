@@ -5,10 +5,10 @@
 //! verdict collects these probabilities. By Boole's inequality, any of n looks is wrong
 //! with probability at most n (1 - c), for any dependence between them. But each look has
 //! the data of all earlier ones. The exact probability that any look is wrong follows from
-//! the Poisson counts between the looks, look by look (group sequential test with a
+//! the Poisson counts between the looks, one after another (group sequential test with a
 //! constant level: Pocock 1977; the recursion of Armitage, `McPherson` & Rowe 1969). So each
 //! look gets more than 1/n of the total error probability. Looks are few, because each comes
-//! when there is twice as much data as at the previous one.
+//! when the data has doubled.
 
 use laggard_model::Nanos;
 
@@ -26,8 +26,9 @@ struct LevelFactors {
     beyond: [f64; 11],
 }
 
-/// Errors for which factors are known, descending. Each factor holds for any expected count
-/// and for any last length that [`Looks::doubling`] plans (tests below).
+/// Errors for which factors are known, descending. They were calculated for 0.8 to 787
+/// expected events and for each last length that [`Looks::doubling`] plans; the tests check a
+/// part of these. From nine looks, the factors are those of eight looks.
 const LEVEL_FACTORS: [LevelFactors; 2] = [
     LevelFactors {
         error: 0.05,
