@@ -3,7 +3,8 @@
 use super::Files;
 
 /// Options that affect latency. A name that ends in `*` is a prefix.
-const OPTIONS: [&str; 28] = [
+const OPTIONS: [&str; 29] = [
+    "ARM64_PSEUDO_NMI",
     "CPU_FREQ_DEFAULT_GOV_*",
     "CPU_IDLE_GOV_*",
     "DEBUG_ATOMIC_SLEEP",
@@ -136,15 +137,34 @@ fn built_in_preemption(build: &str) -> Option<String> {
         .then(|| "full".into())
 }
 
+/// Remedy for an arm64 machine whose performance counters are not NMIs.
+pub(crate) const NMI_REMEDY: &str = "boot a kernel that has CONFIG_ARM64_PSEUDO_NMI=y with `irqchip.gicv3_pseudo_nmi=1` (arm64 with a GICv3)";
+
 /// Returns whether performance counters raise an interrupt that also interrupts code with
-/// interrupts disabled. On arm64 this takes a boot option.
-pub(crate) fn counters_are_nmi(architecture: &str, command_line: &str) -> bool {
+/// interrupts disabled. On arm64 this takes a boot option, which a kernel without
+/// `CONFIG_ARM64_PSEUDO_NMI` ignores. Unknown `options` are empty.
+pub(crate) fn counters_are_nmi(
+    architecture: &str,
+    command_line: &str,
+    options: impl FnOnce() -> Vec<String>,
+) -> bool {
     match architecture {
         "x86_64" | "x86" => true,
-        "aarch64" => parameter(command_line, "irqchip.gicv3_pseudo_nmi")
-            .is_some_and(|value| matches!(value.as_str(), "1" | "y" | "Y" | "on")),
+        "aarch64" => {
+            let value = parameter(command_line, "irqchip.gicv3_pseudo_nmi");
+            if !value.is_some_and(|value| matches!(value.as_str(), "1" | "y" | "Y" | "on")) {
+                return false;
+            }
+            let options = options();
+            options.is_empty() || options.iter().any(|row| row == "CONFIG_ARM64_PSEUDO_NMI=y")
+        }
         _ => false,
     }
+}
+
+/// Returns the build options that affect latency; empty if they are unknown.
+pub(crate) fn options(files: &Files) -> Vec<String> {
+    Config::read(files).bearing_on_latency()
 }
 
 /// Returns the last value of `name=` on the kernel's command line, because the kernel uses the

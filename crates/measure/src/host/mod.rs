@@ -20,7 +20,7 @@ use laggard_model::{Host, Isolation};
 pub use audio::audio;
 pub use caveats::{caveats, quota};
 pub use files::Files;
-pub(crate) use kernel::counters_are_nmi;
+pub(crate) use kernel::{NMI_REMEDY, counters_are_nmi, options};
 pub use rights::{Rights, free_memory};
 
 /// Identifies the machine with these files; `Files::default()` is this machine. Values that are

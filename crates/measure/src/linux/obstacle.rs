@@ -188,9 +188,7 @@ impl Display for Help {
             Self::Registers => {
                 "only Intel processors count them, with the module msr (`modprobe msr`); on others such a stall shows as a gap without any activity"
             }
-            Self::CountersAsNmi => {
-                "boot with `irqchip.gicv3_pseudo_nmi=1` (arm64 with a GICv3)"
-            }
+            Self::CountersAsNmi => crate::host::NMI_REMEDY,
             Self::TimerlatTracer => {
                 "the kernel needs CONFIG_TIMERLAT_TRACER=y and tracefs at /sys/kernel/tracing, and no other program may use the tracer; then add `--services kthread`"
             }

@@ -5,7 +5,7 @@ use std::{fs, io};
 
 use laggard_model::{Cpu, Sampler, Tid};
 
-use crate::host;
+use crate::host::{self, Files};
 
 /// `PERF_FLAG_FD_CLOEXEC`.
 const CLOSE_ON_EXEC: libc::c_ulong = 8;
@@ -83,7 +83,9 @@ pub(super) fn samplers() -> &'static [Sampler] {
 /// Returns whether performance counters interrupt code that has interrupts disabled.
 pub(super) fn counters_are_nmi() -> bool {
     let command_line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
-    host::counters_are_nmi(std::env::consts::ARCH, &command_line)
+    host::counters_are_nmi(std::env::consts::ARCH, &command_line, || {
+        host::options(&Files::default())
+    })
 }
 
 /// Opens an event of a sampler on `cpu` for all threads.

@@ -3,7 +3,7 @@
 use laggard_model::text::Unit;
 use laggard_model::{Caveat, CaveatKind, Nanos};
 
-use super::super::kernel::counters_are_nmi;
+use super::super::kernel::{NMI_REMEDY, counters_are_nmi};
 use super::{Check, Setup};
 
 pub(super) const CHECKS: [Check; 5] = [idle, governor, turbo, virtual_machine, pmu];
@@ -78,11 +78,12 @@ fn virtual_machine(setup: &Setup<'_>) -> Option<Caveat> {
 
 fn pmu(setup: &Setup<'_>) -> Option<Caveat> {
     let host = setup.host;
-    if host.settings.pmu && !counters_are_nmi(&host.architecture, &host.command_line) {
+    let options = || host.config.clone();
+    if host.settings.pmu && !counters_are_nmi(&host.architecture, &host.command_line, options) {
         return Some(Caveat::new(
             CaveatKind::NoPmu,
             "performance counters interrupt only code that has interrupts enabled: code that runs with interrupts disabled cannot be sampled",
-            "boot with `irqchip.gicv3_pseudo_nmi=1` (arm64 with a GICv3)",
+            NMI_REMEDY,
         ));
     }
     (!host.settings.pmu).then(|| {

@@ -17,7 +17,7 @@ use laggard_model::CaveatKind::{
 use laggard_model::{Caveat, CaveatKind, CpuList, Host, Nanos, Service};
 use tempfile::TempDir;
 
-use super::{Files, Rights, caveats, free_memory, identify};
+use super::{Files, Rights, caveats, counters_are_nmi, free_memory, identify};
 
 const LAPTOP: &str = include_str!("laptop.txt");
 const BOARD: &str = include_str!("board.txt");
@@ -219,6 +219,24 @@ fn caveats_name_the_chosen_cpus_and_a_command() {
         throttling.what,
         "real-time throttling: after 950 ms of 1.00 s, real-time threads are stopped for 50.0 ms"
     );
+}
+
+/// Debian's kernels ignore the boot option, because they are built without it.
+#[test]
+fn counters_of_arm64_are_nmi_only_if_kernel_and_boot_option_allow_it() {
+    let are_nmi = |command_line: &str, options: &[&str]| {
+        counters_are_nmi("aarch64", command_line, || {
+            options.iter().map(|&row| row.to_owned()).collect()
+        })
+    };
+    let boot_option = "quiet irqchip.gicv3_pseudo_nmi=1";
+    let (built_in, other) = ("CONFIG_ARM64_PSEUDO_NMI=y", "CONFIG_HZ=250");
+
+    assert!(are_nmi(boot_option, &[other, built_in]));
+    assert!(are_nmi(boot_option, &[]), "unknown options");
+    assert!(!are_nmi(boot_option, &[other]));
+    assert!(!are_nmi("irqchip.gicv3_pseudo_nmi=0", &[built_in]));
+    assert!(!are_nmi("quiet", &[built_in]));
 }
 
 /// Linux 6.12 no longer stops real-time threads for `sched_rt_runtime_us`, whatever its value.

@@ -265,7 +265,7 @@ fn start_stacks(
                 } else {
                     (
                         "performance counters do not interrupt such code",
-                        "boot with `irqchip.gicv3_pseudo_nmi=1` (arm64 with a GICv3)",
+                        crate::host::NMI_REMEDY,
                     )
                 };
                 caveats.push(Caveat::new(
