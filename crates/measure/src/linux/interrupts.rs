@@ -93,6 +93,23 @@ impl CpuInterrupts {
     }
 }
 
+/// Returns the timer of this machine if its interrupts have no tracepoint. On x86 that is every
+/// timer but the local APIC's, for example the hypervisor's under Hyper-V (WSL2, Azure) and Xen.
+pub(super) fn timer_without_tracepoint() -> Option<String> {
+    if HAVE_NUMBERS {
+        return None;
+    }
+    timer_other_than_apic(Path::new("/"))
+}
+
+/// Returns the timer of CPU 0 from files of the kernel below `root`, unless it is the local APIC's.
+fn timer_other_than_apic(root: &Path) -> Option<String> {
+    const DEVICE: &str = "sys/devices/system/clockevents/clockevent0/current_device";
+    let device = fs::read_to_string(root.join(DEVICE)).ok()?;
+    let device = device.trim();
+    (!device.is_empty() && !device.starts_with("lapic")).then(|| device.to_owned())
+}
+
 fn is_timer(actions: &str) -> bool {
     TIMERS
         .iter()
@@ -134,6 +151,26 @@ IPI4:         3          4       Timer broadcast interrupts
 IPI5:         7          0       IRQ work interrupts
 Err:          0
 ";
+
+    #[test]
+    fn timer_of_a_hypervisor_has_no_tracepoint() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root
+            .path()
+            .join("sys/devices/system/clockevents/clockevent0");
+        fs::create_dir_all(&directory).unwrap();
+        assert_eq!(timer_other_than_apic(root.path()), None);
+        for (device, expected) in [
+            ("lapic-deadline\n", None),
+            ("lapic\n", None),
+            ("Hyper-V clockevent\n", Some("Hyper-V clockevent")),
+            ("hpet\n", Some("hpet")),
+        ] {
+            fs::write(directory.join("current_device"), device).unwrap();
+
+            assert_eq!(timer_other_than_apic(root.path()).as_deref(), expected);
+        }
+    }
 
     fn machine(entries: &[(u32, &str, &str)]) -> CpuInterrupts {
         let root = tempfile::tempdir().unwrap();

@@ -19,7 +19,7 @@ use laggard_bpf::value::Value as _;
 use laggard_model::{Cpu, Service, Stage, Tid};
 use libbpf_rs::OpenObject;
 
-use super::interrupts::{CpuInterrupts, HAVE_NUMBERS};
+use super::interrupts::{CpuInterrupts, HAVE_NUMBERS, timer_without_tracepoint};
 use super::lines::Deferral as DeferredBy;
 use super::statistics::Statistics;
 use super::{objects, soft};
@@ -90,6 +90,11 @@ impl Programs {
         if programs.stamps.has(Stage::Irq) {
             programs.irq = if HAVE_NUMBERS {
                 programs.load_numbered_irq(extent)
+            } else if let Some(timer) = timer_without_tracepoint() {
+                let reason = format!("interrupts of the timer `{timer}` have no tracepoint");
+                let refused = ObjectRefused { reason };
+                programs.refused.push((objects::IRQ.name, refused));
+                None
             } else {
                 programs.load_optional(objects::IRQ, extent)
             };

@@ -14,6 +14,7 @@ use std::io::{self, ErrorKind};
 
 use laggard_model::{Caveat, CaveatKind, Cpu, EventField, EventFormat, Nanos, Stage};
 
+use super::interrupts::timer_without_tracepoint;
 use super::{clock, online_cpus, policy, softirqs_are_preempted, tracefs};
 use crate::board::{BoardSlot, Stamps};
 use ring::{EventRing, RingRecord};
@@ -115,7 +116,7 @@ impl Tracepoints {
             let timer = integer(&expired, "hrtimer")?;
             events.push((expired, Layout::Expired { timer }));
         }
-        if stamps.has(Stage::Irq) {
+        if stamps.has(Stage::Irq) && timer_without_tracepoint().is_none() {
             let interrupts = match format("irq_vectors/local_timer_entry") {
                 // x86: the timer's interrupt has no handler of a device.
                 Ok(entry) => vec![(entry, Layout::InterruptEntry)],
