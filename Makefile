@@ -121,7 +121,7 @@ CROSS_BUILD := \
 endif
 
 static: $(CROSS)
-	@scripts/packages build $(if $(CROSS),cross-$(TARGET),hosts)
+	@scripts/packages build $(if $(CROSS),cross-$(TARGET),static)
 	@[ -z '$(CROSS)' ] || [ -z $(RUSTUP) ] || $(RUSTUP) -q target add $(TRIPLE)
 	RUSTFLAGS='-C target-feature=+crt-static $(CROSS_FLAGS)'; $(UNROOTED) \
 		$(CROSS_BUILD) $(CARGO) build --profile $(PROFILE) -p laggard --target $(TRIPLE)
@@ -187,6 +187,7 @@ test-kernels: static
 SERIES ?= 6.12,7.2
 
 compare-kernels: static
+	@scripts/packages hosts
 	$(CARGO) run --release -p laggard-testkit --bin compare-kernels -- --program $(STATIC) \
 		--series $(SERIES) --results target/compare-kernels-$(shell date +%Y-%m-%d-%H%M%S)
 
