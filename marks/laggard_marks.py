@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Where a cycle of this program begins and ends, for `laggard attach`.
+"""Marks of the start and end of this program's cycles, for `laggard attach`.
 
     marks = laggard_marks.Marks()
     for number in itertools.count():
@@ -8,7 +8,7 @@
         work()
         marks.end(number)
 
-About a microsecond while somebody listens. Linux, Python 3.8 or later.
+A mark takes about 1 us while laggard is attached. Linux, Python 3.8 or later.
 """
 
 import mmap
@@ -22,7 +22,7 @@ BEGIN, END = 1, 2
 
 
 class Marks:
-    """The marks of this process, shared by its threads. After a fork make another."""
+    """Marks of this process, shared by its threads. After a fork, create another."""
 
     def __init__(self):
         self._file = os.memfd_create("laggard-marks", os.MFD_CLOEXEC)
@@ -33,15 +33,15 @@ class Marks:
         self._next = 0
 
     def begin(self, number):
-        """The cycle of this number begins, in this thread."""
+        """Marks the start of a cycle in this thread."""
         self._mark(BEGIN, number)
 
     def end(self, number):
-        """It ends."""
+        """Marks the end of a cycle in this thread."""
         self._mark(END, number)
 
     def _mark(self, kind, number):
-        if not self._ring[16]:  # Nobody listens.
+        if not self._ring[16]:  # laggard is not attached.
             return
         at, thread = time.monotonic_ns(), threading.get_native_id()
         with self._lock:

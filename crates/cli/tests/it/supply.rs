@@ -22,6 +22,17 @@ fn supply(script: &Path, words: &[&str]) -> Option<(bool, String)> {
     Some((output.status.success(), stderr))
 }
 
+/// The tag of a release is compared with the program's version.
+#[test]
+fn python_package_and_changelog_have_the_version_of_the_program() {
+    let read = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+
+    let package = read("marks/pyproject.toml");
+    assert!(package.contains(&format!("\nversion = \"{version}\"\n")));
+    assert!(read("CHANGELOG.md").contains(&format!("\n## {version} (")));
+}
+
 #[test]
 fn page_has_the_listed_packages_and_licences() {
     let script = root().join("scripts/supply");
