@@ -93,8 +93,8 @@ pub use line::{Line, LineId, Route};
 pub use loads::LOADS_OF_OURS;
 pub use losses::{LossReason, Losses};
 pub use manifest::{
-    Account, Backend, Clock, Keep, LineCount, LoadRun, Manifest, ProbePlan, SCHEMA_VERSION,
-    SegmentEntry, State,
+    Account, Backend, Clock, Keep, LineCount, LoadRun, Manifest, ProbePlan, RunDelay,
+    SCHEMA_VERSION, SegmentEntry, State,
 };
 pub use meant::{Meant, nearest};
 pub use names::Names;

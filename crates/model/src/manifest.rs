@@ -239,6 +239,19 @@ pub struct LineCount {
     /// version or one that did not end).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned: Option<u64>,
+    /// Waiting time of its thread. Absent unless laggard measured without BPF and without
+    /// performance events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_delay: Option<RunDelay>,
+}
+
+/// Time that a thread was runnable and waited for a CPU, as the kernel counts it for every user.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct RunDelay {
+    /// Sum of the waiting times.
+    pub total_ns: Nanos,
+    /// Number of times that the thread was switched in.
+    pub switch_ins: u64,
 }
 
 impl LineCount {
@@ -265,6 +278,8 @@ pub struct Account {
     pub lost: u64,
     /// Losses by reason, including those of a single stage.
     pub losses: Losses,
+    /// Waiting time of its thread.
+    pub run_delay: Option<RunDelay>,
 }
 
 impl Account {

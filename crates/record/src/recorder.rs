@@ -250,6 +250,7 @@ impl Recorder {
             let account = self.accounts.get(line).copied().unwrap_or_default();
             let not_written = self.lost.get(line).copied().unwrap_or_default();
             count.planned = account.planned;
+            count.run_delay = account.run_delay;
             count.lost = account.lost + not_written;
         }
     }

@@ -313,8 +313,11 @@ pub(crate) fn check(manifest: &Manifest) -> Result<(), serde_json::Error> {
             censored,
             lost,
             planned,
+            run_delay,
         } = *count;
-        [served, missed, censored, lost, planned.unwrap_or_default()]
+        let switch_ins = run_delay.map_or(0, |delay| delay.switch_ins);
+        let planned = planned.unwrap_or_default();
+        [served, missed, censored, lost, planned, switch_ins]
     });
     let rows = manifest.segments.iter().map(|segment| segment.rows);
     let losses = manifest.losses.iter().map(|(_, count)| count);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use laggard_answer::contexts::{ContextRow, ContextsReport};
 use laggard_answer::show::{Figures, QUANTILES, RecordingReport, ServiceRow, Share, StageRow};
 use laggard_model::name::series_words;
-use laggard_model::text::percent;
+use laggard_model::text::{Unit, percent};
 use laggard_model::{LoadLabel, Nanos, RowsOf, whole};
 
 use crate::doc::{
@@ -44,6 +44,7 @@ fn limited(report: &RecordingReport, detail: Detail, max_missing: usize) -> Docu
         document.lines(phrase::contexts(contexts));
     }
     push_stages(&mut document, report);
+    push_run_delays(&mut document, report);
     let histograms = histograms(report);
     if !histograms.is_empty() {
         document.heading("Histograms of the latency (both axes logarithmic)");
@@ -116,6 +117,7 @@ pub fn stages(report: &RecordingReport) -> Document {
     if report.stages.is_empty() {
         document.paragraph("The recording has no stages.");
     }
+    push_run_delays(&mut document, report);
     document
 }
 
@@ -402,6 +404,26 @@ fn push_stages(document: &mut Document, report: &RecordingReport) {
         }
         document.push(Block::Table(table));
     }
+}
+
+fn push_run_delays(document: &mut Document, report: &RecordingReport) {
+    if report.run_delays.is_empty() {
+        return;
+    }
+    document.heading("Run delay: time from runnable to running, by /proc/PID/schedstat");
+    let mut table = Table::new([
+        Column::name("series"),
+        Column::number("switch-ins"),
+        Column::number("mean"),
+    ]);
+    for row in &report.run_delays {
+        table.row([
+            series_words(row.service, row.route).into(),
+            Cell::Count(row.switch_ins),
+            Unit::Auto.write(row.mean_ns).into(),
+        ]);
+    }
+    document.push(Block::Table(table));
 }
 
 fn contexts(report: &ContextsReport) -> Table {

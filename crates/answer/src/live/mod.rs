@@ -265,6 +265,7 @@ impl Live {
                     censored: sum.censored,
                     lost: series.lost,
                     planned: None,
+                    run_delay: None,
                 };
                 (sum, count)
             })

@@ -3,11 +3,11 @@
 use std::num::NonZeroUsize;
 
 use laggard_analyze::distribution::Group;
-use laggard_model::{Nanos, STAGES, Service, Stage};
+use laggard_model::{Manifest, Nanos, Route, STAGES, Service, Stage};
 use laggard_record::Recording;
 
 use super::measured::{By, Measured, measured};
-use super::{Figures, HistogramView, RecordingReport, ServiceRow, StageRow};
+use super::{Figures, HistogramView, RecordingReport, RunDelayRow, ServiceRow, StageRow};
 use crate::contexts::contexts;
 use crate::load::LoadError;
 use crate::trust::{Case, judge};
@@ -62,6 +62,7 @@ pub fn recording(measured: Measured, by_cpu: bool) -> RecordingReport {
     let sums = fold.sums();
     let judged = judge(&Case::of(&manifest, &sums));
     let waiting = waiting(&manifest.lines, &sums);
+    let run_delays = run_delays(&manifest);
     RecordingReport {
         path,
         started: manifest.clock.start_wall,
@@ -76,6 +77,7 @@ pub fn recording(measured: Measured, by_cpu: bool) -> RecordingReport {
         waiting,
         contexts,
         stages,
+        run_delays,
         histograms,
         losses: manifest.losses,
         caveats: manifest.caveats,
@@ -83,6 +85,35 @@ pub fn recording(measured: Measured, by_cpu: bool) -> RecordingReport {
         shortfalls,
         cost: manifest.cost,
     }
+}
+
+/// Returns the mean waiting time of each service over all CPUs.
+fn run_delays(manifest: &Manifest) -> Vec<RunDelayRow> {
+    let mut totals: Vec<((Service, Route), u64, u64)> = Vec::new();
+    for (line, count) in manifest.lines.iter().zip(&manifest.counts) {
+        let Some(delay) = count.run_delay else {
+            continue;
+        };
+        let series = (line.service, line.route);
+        let known = totals.iter_mut().find(|(key, ..)| *key == series);
+        match known {
+            Some((_, total_ns, switch_ins)) => {
+                *total_ns = total_ns.saturating_add(delay.total_ns.ns());
+                *switch_ins = switch_ins.saturating_add(delay.switch_ins);
+            }
+            None => totals.push((series, delay.total_ns.ns(), delay.switch_ins)),
+        }
+    }
+    totals
+        .into_iter()
+        .filter(|&(.., switch_ins)| switch_ins > 0)
+        .map(|((service, route), total_ns, switch_ins)| RunDelayRow {
+            service,
+            route,
+            mean_ns: total_ns as f64 / switch_ins as f64,
+            switch_ins,
+        })
+        .collect()
 }
 
 fn service_row(group: &Group, start: Nanos) -> ServiceRow {

@@ -46,6 +46,9 @@ pub struct RecordingReport {
     pub contexts: Option<ContextsReport>,
     /// Stages of each service and route.
     pub stages: Vec<StageRow>,
+    /// Mean waiting times of threads, if laggard had no rights to measure their stages.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub run_delays: Vec<RunDelayRow>,
     /// Counts of latencies, for every row of `services`.
     pub histograms: Vec<HistogramView>,
     /// What was lost, by reason, zero included.
@@ -156,6 +159,19 @@ pub struct StageRow {
     pub share: Option<f64>,
     /// Its time.
     pub time: Figures,
+}
+
+/// Mean time that the threads of a service were runnable and waited for their CPU.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+pub struct RunDelayRow {
+    /// The service.
+    pub service: Service,
+    /// How it was reached.
+    pub route: Route,
+    /// Mean per switch-in.
+    pub mean_ns: f64,
+    /// Number of times that the threads were switched in.
+    pub switch_ins: u64,
 }
 
 /// How often each latency was seen.

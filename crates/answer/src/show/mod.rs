@@ -11,7 +11,7 @@ mod measured;
 pub use crate::waiting::Waiting;
 pub use build::{recording, report};
 pub use figures::{
-    Figures, HistogramView, RecordingReport, ServiceRow, Share, StageRow, named_losses,
+    Figures, HistogramView, RecordingReport, RunDelayRow, ServiceRow, Share, StageRow, named_losses,
 };
 pub use intervals::{
     BINS, CountedInterval, GapBin, INTERVALS_SCHEMA, IntervalRow, IntervalsError, IntervalsReport,

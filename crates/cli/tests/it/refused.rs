@@ -108,6 +108,31 @@ fn without_root_normal_threads_are_measured() {
     assert!(!lines.is_empty() && lines.iter().all(|line| line["service"] == "other"));
 }
 
+/// As if performance events were not allowed, which is Debian's default.
+#[test]
+fn without_any_right_the_mean_run_delay_of_threads_is_measured() {
+    let dir = open_folder();
+    let counted = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    if counted.starts_with("0 0 ") || counted.is_empty() {
+        return println!("skipped: this kernel does not count scheduling delays");
+    }
+
+    let output = shell(
+        dir.path(),
+        "./laggard record -q --backend user --stages none -s other -o r.laggard --duration 1s; \
+         ./laggard show --all r.laggard",
+    );
+
+    let manifest = manifest(dir.path());
+    for count in manifest["counts"].as_array().unwrap() {
+        let switch_ins = count["run_delay"]["switch_ins"].as_u64().unwrap();
+        let served = count["served"].as_u64().unwrap();
+        assert!(switch_ins >= served, "{count}");
+    }
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains("Run delay:"), "{shown}");
+}
+
 /// Only measuring needs rights. Other commands read a recording of root without them.
 #[test]
 fn recording_under_sudo_belongs_to_the_caller() {

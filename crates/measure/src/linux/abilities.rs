@@ -14,7 +14,7 @@ use super::perf;
 use super::policy;
 use super::programs::{Extent, Programs};
 use super::reason_of;
-use super::threads::{may_be_scheduled_as, refusal};
+use super::threads::{may_be_scheduled_as, refusal, run_delay};
 use super::tracepoints::{Tracepoints, try_switches};
 use crate::board::Stamps;
 use crate::host::{Files, Rights};
@@ -64,6 +64,15 @@ pub fn abilities(services: &[Service]) -> Vec<Ability> {
                 reason_of(&err)
             );
             Obstacle::System(reason).absence(&Help::Paranoid)
+        }),
+    });
+    abilities.push(Ability {
+        name: "run delay".into(),
+        gives: "mean time from runnable to running of laggard's threads, without any right".into(),
+        is_needed: false,
+        absence: (!run_delay::is_counted()).then(|| {
+            let reason = "the kernel does not count scheduling delays".into();
+            Obstacle::System(reason).absence(&Help::Schedstats)
         }),
     });
     for &service in services.iter().filter(|service| service.is_thread()) {

@@ -58,6 +58,7 @@ pub enum Help {
     Tracefs,
     /// Right to observe threads of the same user.
     Paranoid,
+    Schedstats,
     Counters,
     /// Performance counters that interrupt code with interrupts disabled.
     CountersAsNmi,
@@ -181,6 +182,7 @@ impl Display for Help {
             Self::Paranoid => {
                 "`sudo sysctl kernel.perf_event_paranoid=2`, or run as root"
             }
+            Self::Schedstats => "the kernel needs CONFIG_SCHEDSTATS=y",
             Self::PerfEvents => "the kernel needs perf events (CONFIG_PERF_EVENTS=y)",
             Self::StealClock => {
                 "the kernel needs steal time per run queue (CONFIG_PARAVIRT_TIME_ACCOUNTING); laggard uses /proc/stat instead, which counts in ticks"

@@ -35,11 +35,14 @@ pub(crate) fn method(method: Backend, abilities: &[Ability]) -> String {
             "Method: perf tracepoints stamp the stages of threads, because BPF is not available ({bpf}). Only BPF measures softirq, worker and the causes of late wakeups."
         ),
         _ => {
-            let mut known = abilities.iter();
-            let has_switches = known
-                .any(|ability| ability.name == "context switches" && ability.absence.is_none());
-            let stages = if has_switches {
+            let has = |name: &str| {
+                let mut abilities = abilities.iter();
+                abilities.any(|ability| ability.name == name && ability.absence.is_none())
+            };
+            let stages = if has("context switches") {
                 "expiry, running and user"
+            } else if has("run delay") {
+                "expiry and user, and the mean run delay"
             } else {
                 "expiry and user"
             };

@@ -52,6 +52,7 @@ impl ThreadSource {
             self.shared.exhaustion.note(clock::now());
         }
         self.skipped.0 = self.skipped_so_far();
+        self.run_delays.restart();
     }
 
     /// Returns the usage at `at`, which is now.

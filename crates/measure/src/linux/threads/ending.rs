@@ -205,6 +205,9 @@ impl ThreadSource {
                 set(mirror.id, mirror.account());
             }
         }
+        for (place, delay) in self.run_delays.rows() {
+            accounts[place].run_delay = Some(delay);
+        }
         // Programs serve all lines: skipped calls are counted with the first line.
         let (before, ended) = self.skipped;
         let skipped = ended.unwrap_or_else(|| self.skipped_so_far());

@@ -100,7 +100,7 @@ pub(super) fn load(
             let stages = if switches {
                 "expiry, running and user"
             } else {
-                "expiry and user"
+                "expiry and user, and the mean run delay,"
             };
             caveats.push(Caveat::new(
                 CaveatKind::NoBpf,

@@ -9,6 +9,7 @@ mod readers;
 mod ready;
 mod request;
 mod rescheduled;
+pub(super) mod run_delay;
 mod strays;
 
 use std::collections::BTreeMap;
@@ -47,6 +48,7 @@ pub use request::refusal;
 pub(super) use request::{check, may_be_scheduled_as};
 use request::{check_descriptors, check_lines, keep_possible, stamps_of};
 use rescheduled::Schedulings;
+use run_delay::RunDelays;
 
 /// Source that measures with laggard's threads, on timers or a device.
 #[derive(Debug)]
@@ -63,6 +65,8 @@ pub(super) struct ThreadSource {
     programs: Option<Programs>,
     /// Stamps the stages if there are no programs.
     stage_reader: Option<StageReader>,
+    /// Read if nothing stamps the stages.
+    run_delays: RunDelays,
     caveats: Vec<Caveat>,
     /// Program calls that the kernel had skipped before the start, and at the end.
     skipped: (u64, Option<u64>),
@@ -238,6 +242,7 @@ impl ThreadSource {
             threads,
             programs,
             stage_reader,
+            run_delays: RunDelays::default(),
             caveats,
             skipped: (0, None),
             first: LineId(0),
@@ -323,6 +328,11 @@ impl Source for ThreadSource {
 
     fn start(&mut self, start: Nanos, first: LineId) -> Result<(), ProbeError> {
         self.first = first;
+        if self.programs.is_none() && self.stage_reader.is_none() {
+            let places = 0..self.lines.len();
+            let threads = places.filter_map(|place| Some((place, self.thread_of(place)?.0)));
+            self.run_delays = RunDelays::of(threads);
+        }
         let mut threads = self.threads.iter();
         for plan in &self.plans {
             let own = |place| Some((self.timeline(plan, place, start), plan.turn_of(place)));
@@ -359,6 +369,7 @@ impl Source for ThreadSource {
     }
 
     fn drain(&mut self, into: &mut Batch) {
+        self.run_delays.update();
         // Before the check for a stop: later activations are read when it is known whether
         // laggard was stopped.
         let now = clock::now();
