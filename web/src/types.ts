@@ -757,6 +757,7 @@ export interface RecordingReport {
   losses: Losses;
   path: string;
   plan: Plan;
+  run_delays?: RunDelayRow[];
   services: ServiceRow[];
   shortfalls: Shortfall[];
   stages: StageRow[];
@@ -797,6 +798,13 @@ export interface RhythmRow {
 export type Route = "direct" | "deferred";
 
 export type RowsOf = { of: "expiries" } | { of: "hand_overs"; threads: number; way: SwitchWay } | { early: number; of: "waits"; timer: TimerApi } | { of: "activations" } | { of: "traced" };
+
+export interface RunDelayRow {
+  mean_ns: number;
+  route: Route;
+  service: Service;
+  switch_ins: number;
+}
 
 export interface SampleView {
   after_ns: Nanos;

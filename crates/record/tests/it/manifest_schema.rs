@@ -23,7 +23,7 @@ fn published_schema_is_the_schema_of_the_manifest() {
 
     assert!(
         published == text,
-        "docs/manifest.schema.json is stale; run `{REWRITE}=1 cargo test -p laggard-record --test manifest_schema`"
+        "docs/manifest.schema.json is stale; run `{REWRITE}=1 cargo test -p laggard-record --test it manifest_schema`"
     );
 }
 
