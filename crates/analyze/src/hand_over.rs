@@ -8,7 +8,7 @@ use crate::compare::{MeanRatio, mean_ratio};
 use crate::input::{at_least, paired};
 use crate::sample::index;
 
-/// Minimum number of switches for a p99.9; with fewer, it is one of the largest values.
+/// Minimum number of switches for a p99.9; with fewer, p99.9 is one of the largest values.
 const MIN_FOR_ONE_IN_1000: usize = 10_000;
 
 /// Durations of the context switches with one number of threads, ns.

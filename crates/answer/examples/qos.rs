@@ -22,12 +22,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     )?;
     for load in loads(&Ask::of(&dirs))? {
         println!("Load: {}", load.label);
-        for one in assess(&load, &stream, None)?.services {
-            let figures = &one.outlook;
+        for service in assess(&load, &stream, None)?.services {
+            let figures = &service.outlook;
             println!(
                 "{} {}: {:.1} late buffers an hour, failures in {:.0} s: {}",
-                one.service,
-                one.route,
+                service.service,
+                service.route,
                 figures.late_per_hour,
                 figures.exposure_ns / 1e9,
                 figures

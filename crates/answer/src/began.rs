@@ -1,4 +1,4 @@
-//! Order in which recordings were made.
+//! Order of recordings in time.
 
 use jiff::Timestamp;
 use laggard_model::Manifest;
@@ -31,7 +31,7 @@ mod tests {
         let mut manifests = in_order.map(manifest);
         manifests.reverse();
 
-        manifests.sort_by(|one, other| began(one).cmp(&began(other)));
+        manifests.sort_by(|first, second| began(first).cmp(&began(second)));
 
         assert_eq!(
             manifests.map(|manifest| manifest.clock.start_wall),

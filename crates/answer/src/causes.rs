@@ -38,7 +38,6 @@ pub struct Composed {
 /// Cause that delays a service and that the service cannot preempt.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Above {
-    /// The cause.
     #[serde(flatten)]
     pub cause: NamedCause,
     /// Maximum time in a window as long as the latency, ns.
@@ -49,18 +48,16 @@ pub struct Above {
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 #[serde(tag = "set", rename_all = "snake_case")]
 pub enum CauseSet {
-    /// One cause.
     Cause(NamedCause),
     /// All causes of a class.
     Class {
-        /// The class.
         class: CauseClass,
     },
     /// All causes that have no set of their own.
     Others,
 }
 
-/// Why late wakeups have no trace data.
+/// Reason why late wakeups have no trace data.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MissingTraces {
@@ -118,7 +115,7 @@ impl KnownCauses {
         Ok(())
     }
 
-    /// Starts a recording, to which the late wakeups belong that are added next.
+    /// Starts a recording. Late wakeups that are added next belong to it.
     pub(crate) fn start_recording(&mut self, manifest: &Manifest) {
         self.next_recording();
         self.has_activations |= manifest.plan.rows == RowsOf::Activations;

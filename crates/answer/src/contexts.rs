@@ -1,5 +1,5 @@
-//! Deferred work beside busy processes, per context (Heubaum 1995, Tables 3 to 5 and
-//! Fig. 4).
+//! Deferred work while processes keep a CPU busy, per context (Heubaum 1995, Tables 3 to 5 and Fig.
+//! 4).
 
 #![deny(clippy::disallowed_macros)]
 
@@ -12,12 +12,12 @@ use laggard_model::{Contexts, Histogram, Nanos, ProbePlan, Route, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Deferred work beside busy processes.
+/// Deferred work while processes keep a CPU busy.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct ContextsReport {
-    /// Busy processes, and their CPU.
+    /// Busy processes and their CPU.
     pub beside: Contexts,
-    /// End of a turn: the processes' own clock, or the tick of the kernel.
+    /// End of a turn: a timer of the processes, or the tick of the kernel.
     pub turn: TurnEnd,
     /// Mean time between two requests for work.
     pub period_ns: Nanos,
@@ -28,69 +28,63 @@ pub struct ContextsReport {
     pub rows: Vec<ContextRow>,
 }
 
-/// At which instants turns can end.
+/// Times at which a turn can end.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct TurnEnd {
-    /// How far they are apart.
+    /// Distance of two such times.
     pub every_ns: Nanos,
     /// Whether they are the kernel's ticks.
     pub is_tick: bool,
 }
 
-/// How late one of them came.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct ContextRow {
-    /// Which it is.
     pub context: ContextKind,
-    /// The service that stands for it.
     pub service: Service,
-    /// How it was reached.
     pub route: Route,
-    /// Activations, those among them that were missed too.
+    /// Number of wakeups, including missed ones.
     pub samples: u64,
-    /// How late they were on average.
     pub mean_ns: Option<f64>,
-    /// The standard error of that; absent where there are fewer than ten.
+    /// Standard error of the mean; absent with fewer than ten samples.
     pub mean_error_ns: Option<f64>,
-    /// The median; absent where it is not known.
+    /// Median; absent if it is not known.
     pub median_ns: Option<Nanos>,
-    /// What one in 100 exceeds; absent where it is not known.
+    /// p99; absent if it is not known.
     pub p99_ns: Option<Nanos>,
-    /// The largest seen.
+    /// Max.
     pub largest_ns: Option<Nanos>,
-    /// Whether the true mean and the true largest are at least that: one was still
-    /// waiting when measuring ended.
+    /// Whether mean and max are lower limits, because a wakeup was still waiting when measuring
+    /// ended.
     pub is_at_least: bool,
-    /// Bumps of that which stand evenly apart, where there are such.
+    /// Evenly spaced bumps of the distribution; absent without them.
     pub bumps: Option<BumpRow>,
 }
 
-/// Who does deferred work.
+/// Context that does deferred work.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Context")]
 pub enum ContextKind {
-    /// Whatever runs there: a softirq (Heubaum's global event).
+    /// Softirq (Heubaum's global event).
     Any,
-    /// The kernel's own normal thread: a work item.
+    /// Work item in a kworker.
     Worker,
-    /// A thread that is raised above the others for it (his priority VM event).
+    /// Thread that is raised above the others for this work (Heubaum's priority VM event).
     Boosted,
-    /// A normal thread that is raised by who asks for it, through a PI futex, as long as
-    /// it works (likewise).
+    /// Normal thread that the requester raises through a PI futex while it works (likewise).
     Lent,
-    /// A normal thread of the least nice value, likewise.
+    /// Normal thread with the lowest nice value (likewise).
     Niced,
-    /// A normal thread of the shortest slice, likewise.
+    /// Normal thread with the shortest slice (likewise).
     Sliced,
-    /// A thread like the others, which sleeps until it is woken.
+    /// Normal thread with the default nice value that sleeps until it is woken.
     Woken,
-    /// One of those that compute, in its turn (his VM event).
+    /// Busy thread that does the work in its turn (Heubaum's VM event).
     Plain,
 }
 
 impl ContextKind {
-    /// Each with what stands for it beside `contexts`.
+    /// Returns all contexts with their service and route under `contexts`.
     fn all(contexts: Contexts) -> [(Self, Service, Route); 8] {
         let (direct, deferred) = (Route::Direct, Route::Deferred);
         [
@@ -106,42 +100,40 @@ impl ContextKind {
     }
 }
 
-/// Bumps that stand evenly apart: one for each number of turns that are waited
-/// for.
+/// Evenly spaced bumps: one per number of turns that the work waited for.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct BumpRow {
-    /// From each to the next, ns.
+    /// Distance of two bumps, ns.
     pub every_ns: f64,
-    /// The standard error of that, ns.
+    /// Standard error of the distance, ns.
     pub error_ns: f64,
-    /// Where the first is, ns.
+    /// Position of the first bump, ns.
     pub first_ns: f64,
-    /// The share that waited for no turn, 0 to 1.
+    /// Share that waited for no turn, 0 to 1.
     pub at_once: f64,
-    /// The shares that waited for one turn to end, for two, and so on: each place
-    /// in the queue.
+    /// Shares that waited for one turn, for two turns, and so on.
     pub positions: Vec<f64>,
-    /// The share that waited longer.
+    /// Share that waited longer.
     pub beyond: f64,
 }
 
 impl From<Bumps> for BumpRow {
-    fn from(found: Bumps) -> Self {
-        let total = found.at_once + found.positions.iter().sum::<u64>() + found.beyond;
+    fn from(bumps: Bumps) -> Self {
+        let total = bumps.at_once + bumps.positions.iter().sum::<u64>() + bumps.beyond;
         let share = |count: u64| count as f64 / total.max(1) as f64;
         Self {
-            every_ns: found.spacing,
-            error_ns: found.error,
-            first_ns: found.first,
-            at_once: share(found.at_once),
-            positions: found.positions.iter().copied().map(share).collect(),
-            beyond: share(found.beyond),
+            every_ns: bumps.spacing,
+            error_ns: bumps.error,
+            first_ns: bumps.first,
+            at_once: share(bumps.at_once),
+            positions: bumps.positions.iter().copied().map(share).collect(),
+            beyond: share(bumps.beyond),
         }
     }
 }
 
-/// What the activations of a recording of `plan` say of them; `None`: it was not
-/// made beside any. `by_session`: the kernel shares the CPU among sessions first.
+/// Returns the latencies per context; `None` if the plan has no contexts. `by_session`: the kernel
+/// shares the CPU among sessions first.
 pub(crate) fn contexts(
     plan: &ProbePlan,
     groups: &[Group],
@@ -155,7 +147,7 @@ pub(crate) fn contexts(
         };
         let group = groups.iter().find(error_of)?;
         let latency = group.latency.histogram();
-        let known = |q: f64| match group.quantile(q) {
+        let exact = |q: f64| match group.quantile(q) {
             Quantile::Is(time) => Some(time),
             _ => None,
         };
@@ -166,8 +158,8 @@ pub(crate) fn contexts(
             samples: latency.count(),
             mean_ns: latency.mean_ns(),
             mean_error_ns: mean_error(latency),
-            median_ns: known(0.5),
-            p99_ns: known(0.99),
+            median_ns: exact(0.5),
+            p99_ns: exact(0.99),
             largest_ns: latency.max(),
             is_at_least: group.censored.histogram().count() > 0,
             bumps: find_bumps(latency).map(BumpRow::from),
@@ -190,8 +182,7 @@ pub(crate) fn contexts(
     })
 }
 
-/// What a mean differs from the true one by, as far as chance goes; `None`: of so
-/// few that is not known.
+/// Returns the standard error of the mean; `None` with fewer than ten samples.
 fn mean_error(latency: &Histogram) -> Option<f64> {
     const LEAST: u64 = 10;
     let count = latency.count();
@@ -201,9 +192,9 @@ fn mean_error(latency: &Histogram) -> Option<f64> {
 
 /// Compares the mean latencies of two contexts. `None`: chance explains the difference, which
 /// is less than twice its standard error (exceeded in 1 of 20 equal cases).
-pub fn later(one: &ContextRow, other: &ContextRow) -> Option<Ordering> {
+pub fn later(first: &ContextRow, second: &ContextRow) -> Option<Ordering> {
     const BEYOND_CHANCE: f64 = 2.0;
-    let error = one.mean_error_ns?.hypot(other.mean_error_ns?);
-    let by = other.mean_ns? - one.mean_ns?;
+    let error = first.mean_error_ns?.hypot(second.mean_error_ns?);
+    let by = second.mean_ns? - first.mean_ns?;
     (by.abs() > BEYOND_CHANCE * error).then(|| by.total_cmp(&0.0))
 }

@@ -21,11 +21,10 @@ use crate::why::Blamed;
 pub struct CourseView {
     /// Name of the service and its route.
     pub name: String,
-    /// Latency above which every sample is in `points`, if `is_whole`.
+    /// Minimum latency of the samples that are all in `points`, if `is_whole`.
     pub limit_ns: Nanos,
     /// Whether the recording kept every sample.
     pub is_whole: bool,
-    /// Length of an interval.
     pub interval_ns: Nanos,
     /// Usual latencies.
     pub intervals: IntervalColumns,
@@ -42,9 +41,8 @@ pub struct CourseView {
 pub struct IntervalColumns {
     /// Start of the interval, in interval lengths.
     pub number: Vec<usize>,
-    /// Median, at most 4.4 % too high; absent if only the maximum is known.
+    /// Median; at most 4.4 % too high; absent if only the maximum is known.
     pub median_ns: Vec<Option<Nanos>>,
-    /// The largest.
     pub largest_ns: Vec<Nanos>,
 }
 
@@ -53,13 +51,12 @@ pub struct IntervalColumns {
 pub struct PointColumns {
     /// Expiry, relative to the previous one (the first: to the start of the recording).
     pub after_ns: Vec<Nanos>,
-    /// CPU on which it ran.
+    /// CPU that it ran on.
     pub cpu: Vec<Cpu>,
-    /// Its latency.
     pub latency_ns: Vec<Nanos>,
     /// Indices of the missed ones.
     pub missed: Vec<usize>,
-    /// Indices of those that were still pending when measuring ended. Their latencies are lower
+    /// Indices of wakeups that were still pending when measuring ended. Their latencies are lower
     /// bounds.
     pub still_waiting: Vec<usize>,
     /// Indices of episodes, by the class with the most time.
@@ -71,7 +68,7 @@ pub struct PointColumns {
 pub struct ExampleView {
     /// Expiry, from the start of the recording.
     pub at_ns: Nanos,
-    /// CPU on which it ran.
+    /// CPU that it ran on.
     pub cpu: Cpu,
     /// Sum of the parts.
     pub latency_ns: Nanos,
@@ -82,7 +79,6 @@ pub struct ExampleView {
 /// Time between two stages.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct PartView {
-    /// Stage at its end.
     pub stage: Stage,
     /// Established name, with the stages at both ends.
     pub name: String,
@@ -121,12 +117,12 @@ pub fn courses(
         (courses, late)
     };
     let scanned = scan::scan(recording, threads.min(scan::FEW), Columns::all(), make);
-    let (mut all, (late, kept)) = scanned.gathered;
+    let (mut gathered, (late, kept)) = scanned.gathered;
     let mut floors = Floors::default();
     if is_partly {
         floors = Floors::of(&manifest.lines, &kept, &measured.fold);
         for largest in recording.summaries().largest {
-            all.add_largest(
+            gathered.add_largest(
                 largest.line,
                 largest.expiry,
                 largest.latency,
@@ -137,7 +133,7 @@ pub fn courses(
     let some = groups
         .iter()
         .any(|group| group.latency.histogram().count() > 0);
-    let seen = (some && end > start).then(|| {
+    let courses_of_load = (some && end > start).then(|| {
         let searched = Searched {
             groups,
             floors,
@@ -148,9 +144,9 @@ pub fn courses(
         };
         Run::new(recording, searched)
     });
-    let courses = all.into_courses();
+    let courses = gathered.into_courses();
     let views = courses.iter().map(|course| view(course, manifest, blamed));
-    Ok((views.collect(), seen.transpose()?))
+    Ok((views.collect(), courses_of_load.transpose()?))
 }
 
 fn view(course: &Course, manifest: &Manifest, blamed: &Blamed) -> CourseView {
@@ -180,10 +176,10 @@ fn view(course: &Course, manifest: &Manifest, blamed: &Blamed) -> CourseView {
             points.by_cause.entry(class).or_default().push(index);
         }
     }
-    let example = |one: Option<&Activation>| {
+    let example = |activation: Option<&Activation>| {
         // The interrupt has only one part, so there is nothing to draw.
-        let one = one.filter(|_| focus.service.has_lines())?;
-        example_view(one, lines, start)
+        let activation = activation.filter(|_| focus.service.has_lines())?;
+        example_view(activation, lines, start)
     };
     CourseView {
         name: line_name(focus.service, focus.route),
@@ -197,17 +193,17 @@ fn view(course: &Course, manifest: &Manifest, blamed: &Blamed) -> CourseView {
     }
 }
 
-fn example_view(one: &Activation, lines: &[Line], start: Nanos) -> Option<ExampleView> {
-    let line = lines.get(usize::from(one.line.0))?;
+fn example_view(activation: &Activation, lines: &[Line], start: Nanos) -> Option<ExampleView> {
+    let line = lines.get(usize::from(activation.line.0))?;
     let mut before = None;
     Some(ExampleView {
-        at_ns: one.expiry.saturating_sub(start),
+        at_ns: activation.expiry.saturating_sub(start),
         cpu: line.cpu,
-        latency_ns: one.latency(),
+        latency_ns: activation.latency(),
         parts: STAGES
             .into_iter()
             .filter_map(|stage| {
-                let ns = one.steps[stage.index()]?;
+                let ns = activation.steps[stage.index()]?;
                 let begin = before.replace(stage);
                 Some(PartView {
                     stage,

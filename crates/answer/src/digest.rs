@@ -1,7 +1,7 @@
-//! What one recording tells to answers over many: `laggard digest`.
+//! Digest of a recording for answers over many recordings (`laggard digest`).
 //!
-//! Only histograms, the largest latencies, late activations and the manifest are
-//! read, never samples, so that a year of a thousand machines can be.
+//! Reads only histograms, maxima, late wakeups and the manifest, and never samples. A year of 1,000
+//! machines stays feasible.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -23,26 +23,25 @@ use crate::scan::counted;
 use crate::trust::{Case, Trust, judge};
 use crate::why::{CauseShare, EpisodeCauses, ExplainedEpisode};
 
-/// Whole hours of a recording are counted in these.
+/// Length of a counted hour, ns.
 const HOUR: u64 = 3_600_000_000_000;
 
-/// By service and route.
+/// Map by service and route.
 type ByLine<T> = BTreeMap<(Service, Route), T>;
 
-/// What the recording in the folder `dir` tells, or why it cannot.
+/// Returns the digest of the recording in `dir`, or the reason why there is none.
 ///
-/// `words` states why figures cannot be trusted, for readers that print it.
+/// `words` states why figures are not trustworthy.
 pub fn digest(dir: &Path, words: Words) -> Digest {
     digest_of(dir, words, |_| true)
 }
 
-/// The same of a recording whose samples were left elsewhere: that they are not there is
-/// nothing that it lacks.
+/// Returns the digest of a recording without its samples: the copy is complete without them.
 pub fn digest_without_samples(dir: &Path, words: Words) -> Digest {
     digest_of(dir, words, |lacks| !lacks.is_of_samples())
 }
 
-/// States why figures cannot be trusted; `None`: they can.
+/// States why figures are not trustworthy; `None` if they are.
 type Words = fn(&Trust) -> Option<String>;
 
 fn digest_of(dir: &Path, words: Words, counts: fn(&Shortfall) -> bool) -> Digest {
@@ -82,7 +81,10 @@ fn read(
         ));
     }
     let mut shortfalls = recording.shortfalls().to_vec();
-    let uncounted = recording.shortfalls().iter().filter(|one| !counts(one));
+    let uncounted = recording
+        .shortfalls()
+        .iter()
+        .filter(|shortfall| !counts(shortfall));
     let uncounted: Vec<String> = uncounted.map(ToString::to_string).collect();
     let summaries = recording.summaries();
     shortfalls.extend(summaries.shortfalls);
@@ -96,14 +98,14 @@ fn read(
     }
     let late = EpisodeCauses::read_if_any(&recording, None, &mut shortfalls);
     let late = late.map_err(|error| refused(RefusedBecause::Unreadable, in_full(&error)))?;
-    // What was missing before is in both.
+    // Shortfalls from before are in both lists.
     shortfalls.extend(
         late.iter()
             .flat_map(|causes| causes.late.shortfalls.iter().cloned()),
     );
     let mut missing: Vec<String> = Vec::new();
-    for one in shortfalls {
-        let words = one.to_string();
+    for shortfall in shortfalls {
+        let words = shortfall.to_string();
         if !missing.contains(&words) && !uncounted.contains(&words) {
             missing.push(words);
         }
@@ -117,7 +119,7 @@ fn read(
         load: LoadLabel::of(manifest.load.as_ref()).to_string(),
         settings: settings(manifest),
         started: manifest.clock.start_wall.clone(),
-        start_s: began(manifest).0.map(|at| at.as_second()),
+        start_s: began(manifest).0.map(|start| start.as_second()),
         duration_ns: end.saturating_sub(start),
         has_ended: manifest.state != State::Running,
         is_scripted: manifest.backend == Backend::Fake,
@@ -133,7 +135,6 @@ fn read(
     })
 }
 
-/// An error with its causes.
 fn in_full(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -181,39 +182,43 @@ fn lines(
     for (hour, fold) in hours {
         for group in fold.groups(&manifest.lines, false) {
             let key = (group.key.service, group.key.route);
-            if let (Some(line), Some(seen)) = (lines.get_mut(&key), hour_of(hour, &group)) {
-                line.hours.push(seen);
+            if let (Some(line), Some(figures_of_hour)) =
+                (lines.get_mut(&key), hour_of(hour, &group))
+            {
+                line.hours.push(figures_of_hour);
             }
         }
     }
-    let last = figures.iter().map(|one| one.largest_at).max();
+    let last = figures.iter().map(|group| group.largest_at).max();
     (lines, last, trust)
 }
 
-/// What was counted in that hour; `None`: nothing.
+/// Returns the counts of an hour; `None` without samples.
 fn hour_of(hour: u32, group: &Group) -> Option<DigestHour> {
-    let all = group.latency.histogram();
+    let latency = group.latency.histogram();
     Some(DigestHour {
         hour,
         missed: group.missed,
-        sum_ns: u64::try_from(all.sum_ns()).unwrap_or(u64::MAX).min(1 << 63),
+        sum_ns: u64::try_from(latency.sum_ns())
+            .unwrap_or(u64::MAX)
+            .min(1 << 63),
         min_ns: group.least,
-        max_ns: all.max()?,
-        buckets: all.buckets().collect(),
+        max_ns: latency.max()?,
+        buckets: latency.buckets().collect(),
         waiting: group.censored.histogram().buckets().collect(),
     })
 }
 
-/// The largest of each minute, all CPUs together.
+/// Returns the maximum of each minute over all CPUs.
 fn minutes(manifest: &Manifest, largest: &[laggard_record::Largest]) -> ByLine<Vec<DigestMinute>> {
     let mut most: ByLine<BTreeMap<u32, Nanos>> = BTreeMap::new();
-    for one in largest {
-        let Some(line) = manifest.lines.get(usize::from(one.line.0)) else {
+    for largest_late in largest {
+        let Some(line) = manifest.lines.get(usize::from(largest_late.line.0)) else {
             continue;
         };
         let of_line = most.entry((line.service, line.route)).or_default();
-        let max = of_line.entry(one.minute).or_default();
-        *max = (*max).max(one.latency);
+        let max = of_line.entry(largest_late.minute).or_default();
+        *max = (*max).max(largest_late.latency);
     }
     let minutes = |by_minute: BTreeMap<u32, Nanos>| {
         let minutes = by_minute.into_iter();
@@ -226,7 +231,7 @@ fn minutes(manifest: &Manifest, largest: &[laggard_record::Largest]) -> ByLine<V
         .collect()
 }
 
-/// Who made activations late, by service, route and hour.
+/// Returns the causes of late wakeups by service, route and hour.
 fn causes(causes: &EpisodeCauses) -> Vec<DigestCause> {
     let explained = causes.explained(None);
     let symbols = explained.symbols();
@@ -235,15 +240,21 @@ fn causes(causes: &EpisodeCauses) -> Vec<DigestCause> {
         report.causes.iter().map(|row| (&row.cause, row)).collect();
     let start = explained.late.manifest.clock.start_ns;
     let mut places: BTreeMap<(Service, Route, u32), Vec<&ExplainedEpisode<'_>>> = BTreeMap::new();
-    for one in &explained.episodes {
-        let since = one.episode.expiry_ns.saturating_sub(start);
+    for explained_episode in &explained.episodes {
+        let since = explained_episode.episode.expiry_ns.saturating_sub(start);
         let hour = u32::try_from(since.ns() / HOUR).unwrap_or(u32::MAX);
-        let place = (one.line.service, one.line.route, hour);
-        places.entry(place).or_default().push(one);
+        let place = (
+            explained_episode.line.service,
+            explained_episode.line.route,
+            hour,
+        );
+        places.entry(place).or_default().push(explained_episode);
     }
     let mut causes = Vec::new();
     for ((service, route, hour), episodes) in places {
-        let pairs = episodes.iter().map(|one| (one.episode, &*one.explanation));
+        let pairs = episodes
+            .iter()
+            .map(|explained_episode| (explained_episode.episode, &*explained_episode.explanation));
         for cause in rank(pairs, |culprit| who(culprit, symbols)).causes {
             let row = rows.get(&cause.cause);
             let is_ours = row.is_some_and(|row| row.is_ours);

@@ -1,5 +1,5 @@
-//! `laggard doctor`: what laggard can measure on a machine, which settings hurt latency, and
-//! which prerequisites of audio programs are missing.
+//! `laggard doctor`: measuring abilities, harmful settings, and missing audio prerequisites of a
+//! machine.
 
 #![deny(clippy::disallowed_macros)]
 
@@ -21,9 +21,8 @@ pub const DOCTOR_SCHEMA: u32 = 2;
 pub struct Examined {
     /// The machine.
     pub host: Host,
-    /// CPUs to measure.
     pub cpus: CpuList,
-    /// Method by which a recording stamps the stages of threads; `None` if there is only one.
+    /// Method that stamps the stages of threads in a recording; `None` if there is only one.
     pub method: Option<Backend>,
     /// Abilities that a recording uses.
     pub abilities: Vec<Ability>,
@@ -42,9 +41,8 @@ pub struct DoctorReport {
     pub schema: u32,
     /// The machine.
     pub host: Host,
-    /// CPUs to measure.
     pub cpus: CpuList,
-    /// Method by which a recording stamps the stages of threads: `bpf`, `perf` (tracepoints), or
+    /// Method that stamps the stages of threads in a recording: `bpf`, `perf` (tracepoints), or
     /// `user` (neither: only expiry and user stage); absent on Windows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<Backend>,
@@ -66,7 +64,6 @@ pub struct DoctorReport {
 /// Prerequisite of audio programs, and its effect in a recording.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct AudioRow {
-    /// The finding.
     #[serde(flatten)]
     pub finding: AudioFinding,
     /// Effect in the recording; absent if no recording was given.
@@ -92,10 +89,7 @@ pub enum EffectSeen {
         episodes: usize,
     },
     /// The recording does not show it.
-    Unknown {
-        /// Reason.
-        reason: UnknownEffect,
-    },
+    Unknown { reason: UnknownEffect },
 }
 
 /// Reason why a recording does not show an effect.
@@ -107,11 +101,11 @@ pub enum UnknownEffect {
         /// Name of that machine.
         node: String,
     },
-    /// The recording has no trace data of late wakeups.
+    /// The recording lacks trace data of late wakeups.
     NoTraceData,
     /// The trace data is damaged.
     Damaged,
-    /// The recording has no late wakeup with trace data.
+    /// The recording lacks a late wakeup with trace data.
     NoLateWakeup,
     /// Code on a slow clock cannot be distinguished from other code.
     NotAttributable,
@@ -123,32 +117,35 @@ pub enum UnknownEffect {
 ///
 /// # Errors
 /// When the recording cannot be read.
-pub fn doctor(found: Examined, recording: Option<&Recording>) -> Result<DoctorReport, OpenError> {
-    let seen = recording.map(|recording| seen(recording, &found.host));
-    let seen = seen.transpose()?;
-    let effect = |need| seen.as_ref().map(|seen| effect(need, seen));
-    let rows = found.audio.into_iter().map(|finding| AudioRow {
+pub fn doctor(
+    examined: Examined,
+    recording: Option<&Recording>,
+) -> Result<DoctorReport, OpenError> {
+    let late = recording.map(|recording| late_wakeups(recording, &examined.host));
+    let late = late.transpose()?;
+    let effect = |need| late.as_ref().map(|late| effect(need, late));
+    let rows = examined.audio.into_iter().map(|finding| AudioRow {
         effect: effect(finding.need),
         finding,
     });
-    let missing = |one: &&Ability| one.is_needed && one.absence.is_some();
+    let missing = |ability: &&Ability| ability.is_needed && ability.absence.is_some();
     Ok(DoctorReport {
         schema: DOCTOR_SCHEMA,
-        host: found.host,
-        cpus: found.cpus,
-        method: found.method,
-        missing: found.abilities.iter().filter(missing).count(),
-        abilities: found.abilities,
-        caveats: found.caveats,
+        host: examined.host,
+        cpus: examined.cpus,
+        method: examined.method,
+        missing: examined.abilities.iter().filter(missing).count(),
+        abilities: examined.abilities,
+        caveats: examined.caveats,
         audio: rows.collect(),
         recording: recording.map(|recording| recording.dir().display().to_string()),
-        proven: found.proven,
+        proven: examined.proven,
     })
 }
 
 /// Returns the causes of the late wakeups of a recording, or the reason why it does not show
 /// those of `host`.
-fn seen(
+fn late_wakeups(
     recording: &Recording,
     host: &Host,
 ) -> Result<Result<LateWakeups, UnknownEffect>, OpenError> {
@@ -174,18 +171,18 @@ fn seen(
 }
 
 /// Finds the effect of a prerequisite that is not met.
-fn effect(need: AudioNeed, seen: &Result<LateWakeups, UnknownEffect>) -> EffectSeen {
+fn effect(need: AudioNeed, late: &Result<LateWakeups, UnknownEffect>) -> EffectSeen {
     let unknown = |reason| EffectSeen::Unknown { reason };
-    let seen = match seen {
-        Ok(seen) => seen,
+    let late = match late {
+        Ok(late) => late,
         Err(reason) => return unknown(reason.clone()),
     };
     let is_device =
         |row: &CauseShare| row.cause.class == CauseClass::Interrupt && row.irq.is_some();
     match need {
-        AudioNeed::IdleStates => sum(seen, |row| row.cause.class == CauseClass::IdleExit),
-        AudioNeed::ThreadedInterrupts => sum(seen, is_device),
-        AudioNeed::SoundInterrupt => sum(seen, |row| {
+        AudioNeed::IdleStates => sum(late, |row| row.cause.class == CauseClass::IdleExit),
+        AudioNeed::ThreadedInterrupts => sum(late, is_device),
+        AudioNeed::SoundInterrupt => sum(late, |row| {
             let who = row.cause.who.as_deref().unwrap_or_default();
             is_device(row) && who.contains("snd")
         }),
@@ -197,14 +194,14 @@ fn effect(need: AudioNeed, seen: &Result<LateWakeups, UnknownEffect>) -> EffectS
 }
 
 /// Sums the time that causes of a kind took.
-fn sum(seen: &LateWakeups, is_it: impl Fn(&CauseShare) -> bool) -> EffectSeen {
-    let episodes = seen.episodes;
+fn sum(late: &LateWakeups, is_it: impl Fn(&CauseShare) -> bool) -> EffectSeen {
+    let episodes = late.episodes;
     if episodes == 0 {
         return EffectSeen::Unknown {
             reason: UnknownEffect::NoLateWakeup,
         };
     }
-    let rows: Vec<&CauseShare> = seen.causes.iter().filter(|row| is_it(row)).collect();
+    let rows: Vec<&CauseShare> = late.causes.iter().filter(|row| is_it(row)).collect();
     match rows.iter().map(|row| row.largest_ns).max() {
         None => EffectSeen::No { episodes },
         Some(largest_ns) => EffectSeen::Yes {
@@ -223,9 +220,8 @@ mod tests {
     use crate::why::{Explained, RecordedEpisodes};
     use laggard_made::late::{episode, manifest, notes};
 
-    /// Of a recording with a late activation in which these activities went on,
-    /// each for 500 us.
-    fn seen(activities: &[Activity]) -> LateWakeups {
+    /// Creates a recording with a late wakeup during which these activities took 500 us each.
+    fn late_wakeups_with(activities: &[Activity]) -> LateWakeups {
         let mut late = episode(1);
         let from = late.expiry_ns + Nanos::from_us(100);
         let busy = activities.iter().zip(0..).flat_map(|(activity, place)| {
@@ -257,10 +253,10 @@ mod tests {
 
     #[test]
     fn an_effect_is_seen_where_a_late_activation_has_it_as_a_cause() {
-        let disk = Ok(seen(&[Activity::Irq(17)]));
-        let both = Ok(seen(&[Activity::Irq(17), Activity::Irq(16)]));
-        let none = Ok(seen(&[]));
-        let yes = |seen: &Result<LateWakeups, UnknownEffect>, need| match effect(need, seen) {
+        let disk = Ok(late_wakeups_with(&[Activity::Irq(17)]));
+        let both = Ok(late_wakeups_with(&[Activity::Irq(17), Activity::Irq(16)]));
+        let none = Ok(late_wakeups_with(&[]));
+        let yes = |late: &Result<LateWakeups, UnknownEffect>, need| match effect(need, late) {
             EffectSeen::Yes { largest_ns, .. } => Some(largest_ns),
             EffectSeen::No { episodes: 1 } => None,
             other => panic!("{other:?}"),
@@ -287,31 +283,34 @@ mod tests {
 
     #[test]
     fn idle_states_are_seen_where_leaving_one_took_time() {
-        let mut late = seen(&[Activity::Irq(17)]);
+        let mut late = late_wakeups_with(&[Activity::Irq(17)]);
         for row in &mut late.causes {
             if row.cause.class == CauseClass::Interrupt {
                 row.cause.class = CauseClass::IdleExit;
             }
         }
 
-        let seen = effect(AudioNeed::IdleStates, &Ok(late));
+        let found_effect = effect(AudioNeed::IdleStates, &Ok(late));
 
-        assert!(matches!(seen, EffectSeen::Yes { .. }), "{seen:?}");
+        assert!(
+            matches!(found_effect, EffectSeen::Yes { .. }),
+            "{found_effect:?}"
+        );
     }
 
     #[test]
     fn what_a_recording_cannot_show_is_not_said_to_be_absent() {
-        let of_here = Ok(seen(&[]));
+        let of_here = Ok(late_wakeups_with(&[]));
         let of_another = Err(UnknownEffect::OtherMachine {
             node: "carrel".into(),
         });
 
-        for (need, seen) in [
+        for (need, late) in [
             (AudioNeed::Governor, &of_here),
             (AudioNeed::MemoryLock, &of_here),
             (AudioNeed::IdleStates, &of_another),
         ] {
-            let effect = effect(need, seen);
+            let effect = effect(need, late);
 
             assert!(matches!(effect, EffectSeen::Unknown { .. }), "{effect:?}");
         }

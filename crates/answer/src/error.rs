@@ -20,7 +20,6 @@ pub enum AnswerError {
          record with `--services {service}`, or give it a service that `laggard show` lists"
     )]
     NotMeasured {
-        /// The task.
         task: String,
         /// Service that runs it.
         service: Service,

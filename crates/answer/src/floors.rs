@@ -1,4 +1,4 @@
-//! From which latency on a recording that kept the tail has all samples.
+//! Latency from which a tail recording has all samples.
 
 use std::collections::BTreeMap;
 
@@ -6,34 +6,36 @@ use laggard_analyze::distribution::{Fold, Key};
 use laggard_analyze::exceedance::Stream;
 use laggard_model::{Cpu, Histogram, Line, Nanos, Route, Service};
 
-/// Up to these latencies some of the samples were not kept. Empty for a
-/// recording that kept all.
+/// Latency floors: some samples below them were not kept. Empty if all samples were kept.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Floors(BTreeMap<(Option<Cpu>, Service, Route), Nanos>);
 
 impl Floors {
-    /// From the samples that were `kept`, and from the histograms, in which all
-    /// were `counted`. What its recorder took for the tail changed as it went,
-    /// and lines are not late alike; so samples are complete, by CPU, above the
-    /// highest bucket that does not hold as many as were counted.
+    /// Compares the `kept` samples with the histograms, which `counted` all. The limit of the tail
+    /// changed during the recording and differs between series. Samples are complete per CPU above
+    /// the highest bucket with fewer samples than counts.
     pub(crate) fn of(lines: &[Line], kept: &Fold, counted: &Fold) -> Self {
         let by_key = |fold: &Fold| -> BTreeMap<_, _> {
             let groups = fold.groups(lines, true).into_iter();
-            let key = |one: &Key| (one.cpu, one.service, one.route);
+            let key = |group_key: &Key| (group_key.cpu, group_key.service, group_key.route);
             groups
-                .map(|one| (key(&one.key), one.latency.histogram().clone()))
+                .map(|group| (key(&group.key), group.latency.histogram().clone()))
                 .collect()
         };
         let kept = by_key(kept);
         let counted = by_key(counted).into_iter();
-        let floor = |(key, all): (_, Histogram)| {
+        let floor = |(key, histogram): (_, Histogram)| {
             let kept: BTreeMap<usize, u64> = kept
                 .get(&key)
                 .map(|kept| kept.buckets().collect())
                 .unwrap_or_default();
-            let missing = |(at, count): &(usize, u64)| kept.get(at) != Some(count);
-            let highest = all.buckets().filter(missing).map(|(at, _)| at).last();
-            highest.map(|at| (key, Histogram::upper_edge(at)))
+            let missing = |(bucket, count): &(usize, u64)| kept.get(bucket) != Some(count);
+            let highest = histogram
+                .buckets()
+                .filter(missing)
+                .map(|(bucket, _)| bucket)
+                .last();
+            highest.map(|bucket| (key, Histogram::upper_edge(bucket)))
         };
         Self(counted.filter_map(floor).collect())
     }
@@ -44,7 +46,7 @@ impl Floors {
         self.0.get(&key).copied()
     }
 
-    /// What the recording does not have is taken out of `streams`, which say so.
+    /// Raises the floors of `streams` to the latency from which they are complete.
     pub(crate) fn raise(&self, streams: &mut [Stream]) {
         for stream in streams {
             let key = (Some(stream.cpu), stream.service, stream.route);

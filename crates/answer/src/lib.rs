@@ -1,19 +1,14 @@
-//! Recordings to answers: what was measured, who made it late, and what follows
-//! from that.
+//! Answers from recordings: latencies, their causes, and conclusions from them.
 //!
-//! [`scan`] reads every sample of a recording once, into whatever gathers them.
-//! [`loads`] opens the recordings of an [`Ask`], reads each so, and puts those
-//! of one load together; a [`Load`] is what [`qos::assess`], [`forecast::predict`],
-//! [`sched::analyse`] and [`rehearsal::compare`] start from. [`show::report`] has
-//! the figures of one recording, [`why::Explained`] its late activations and who
-//! was to blame, [`overview::overview`] all of it on one screen;
-//! [`compare::compare`] sets two sets of recordings against each other, and
-//! [`check::check`] recordings against requirements.
+//! [`scan`] reads every sample of a recording once. [`loads`] opens the recordings of an [`Ask`],
+//! reads them and groups them by load. A [`Load`] is the input of [`qos::assess`],
+//! [`forecast::predict`], [`sched::analyse`] and [`rehearsal::compare`]. [`show::report`] has the
+//! figures of one recording, [`why::Explained`] its late wakeups and their causes, and
+//! [`overview::overview`] the first screen. [`compare::compare`] compares two sets of recordings,
+//! and [`check::check`] tests recordings against requirements.
 //!
-//! Every answer is a value with a JSON layout (`serde`) and a schema of it
-//! (`schemars`). A converted answer ([`rtos`]) has kinds and numbers; the crate of the
-//! views builds the sentences. The others still have sentences of their own. Nothing here
-//! prints, draws or knows of a terminal.
+//! Every answer is a value with a JSON layout (`serde`) and its schema (`schemars`). `view` builds
+//! the sentences. This crate does not print, draw or know of a terminal.
 
 #![forbid(unsafe_code)]
 #![allow(

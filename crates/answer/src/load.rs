@@ -1,4 +1,4 @@
-//! What recordings saw, by load: where forecasts and replays begin.
+//! Data of recordings, grouped by load: the input of forecasts and replays.
 
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroUsize;
@@ -22,116 +22,108 @@ use crate::scan::{self, Ask, Scanned};
 use crate::trust::{Case, Trust, judge};
 use crate::waiting::{Waiting, waiting};
 
-/// What one recording saw.
+/// Data of one recording.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Its folder.
     pub dir: PathBuf,
-    /// The same, to be shown.
     pub path: String,
-    /// What else the machine did.
+    /// Load during the recording.
     pub load: Option<LoadRun>,
-    /// When measuring began.
     pub start: Nanos,
-    /// How long was recorded.
+    /// Length of the recording.
     pub duration: Nanos,
-    /// What was asked.
     pub plan: ProbePlan,
     /// Distributions by service and route.
     pub groups: Vec<Group>,
     /// Late activations by CPU, service and route.
     pub streams: Vec<Stream>,
-    /// CPUs that measuring kept busy, BPF programs and all; 0 where that is
-    /// not known.
+    /// CPUs that laggard kept busy, including BPF programs; 0 if not known.
     pub own_cpus: f64,
     /// Lines that were still waiting when measuring ended.
     pub waiting: Vec<Waiting>,
-    /// What is missing or spoils it, in plain words.
+    /// Problems of the data.
     pub doubts: Vec<Doubt>,
-    /// Whether its figures can be trusted.
+    /// Whether the figures are trustworthy.
     pub trust: Trust,
 }
 
-/// What the recordings of one load saw.
+/// Data of the recordings of one load.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// The load's name.
     pub label: LoadLabel,
-    /// Its recordings.
+    /// Recordings of the load.
     pub runs: Vec<Run>,
-    /// Causes of its late wakeups, once they have been read.
+    /// Causes of the late wakeups, after they were read.
     causes: OnceLock<Arc<KnownCauses>>,
 }
 
-/// Why recordings cannot be answered from.
+/// Reason why recordings cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// One cannot be opened.
+    /// A recording cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// One is given twice and would count twice.
+    /// A recording is given twice and would count twice.
     #[error(
         "`{}` and `{}` are the same recording and would count twice; give it once",
         first.display(),
         again.display()
     )]
     Twice {
-        /// As it was given first.
+        /// Path as given first.
         first: PathBuf,
-        /// As it was given again, by another name or as a copy.
+        /// Path as given again, under another name or as a copy.
         again: PathBuf,
     },
-    /// Nothing was measured.
+    /// The recording lacks a wakeup.
     #[error(
         "`{}` contains no wakeup; see `laggard show {}`, and record again",
         .0.display(),
         .0.display()
     )]
     Empty(PathBuf),
-    /// A rate per time is asked of a recording without a schedule.
+    /// The question needs a rate per time, and the recording has no schedule.
     #[error(
         "`{}` contains {of}, so rates per time are unknown: {why}; use `laggard show`, `laggard report --figure distribution`, or `share` in `laggard check`",
         dir.display()
     )]
     NoRates {
-        /// The recording.
         dir: PathBuf,
-        /// What its rows are.
+        /// Kind of its rows.
         of: String,
-        /// Why.
+        /// Reason.
         why: &'static str,
     },
-    /// An application's demand is held against latencies that have it in them.
+    /// The question has the demand of an application, which the latencies already contain.
     #[error(
         "`{}` contains {of}; laggard cannot compare them with the demand of an application: {why}",
         dir.display()
     )]
     NoDemand {
-        /// The recording.
         dir: PathBuf,
-        /// What its rows are.
+        /// Kind of its rows.
         of: String,
-        /// Why.
+        /// Reason.
         why: &'static str,
     },
-    /// Rows of several kinds would be counted together.
+    /// The recordings have rows of different kinds.
     #[error(
         "`{}` and `{}` have different rows: {first_of}, and {other_of}; use one recording at a time",
         first.display(),
         other.display()
     )]
     Mixed {
-        /// A recording.
+        /// Directory of a recording.
         first: PathBuf,
-        /// What its rows are.
+        /// Kind of its rows.
         first_of: String,
-        /// Another one.
+        /// Directory of another recording.
         other: PathBuf,
-        /// What those of it are.
+        /// Kind of the other rows.
         other_of: String,
     },
-    /// Minutes were asked for where only hours are kept apart.
+    /// The question is about minutes, and the recording has only hours.
     #[error(
         "`{}` has only hourly histograms; record with `--keep all` for figures per minute",
         .0.display()
@@ -139,18 +131,17 @@ pub enum LoadError {
     NoMinutes(PathBuf),
 }
 
-/// A recording's samples, counted and searched for late ones.
+/// Samples of a recording: their distributions and the late ones.
 pub(crate) struct Searched {
-    /// Distributions, CPUs together.
+    /// Distributions over all CPUs.
     pub(crate) groups: Vec<Group>,
-    /// From where on the samples are complete.
+    /// Latency floors from which samples are complete.
     pub(crate) floors: Floors,
-    /// What was counted of each line.
     pub(crate) sums: Vec<LineSum>,
     pub(crate) late: Collector,
-    /// The latest expiry.
+    /// Latest expiry.
     pub(crate) last: Option<Nanos>,
-    /// What is missing.
+    /// Missing parts.
     pub(crate) shortfalls: Vec<Shortfall>,
 }
 
@@ -185,9 +176,9 @@ pub fn open(dirs: &[PathBuf]) -> Result<Vec<Recording>, LoadError> {
     Ok(opened)
 }
 
-/// What no two recordings share: when it began, by the monotonic clock and by the
-/// wall clock, and the seed of its timeline, which is a clock reading too. A copy
-/// without names has all of that; its machine and time zone have no name.
+/// Returns properties that only copies of a recording share: its start on both clocks, and the seed
+/// of its timeline, which is a clock reading. A copy without names keeps them; its machine and time
+/// zone are removed.
 fn identity(manifest: &Manifest) -> (Nanos, Option<Timestamp>, u64) {
     (
         manifest.clock.start_ns,
@@ -196,22 +187,20 @@ fn identity(manifest: &Manifest) -> (Nanos, Option<Timestamp>, u64) {
     )
 }
 
-/// Reads every sample of the recordings that are asked, and puts those of the
-/// same load together.
+/// Reads every sample of the recordings and groups them by load.
 ///
 /// # Errors
-/// When one cannot be opened, is given twice, holds no activation, or is of what has
-/// no rates over time.
+/// If a recording cannot be opened, is given twice, has no wakeup, or has rows without rates.
 pub fn loads(ask: &Ask) -> Result<Vec<Load>, LoadError> {
     let recordings = open(&ask.dirs)?;
     have_rates(&recordings)?;
     read(&recordings, ask)
 }
 
-/// The same for who holds an application's demand against latencies.
+/// Reads the recordings for a comparison with the demand of an application.
 ///
 /// # Errors
-/// As [`loads`], and when latencies have work in them.
+/// As [`loads`], and if the latencies include work.
 pub fn loads_for_demand(ask: &Ask) -> Result<Vec<Load>, LoadError> {
     let recordings = open(&ask.dirs)?;
     have_rates(&recordings)?;
@@ -219,42 +208,41 @@ pub fn loads_for_demand(ask: &Ask) -> Result<Vec<Load>, LoadError> {
     read(&recordings, ask)
 }
 
-/// Refuses recordings whose latencies have an application's work in them.
+/// Refuses recordings whose latencies include the work of an application.
 ///
 /// # Errors
-/// When one of them is such.
+/// If a recording is of this kind.
 pub fn have_no_work(recordings: &[Recording]) -> Result<(), LoadError> {
     let refused = recordings.iter().find_map(|recording| {
         let plan = &recording.manifest().plan;
-        let (of, why) = plan.rows.words(plan.period_ns).zip(plan.rows.no_demand())?;
+        let (rows, why) = plan.rows.words(plan.period_ns).zip(plan.rows.no_demand())?;
         let dir = recording.dir().into();
-        Some(LoadError::NoDemand { dir, of, why })
+        Some(LoadError::NoDemand { dir, of: rows, why })
     });
     refused.map_or(Ok(()), Err)
 }
 
-/// The same for who asks for shares alone: of rows that do not come by themselves,
-/// too.
+/// Reads the recordings for shares. Rows without rates are accepted.
 ///
 /// # Errors
-/// When one cannot be opened, is given twice, holds no activation, or has other rows
-/// than the others.
+/// If a recording cannot be opened, is given twice, has no wakeup, or has rows of another kind than
+/// the others.
 pub(crate) fn loads_for_shares(ask: &Ask) -> Result<Vec<Load>, LoadError> {
     let recordings = open(&ask.dirs)?;
-    let plan = |one: &Recording| one.manifest().plan.clone();
-    let of = |one: &Recording| {
-        let plan = plan(one);
+    let plan = |recording: &Recording| recording.manifest().plan.clone();
+    let rows = |recording: &Recording| {
+        let plan = plan(recording);
         let words = plan.rows.words(plan.period_ns);
         words.unwrap_or_else(|| "expiries".into())
     };
     if let Some((first, others)) = recordings.split_first() {
-        let other = others.iter().find(|other| of(other) != of(first));
+        let other = others.iter().find(|other| rows(other) != rows(first));
         if let Some(other) = other {
             return Err(LoadError::Mixed {
                 first: first.dir().into(),
-                first_of: of(first),
+                first_of: rows(first),
                 other: other.dir().into(),
-                other_of: of(other),
+                other_of: rows(other),
             });
         }
     }
@@ -268,11 +256,10 @@ fn read(recordings: &[Recording], ask: &Ask) -> Result<Vec<Load>, LoadError> {
     Ok(Load::of(runs.collect::<Result<_, _>>()?))
 }
 
-/// Refuses recordings of what does not come by itself: how often something is late is
-/// not told by them.
+/// Refuses recordings whose rows have no rate over time.
 ///
 /// # Errors
-/// When one of them is such.
+/// If a recording is of this kind.
 pub fn have_rates(recordings: &[Recording]) -> Result<(), LoadError> {
     let refused = recordings.iter().find_map(|recording| {
         let plan = &recording.manifest().plan;
@@ -281,15 +268,15 @@ pub fn have_rates(recordings: &[Recording]) -> Result<(), LoadError> {
     refused.map_or(Ok(()), Err)
 }
 
-/// Why no rates are told of a recording with this plan; `None`: they can be.
+/// Returns the reason why rows of this plan have no rates; `None` if they have rates.
 pub(crate) fn no_rates(dir: &Path, plan: &ProbePlan) -> Option<LoadError> {
-    let (of, why) = plan.rows.words(plan.period_ns).zip(plan.rows.no_rates())?;
+    let (rows, why) = plan.rows.words(plan.period_ns).zip(plan.rows.no_rates())?;
     let dir = dir.into();
-    Some(LoadError::NoRates { dir, of, why })
+    Some(LoadError::NoRates { dir, of: rows, why })
 }
 
 impl Load {
-    /// A load with its recordings.
+    /// Creates a load from its recordings.
     pub const fn new(label: LoadLabel, runs: Vec<Run>) -> Self {
         Self {
             label,
@@ -298,8 +285,7 @@ impl Load {
         }
     }
 
-    /// Puts recordings of the same load together, in the order of the loads'
-    /// names.
+    /// Groups recordings by load, in the order of the names.
     pub fn of(runs: Vec<Run>) -> Vec<Self> {
         let mut loads: BTreeMap<LoadLabel, Self> = BTreeMap::new();
         for run in runs {
@@ -311,15 +297,13 @@ impl Load {
         loads.into_values().collect()
     }
 
-    /// Who uses it how, where a recording says so.
+    /// Returns the usage pattern, if a recording has one.
     pub fn usage(&self) -> Option<UsagePattern> {
         let loads = self.runs.iter().filter_map(|run| run.load.as_ref());
         loads.into_iter().find_map(|load| load.usage)
     }
 
-    /// What was recorded: services by route, in the order of the recordings. One of
-    /// which no activation was seen is not among them: nothing can be answered
-    /// from it.
+    /// Returns the services and routes with at least one wakeup, in the order of the recordings.
     pub fn lines(&self) -> Vec<(Service, Route)> {
         let mut lines = Vec::new();
         let groups = self.runs.iter().flat_map(|run| &run.groups);
@@ -332,18 +316,17 @@ impl Load {
         lines
     }
 
-    /// Where its recordings are.
+    /// Returns the paths of the recordings.
     pub fn paths(&self) -> Vec<String> {
         self.runs.iter().map(|run| run.path.clone()).collect()
     }
 
-    /// What is missing from its recordings or spoils them, each with where.
+    /// Returns the problems of each recording.
     pub fn notes(&self) -> Vec<Note> {
         self.runs.iter().flat_map(Run::notes).collect()
     }
 
-    /// Refuses to tell how often something is late where the rows do not come by
-    /// themselves.
+    /// Refuses rows without rates.
     pub(crate) fn has_rates(&self) -> Result<(), LoadError> {
         let refused = self
             .runs
@@ -352,8 +335,8 @@ impl Load {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Whether wakeups are due while a stall lasts, so that a long one makes many of them
-    /// late. Hand-overs and waits start when the one before has ended, and the rows of a
+    /// Returns whether wakeups are due during a stall, so that a long stall makes many of them
+    /// late. Context switches and waits start when the one before has ended, and the rows of a
     /// trace are durations: a stall makes one of them late.
     pub(crate) fn wakes_up_during_stalls(&self) -> bool {
         let rows = self.runs.iter().map(|run| run.plan.rows);
@@ -361,13 +344,13 @@ impl Load {
             .all(|rows| matches!(rows, RowsOf::Expiries | RowsOf::Activations))
     }
 
-    /// Whether no recording lost too much to be trusted.
+    /// Returns whether every recording is trustworthy.
     pub fn is_trusted(&self) -> bool {
         self.runs.iter().all(|run| run.trust == Trust::Good)
     }
 
-    /// Whether the load failed, ended before a recording did, or was stopped meanwhile:
-    /// that is then partly of a machine without it.
+    /// Returns whether the load failed, was stopped, or ended before a recording did. The recording
+    /// then contains time without the load.
     pub(crate) fn has_ended_early(&self) -> bool {
         let doubts = self.runs.iter().flat_map(|run| &run.doubts);
         doubts.into_iter().any(
@@ -375,25 +358,24 @@ impl Load {
         )
     }
 
-    /// The causes of its late activations, as far as they were kept. They are read
-    /// once, however many answers need them.
+    /// Returns the causes of the late wakeups. They are read once for all answers.
     ///
     /// # Errors
-    /// When a recording cannot be read again.
+    /// If a recording cannot be read again.
     pub fn causes(&self) -> Result<Arc<KnownCauses>, OpenError> {
-        if let Some(known) = self.causes.get() {
-            return Ok(known.clone());
+        if let Some(causes) = self.causes.get() {
+            return Ok(causes.clone());
         }
-        let mut known = KnownCauses::default();
+        let mut causes = KnownCauses::default();
         for run in &self.runs {
-            known.read(&Recording::open(&run.dir)?)?;
+            causes.read(&Recording::open(&run.dir)?)?;
         }
-        Ok(self.causes.get_or_init(|| Arc::new(known)).clone())
+        Ok(self.causes.get_or_init(|| Arc::new(causes)).clone())
     }
 }
 
 impl Run {
-    /// What speaks against it, for an answer that other recordings share.
+    /// Returns the problems of the recording, with its path.
     pub(crate) fn notes(&self) -> impl Iterator<Item = Note> {
         self.doubts.iter().map(|doubt| Note {
             recording: Some(self.path.clone()),
@@ -401,15 +383,15 @@ impl Run {
         })
     }
 
-    /// Reads every sample that was kept.
+    /// Reads every kept sample.
     pub(crate) fn read(recording: &Recording, threads: NonZeroUsize) -> Result<Self, LoadError> {
         Self::new(recording, search(recording, threads).0)
     }
 
-    /// What a recording saw, from its samples.
+    /// Computes the data of a recording from its samples.
     ///
     /// # Errors
-    /// When it holds no activation.
+    /// If the recording has no wakeup.
     pub(crate) fn new(recording: &Recording, searched: Searched) -> Result<Self, LoadError> {
         let manifest = recording.manifest();
         let dir = recording.dir();
@@ -452,7 +434,7 @@ impl Run {
     }
 }
 
-/// CPUs that measuring kept busy; 0 where that was not counted.
+/// Returns the number of CPUs that laggard kept busy; 0 if not counted.
 fn own_cpus(manifest: &Manifest) -> f64 {
     let wall = manifest.cost.wall_ns.as_secs_f64();
     if wall > 0.0 {
@@ -462,7 +444,7 @@ fn own_cpus(manifest: &Manifest) -> f64 {
     }
 }
 
-/// What speaks against the recording, in plain words.
+/// Returns the problems of the recording.
 fn doubts(manifest: &Manifest, shortfalls: &[Shortfall]) -> Vec<Doubt> {
     let mut doubts: Vec<Doubt> = shortfalls.iter().cloned().map(Doubt::Missing).collect();
     let lost = manifest.losses.activations();
@@ -475,12 +457,12 @@ fn doubts(manifest: &Manifest, shortfalls: &[Shortfall]) -> Vec<Doubt> {
     let spoilt = manifest
         .caveats
         .iter()
-        .filter(|one| one.kind.severity() == Severity::Spoils);
+        .filter(|caveat| caveat.kind.severity() == Severity::Spoils);
     doubts.extend(spoilt.cloned().map(Doubt::Caveat));
     doubts
 }
 
-/// For the late activations of a recording.
+/// Creates the collector of late wakeups of a recording.
 pub(crate) fn collector(manifest: &Manifest) -> Collector {
     let plan = &manifest.plan;
     let gap = |&line| plan.every.longest_gap(line, plan.period_ns, plan.dither);

@@ -15,7 +15,6 @@ pub enum Doubt {
     Untrustworthy(Vec<Distrust>),
     /// The recording was made from a script and measured nothing.
     Scripted,
-    /// Number of lost samples.
     Lost(u64),
     /// Missing or damaged part of the recording.
     Missing(Shortfall),
@@ -31,7 +30,6 @@ pub struct Note {
     /// The recording; `None` if the answer has only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recording: Option<String>,
-    /// The doubt.
     pub doubt: Doubt,
 }
 

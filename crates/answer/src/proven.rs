@@ -21,16 +21,13 @@ pub struct ProvenEffect {
     pub measured_on: String,
     /// Host name.
     pub node: String,
-    /// Processor of the machine.
     pub processor: String,
-    /// Release of the kernel.
     pub kernel: String,
     /// Build of the kernel.
     pub build: String,
     /// Load during the measurement; empty if an earlier version did not keep it.
     #[serde(default)]
     pub load: String,
-    /// Series that the remedy changed.
     pub changed: Vec<ChangedSeries>,
     /// Services and routes that it did not change.
     pub equal: Vec<(Service, Route)>,
@@ -38,18 +35,15 @@ pub struct ProvenEffect {
     pub equal_within: f64,
     /// Measured time without the remedy.
     pub without_ns: Nanos,
-    /// Measured time with it.
     pub with_ns: Nanos,
 }
 
 /// Change of the rate of late wakeups of a series.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ChangedSeries {
-    /// The service.
     pub service: Service,
-    /// The route.
     pub route: Route,
-    /// Latency above which wakeups were counted.
+    /// Latency threshold of the counted wakeups.
     pub level_ns: Nanos,
     /// Rate with the remedy divided by the rate without; absent if a side was never late.
     #[serde(default)]

@@ -58,7 +58,6 @@ pub enum Fix {
     },
     /// Raise the weight of the control group.
     RaiseWeight,
-    /// Disable autogroups.
     DisableAutogroup,
     /// Let the real-time thread sleep, or disable real-time throttling.
     RtRuntime,
@@ -68,7 +67,6 @@ pub enum Fix {
     DeadlineBudget,
     /// Pin the threads of the CPU.
     Pin,
-    /// Lock the memory of the application.
     LockMemory,
     /// Raise the memory limit of the control group, or use less memory.
     RaiseMemoryLimit,
@@ -78,7 +76,6 @@ pub enum Fix {
     MapElsewhere,
     /// Move the wait or the system call to another thread.
     MoveWait,
-    /// Reduce the work per cycle.
     ReduceWork,
     /// Find the program that stops or freezes the thread.
     FindStopper,
@@ -86,7 +83,7 @@ pub enum Fix {
     TimerMigration,
     /// Look at an episode, because the cause has no known fix.
     Inspect {
-        /// Number of the episode in which the cause took most.
+        /// Number of the episode with the longest time of the cause.
         episode: u64,
     },
     /// Update the driver, or disable its device (Windows).

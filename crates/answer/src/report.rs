@@ -1,4 +1,4 @@
-//! What `laggard show` says of recordings, as its JSON has it.
+//! JSON of `laggard show`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,15 +6,14 @@ use serde::Serialize;
 use crate::overview::Overview;
 use crate::show::RecordingReport;
 
-/// The version of the JSON's layout.
+/// Version of the JSON layout.
 pub const SHOW_SCHEMA: u32 = 3;
 
-/// What `laggard show` says of one or several recordings.
+/// Result of `laggard show` for one or several recordings.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Report {
-    /// The version of this layout.
+    /// Version of this layout.
     pub schema: u32,
-    /// The program's version.
     pub version: String,
     /// One entry per recording, in the order of the command line.
     pub recordings: Vec<RecordingReport>,

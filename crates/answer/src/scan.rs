@@ -60,7 +60,7 @@ pub struct Scanned<G> {
 ///
 /// impl Gather for Late {
 ///     fn batch(&mut self, rows: &Batch) {
-///         let late = rows.iter().filter(|one| one.latency() > Nanos::from_ms(1));
+///         let late = rows.iter().filter(|row| row.latency() > Nanos::from_ms(1));
 ///         self.0 += late.count() as u64;
 ///     }
 ///

@@ -10,13 +10,12 @@ use crate::waiting::Waiting;
 /// Data of one service and route in the recordings of a load.
 #[derive(Clone, Debug)]
 pub(crate) struct Selection<'a> {
-    /// Late activations, one entry per CPU and recording.
+    /// Late activations: one entry per CPU and recording.
     pub(crate) streams: Vec<(&'a Run, &'a Stream)>,
-    /// Distributions over all CPUs, one per recording.
+    /// Distributions over all CPUs: one per recording.
     pub(crate) groups: Vec<&'a Group>,
     /// Lines that were still waiting when measuring ended.
     pub(crate) waiting: Vec<&'a Waiting>,
-    /// Number of CPUs in the streams.
     pub(crate) cpus: usize,
     /// Usual latency of every job: the median.
     pub(crate) base: Nanos,
@@ -35,7 +34,7 @@ impl<'a> Selection<'a> {
         let is_on = |stream_cpu: Cpu| cpu.is_none_or(|cpu| cpu == stream_cpu);
         let waiting = runs()
             .flat_map(|run| &run.waiting)
-            .filter(|one| (one.service, one.route) == line && is_on(one.cpu));
+            .filter(|waiting| (waiting.service, waiting.route) == line && is_on(waiting.cpu));
         let mut streams: Vec<(&Run, &Stream)> = runs()
             .flat_map(|run| run.streams.iter().map(move |stream| (run, stream)))
             .filter(|(_, stream)| (stream.service, stream.route) == line)
@@ -68,7 +67,7 @@ impl<'a> Selection<'a> {
         self.streams.iter().map(|(_, stream)| stream.floor).max()
     }
 
-    /// Latencies, one histogram per recording.
+    /// Latencies: one histogram per recording.
     pub(crate) fn histograms(&self) -> impl Iterator<Item = &'a Histogram> {
         self.groups.iter().map(|group| group.latency.histogram())
     }

@@ -27,7 +27,6 @@ const MIN_CHANGE: f64 = 1.05;
 pub struct SwitchesMeasured {
     /// Machine.
     pub host: Host,
-    /// CPU of the threads.
     pub cpu: Cpu,
     /// CPU of every second thread, if there are two.
     pub other_cpu: Option<Cpu>,
@@ -37,7 +36,7 @@ pub struct SwitchesMeasured {
     pub runs: Vec<SwitchRun<StretchFigures>>,
     /// Planned number of stretches of each run.
     pub stretches: usize,
-    /// Reason why there is no trace data. `None` if there is trace data.
+    /// Reasons for the missing trace data. `None` if there is trace data.
     pub unwatched_because: Option<Absence>,
     /// Warnings about the machine.
     pub caveats: Vec<Caveat>,
@@ -95,7 +94,6 @@ pub struct SwitchReport {
     pub schema: u32,
     /// Machine.
     pub host: Host,
-    /// CPU of the threads.
     pub cpu: Cpu,
     /// CPU of every second thread, if there are two.
     pub other_cpu: Option<Cpu>,
@@ -110,7 +108,7 @@ pub struct SwitchReport {
     pub series: Option<SwitchSeries>,
     /// Whether all planned stretches were measured.
     pub is_complete: bool,
-    /// Reason why there is no trace data, so that `net` is missing in all rows.
+    /// Reasons for the missing trace data, so that `net` is missing in all rows.
     pub net_absence: Option<Absence>,
     /// Reasons to doubt the figures.
     pub warnings: Vec<Caveat>,
@@ -119,7 +117,6 @@ pub struct SwitchReport {
 /// Context switches with one mechanism and one number of threads.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct SwitchRow {
-    /// Number of threads.
     pub threads: usize,
     /// Mechanism and policy.
     #[serde(flatten)]
@@ -153,7 +150,6 @@ pub struct SwitchRow {
 /// Consecutive context switches.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct SwitchSeries {
-    /// Number of threads.
     pub threads: usize,
     /// Mechanism and policy.
     pub way: SwitchWay,
@@ -175,9 +171,9 @@ fn series(measured: &SwitchesMeasured, threads: usize) -> Option<SwitchSeries> {
             took_ns: stretch.first.clone(),
         })
     };
-    let all = || measured.runs.iter().filter_map(series);
-    let requested = all().find(|series| series.threads == threads);
-    requested.or_else(|| all().min_by_key(|series| series.threads))
+    let candidates = || measured.runs.iter().filter_map(series);
+    let requested = candidates().find(|series| series.threads == threads);
+    requested.or_else(|| candidates().min_by_key(|series| series.threads))
 }
 
 /// Durations of context switches, ns. Each stretch has the same weight, so that the
@@ -205,7 +201,6 @@ pub struct SwitchGrowth {
     pub way: SwitchWay,
     /// Smallest and largest number of threads.
     pub threads: [usize; 2],
-    /// Growth of the mean.
     pub mean: Option<Growth>,
     /// Growth of the p99.9.
     pub p999: Option<Growth>,
@@ -259,7 +254,7 @@ pub fn switches(measured: &SwitchesMeasured) -> Result<SwitchReport, InputError>
         (few.threads < many.threads).then(|| [Side::new(few), Side::new(many)])
     };
     let pairs: Vec<_> = ways.iter().filter_map(pair).collect();
-    // Of several intervals with 95 % each, one would often miss by chance.
+    // With several intervals of 95 % each, a miss by chance would be frequent.
     let questions: usize = pairs.iter().map(Side::questions).sum();
     let confidence = 1.0 - (1.0 - CONFIDENCE) / questions.max(1) as f64;
     let growth = pairs.iter().map(|pair| compare(pair, confidence));
@@ -327,7 +322,6 @@ fn times(stretches: impl Iterator<Item = HandOverTimes>) -> Option<SwitchTimes> 
 struct Side {
     way: SwitchWay,
     threads: usize,
-    /// Mean of each stretch.
     means: Vec<f64>,
     /// p99.9 of each stretch. Empty if a stretch has too few switches.
     p999: Vec<f64>,
@@ -473,7 +467,7 @@ mod tests {
         switches(&measured(runs)).unwrap()
     }
 
-    /// With four independent intervals of 95 %, one in ten reports would have one above 1 by
+    /// With four independent intervals of 95 %, 10 % of the reports would have an interval above 1 by
     /// chance.
     #[test]
     fn intervals_are_as_wide_as_there_are_questions() {

@@ -10,22 +10,19 @@ use serde::Serialize;
 /// A service on a CPU that was still waiting when measuring ended.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Waiting {
-    /// What should have run.
     pub service: Service,
-    /// How it is reached.
     pub route: Route,
-    /// The CPU that it waited for.
+    /// CPU that it waited for.
     pub cpu: Cpu,
-    /// How many of its activations were served: none, of a line that starved
-    /// throughout.
+    /// Number of its wakeups that were served; 0 if it starved from the start.
     pub served: u64,
-    /// How many were still waiting.
+    /// Number of wakeups that were still waiting.
     pub still_waiting: u64,
-    /// How long the first of them had waited: it is at least so late.
+    /// Time for which the first of them had waited: a lower limit of its latency.
     pub at_least_ns: Nanos,
 }
 
-/// The lines that were still waiting when measuring ended, the longest first.
+/// Returns the lines that were still waiting when measuring ended, the longest first.
 pub(crate) fn waiting(lines: &[Line], sums: &[LineSum]) -> Vec<Waiting> {
     let mut waits: Vec<Waiting> = lines
         .iter()

@@ -95,7 +95,7 @@ impl<'a> Found<'a> {
         })
     }
 
-    /// Returns the distance of the teeth, ns, of the comb with `parts` teeth per
+    /// Returns the distance (ns) of the teeth of the comb with `parts` teeth per
     /// period. Returns `None` if two teeth would be one visit, or if there would be
     /// more than [`MAX_TEETH`].
     fn step(&self, parts: u32) -> Option<f64> {

@@ -16,8 +16,7 @@ pub struct RankedCause {
     pub episodes: usize,
     /// Number of episodes in which no other cause took more time.
     pub first_in: usize,
-    /// Late wakeups in which it took part: episodes, and expiries that passed during
-    /// them.
+    /// Late wakeups with the cause: episodes, and expiries that passed during them.
     pub wakeups: u64,
     /// Time in all of these wakeups.
     pub total: Nanos,
@@ -28,8 +27,8 @@ pub struct RankedCause {
     /// Whether the times are lower bounds, because an episode had not ended when the
     /// measurement did.
     pub is_at_least: bool,
-    /// CPUs on which it took at least a tenth of its time on the CPU with the most. A
-    /// cause that delayed CPU 1 by 7 ms is not reported for CPU 0 because of 2 us.
+    /// CPUs where it took at least a tenth of its time on the CPU with the most. A cause that
+    /// delayed CPU 1 by 7 ms is not reported for CPU 0 because of 2 us.
     pub cpus: Vec<Cpu>,
     /// Largest latency of any episode if this cause had taken no time.
     pub largest_without: Nanos,
@@ -220,7 +219,7 @@ impl CountedCause {
     }
 }
 
-/// Returns the CPUs on which a cause took the most time or not much less.
+/// Returns the CPUs where a cause took the most time or not much less.
 fn cpus_of(met: &[Met]) -> Vec<Cpu> {
     let mut by_cpu: BTreeMap<Cpu, Nanos> = BTreeMap::new();
     for episode in met {

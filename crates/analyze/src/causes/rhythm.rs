@@ -269,7 +269,7 @@ mod tests {
         );
     }
 
-    /// Every 0.5 s, of which few delay a thread: six even visits and two others.
+    /// Every 0.5 s. Few of them delay a thread: six even visits and two others.
     #[test]
     fn rhythm_of_rarely_delaying_visits_is_not_the_even_ones_only() {
         let turns = [0, 2, 4, 6, 9, 10, 13, 14];
@@ -427,7 +427,7 @@ mod tests {
         assert!(alarms <= 25, "{alarms} of {recordings}");
     }
 
-    /// A timer callback has one name for all its timers: seven visits of one timer,
+    /// A timer callback has a single name for its timers: seven visits of one timer,
     /// each the largest part of a latency, among many visits of others.
     #[test]
     fn rhythm_is_found_among_visits_of_other_sources_of_the_same_name() {

@@ -103,7 +103,7 @@ impl<'a> Silence<'a> {
 fn outside(silence: &Span, evidence: &Evidence) -> Option<(CauseClass, Culprit)> {
     let length = silence.to_ns.saturating_sub(silence.from_ns);
     // The counter advances in steps and only at the next tick. If the hypervisor's
-    // clock is readable, it decides, and the counter adds no information.
+    // clock is readable, this clock decides, and the counter adds no information.
     let stolen = evidence.stolen.is_some_and(|stolen| {
         stolen.time_ns > Nanos::ZERO && length <= stolen.time_ns + stolen.step_ns * 2
     });

@@ -13,7 +13,7 @@ const MAX_TURNS: f64 = 10_000.0;
 /// Number of visits from which the fraction of seen visits is estimated. If too many
 /// episodes were late to keep all, the kept ones are spread unevenly over a recording.
 const RATE_VISITS: usize = 20;
-/// Maximum rate of kept episodes in a stretch that had room for all, relative to the
+/// Maximum rate of kept episodes in a stretch with room for every episode, relative to the
 /// rest, if not all episodes were kept.
 const MAX_RATE_WITH_ROOM: f64 = 0.5;
 

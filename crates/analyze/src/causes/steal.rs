@@ -3,7 +3,7 @@
 //! A reading gives the amount of stolen time since the previous reading, not its
 //! position. A CPU that the hypervisor stopped writes no record, so the stolen time
 //! lies in the gaps between records: in the longest ones, and at their ends, because
-//! whatever wakes the CPU or waits for it leaves a record at once.
+//! whatever wakes the CPU or waits for the CPU leaves a record at once.
 
 use laggard_model::{Nanos, Span, Steal};
 

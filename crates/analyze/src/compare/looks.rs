@@ -23,7 +23,7 @@ use statrs::distribution::{ContinuousCDF, Normal};
 use crate::InputError;
 use crate::input::probability;
 
-/// Maximum number of looks, one per such part of the rounds. More gain little (Pocock
+/// Maximum number of looks: one per such part of the rounds. More gain little (Pocock
 /// 1977).
 const PARTS: usize = 4;
 /// Rounds of a turn A B B A, in which an even drift changes both sides equally.
@@ -37,7 +37,7 @@ pub struct RoundLooks {
 }
 
 impl RoundLooks {
-    /// Plans a look after each quarter of the planned `rounds`, from `first`, at the
+    /// Plans a look after each quarter of the planned `rounds`, from `first` at the
     /// end of a turn A B B A that another one follows; and a look at the end.
     pub fn planned(rounds: usize, first: usize) -> Self {
         let quarter = |part: usize| (part * rounds).div_ceil(PARTS).next_multiple_of(TURN);
@@ -60,7 +60,7 @@ impl RoundLooks {
         &self.after
     }
 
-    /// Returns the confidence that the look of this index needs for all looks to hold
+    /// Returns the confidence that the look of this index needs so that all looks hold
     /// together at `confidence`; 1 for an index without a look.
     ///
     /// # Errors

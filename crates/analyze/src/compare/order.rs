@@ -7,10 +7,10 @@
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// Number of random orders, of which the most balanced is used.
+/// Number of random orders. The most balanced order is used.
 const DRAWS: usize = 64;
 
-/// Side of each recording, 0 or 1, in the order in which they were made.
+/// Side of each recording, 0 or 1, in order of time.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RecordingOrder {
     sides: Vec<usize>,
@@ -27,7 +27,7 @@ impl RecordingOrder {
         }
     }
 
-    /// Creates the order of recordings that were made in a random order, of which some may
+    /// Creates the order of recordings that were made in a random order. Some of them may
     /// be missing.
     pub fn from_drawn(sides: Vec<usize>) -> Self {
         Self {

@@ -33,7 +33,7 @@ pub struct QuantileRatio {
 
 /// Computes the ratio of the `share` quantiles of two sides. Each side has repetitions,
 /// and each repetition has the latencies in consecutive blocks of equal duration,
-/// longer than any cluster. Quantiles are upper edges of buckets, at most 1.09 % high.
+/// longer than any cluster. Quantiles are upper edges of buckets (at most 1.09 % high).
 ///
 /// The interval comes from a two-stage bootstrap (Davison & Hinkley 1997, 3.8): it
 /// draws repetitions, then blocks of each repetition (Carlstein 1986). This preserves

@@ -98,8 +98,8 @@ pub struct SetsCompared {
     pub pairs_agree: bool,
 }
 
-/// Compares the rates of two sets of recordings, each in the order in which they were
-/// made. Ratios within 1 / `margin` and `margin` count as equal.
+/// Compares the rates of two sets of recordings, each in order of time. Ratios within 1 /
+/// `margin` and `margin` count as equal.
 ///
 /// # Errors
 /// If a side has no recording, or a number is out of its range.

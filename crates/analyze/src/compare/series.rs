@@ -6,7 +6,7 @@
 //! The distance of two parts with n and m values is the energy distance (Székely &
 //! Rizzo 2013) of exponent 1: twice the mean distance between values of different
 //! parts, minus the mean distance of two values within each part. Multiplied by n m /
-//! (n + m), it is largest at the largest change. The second part may end before the
+//! (n + m), this is largest at the largest change. The second part may end before the
 //! series does, because otherwise a change that is reverted later would remain hidden.
 //! The series is divided there, and each part again, while fewer than the wanted
 //! fraction of 999 permutations of the values within parts have an equal distance.

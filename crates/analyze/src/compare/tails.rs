@@ -108,7 +108,7 @@ mod tests {
 
     const SPAN: f64 = 3.6e12;
 
-    /// Returns `count` peaks above 1 ms of this form, at random times of an hour.
+    /// Returns `count` peaks above 1 ms of this form at random times of an hour.
     fn peaks(count: usize, form: Pareto, random: &mut Pcg64Mcg) -> Peaks {
         let mut times: Vec<f64> = (0..count).map(|_| random.random::<f64>() * SPAN).collect();
         times.sort_by(f64::total_cmp);

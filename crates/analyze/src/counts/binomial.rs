@@ -21,7 +21,7 @@ pub(crate) fn at_least(k: i64, trials: u64, share: f64) -> f64 {
     }
 }
 
-/// Returns the two-sided p-value of `k`: twice the smaller tail, at most 1.
+/// Returns the two-sided p-value of `k`: twice the smaller tail (at most 1).
 pub(super) fn two_sided(k: i64, trials: u64, share: f64) -> f64 {
     let smaller = at_most(k, trials, share).min(at_least(k, trials, share));
     (2.0 * smaller).min(1.0)

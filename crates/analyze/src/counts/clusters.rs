@@ -125,7 +125,7 @@ fn deviate(tail: f64, freedom: f64) -> Result<f64, InputError> {
         return Ok(Normal::standard().inverse_cdf(1.0 - tail));
     }
     positive("degrees of freedom", freedom)?;
-    // P(|t| > x) as in Abramowitz & Stegun 26.5.27, of the logarithm of x.
+    // P(|t| > x) as in Abramowitz & Stegun 26.5.27 for the logarithm of x.
     let beyond = |log: f64| {
         let share = freedom / (freedom + (2.0 * log).exp());
         beta_reg(freedom / 2.0, 0.5, share)
@@ -138,7 +138,7 @@ fn deviate(tail: f64, freedom: f64) -> Result<f64, InputError> {
 /// varies slowly if the events show it. Without events, the upper limit is that of one
 /// cluster of size 1: 2.9957 at 95 %, the rule of three.
 ///
-/// In simulations of bursts of equal and of geometric size, one to ten in each and 25
+/// In simulations of bursts of equal and of geometric size: one to ten in each and 25
 /// bursts, a 95 % interval contained the truth in .94 to .97 of the cases. For six
 /// isolated events it does in .98, because integers have no exact 2.5 % limits.
 ///

@@ -7,7 +7,7 @@ use rand_pcg::Pcg64Mcg;
 use crate::input::{not_negative, positive, probability};
 use crate::{InputError, Interval};
 
-/// Number of sums that are drawn for one interval, always with the same seed.
+/// Number of sums that are drawn per interval, always with the same seed.
 const ROUNDS: usize = 1_000;
 const SEED: u64 = 1982;
 /// Shape of the Pareto tail of sizes beyond the largest observed one, if sizes vary as
@@ -37,7 +37,7 @@ pub struct SizedEvents {
 /// mean size, and the size of each future event. It draws a rate from a gamma
 /// distribution (Jeffreys' posterior), a Poisson number, a mean from an inverse gamma
 /// distribution, and gamma-distributed sizes. The next of n + 1 sizes is the largest
-/// with probability 1 / (n + 1) (Hill 1968). With that probability, it draws a size
+/// with probability 1 / (n + 1) (Hill 1968). With that probability, the sum draws a size
 /// beyond the largest observed one.
 ///
 /// # Errors

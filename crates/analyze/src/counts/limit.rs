@@ -51,7 +51,7 @@ pub struct StallSize {
 }
 
 impl StallSize {
-    /// Returns the number of late wakeups in a stall of this length, at least 1: those
+    /// Returns the number of late wakeups in a stall of this length (at least 1): those
     /// that expire while more than the limit is left of it.
     pub fn wakeups(&self, length_ns: f64) -> f64 {
         ((length_ns - self.limit_ns) / self.apart_ns).max(1.0)

@@ -5,7 +5,7 @@
 //! verdict collects these probabilities. By Boole's inequality, any of n looks is wrong
 //! with probability at most n (1 - c), for any dependence between them. But each look has
 //! the data of all earlier ones. The exact probability that any look is wrong follows from
-//! the Poisson counts between the looks, one after another (group sequential test with a
+//! the Poisson counts between the looks one after another (group sequential test with a
 //! constant level: Pocock 1977; the recursion of Armitage, `McPherson` & Rowe 1969). So each
 //! look gets more than 1/n of the total error probability. Looks are few, because each comes
 //! when the data has doubled.
@@ -56,7 +56,7 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// Plans a look at `first`, one at each doubling, and the last at `at_most`.
+    /// Plans a look at `first`, at each doubling, and the last at `at_most`.
     pub fn doubling(first: Nanos, at_most: Nanos) -> Self {
         let mut lengths = Vec::new();
         let mut next = first;
@@ -73,7 +73,7 @@ impl Looks {
         &self.lengths
     }
 
-    /// Returns the confidence of each of `looks` looks for all of them together to hold
+    /// Returns the confidence of each of `looks` looks so that all of them hold
     /// at `confidence`.
     pub fn each_confidence(looks: usize, confidence: f64) -> VerdictConfidence {
         let error = 1.0 - confidence;
@@ -172,10 +172,11 @@ mod tests {
                 for confidence in [0.9, 0.95, 0.99, 0.999] {
                     let each = Looks::each_confidence(usize::try_from(looks).unwrap(), confidence);
                     for expected in [1.0, 3.0, 7.0, 20.0, 60.0] {
-                        let of = |each: f64, is_within| {
+                        let wrong_fraction = |each: f64, is_within| {
                             wrong(&fractions, expected, 1.0 - each, is_within)
                         };
-                        let wrong = of(each.within, true).max(of(each.beyond, false));
+                        let wrong = wrong_fraction(each.within, true)
+                            .max(wrong_fraction(each.beyond, false));
                         assert!(
                             wrong <= (1.0 - confidence) * 1.001,
                             "{looks}, {last}, {expected}: {wrong}"
@@ -194,8 +195,8 @@ mod tests {
             1.0 - each.within > 0.008 && 1.0 - each.beyond > 0.008,
             "{each:?}"
         );
-        let one: VerdictConfidence = 0.95.into();
-        assert_eq!(Looks::each_confidence(1, 0.95), one);
+        let confidence: VerdictConfidence = 0.95.into();
+        assert_eq!(Looks::each_confidence(1, 0.95), confidence);
         let many = Looks::each_confidence(40, 0.95);
         assert!((1.0 - many.within - 0.05 / 40.0).abs() < 1e-12, "{many:?}");
     }

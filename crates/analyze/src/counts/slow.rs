@@ -13,7 +13,7 @@
 //! rule weighs these possibilities with the likelihood of the weighted sums. Given one
 //! of them, the logarithm of the observed sum divided by its expectation is normal. The
 //! interval has the quantiles of the mixture (Müller & Watson 2016: an
-//! interval for a long-run mean by the same weights, of unknown persistence). The prior
+//! interval for a long-run mean by the same weights with unknown persistence). The prior
 //! weights and values were chosen by the coverage in simulations
 //! (docs/validation/coverage.md).
 //!

@@ -16,7 +16,7 @@ pub struct LatencyBlocks {
 
 impl LatencyBlocks {
     /// Creates empty blocks for a recording of `lines` lines from `start` to `end`,
-    /// divided into `count` blocks, at least 1.
+    /// divided into `count` blocks (at least 1).
     pub fn new(lines: usize, (start, end): (Nanos, Nanos), count: usize) -> Self {
         let count = count.max(1);
         // One more, so that the end itself is in the last block.
@@ -29,7 +29,7 @@ impl LatencyBlocks {
         }
     }
 
-    /// Returns the counts of each service and route, for all CPUs together.
+    /// Returns the counts of each service and route over all CPUs.
     pub fn by_service(&self, lines: &[Line]) -> BTreeMap<(Service, Route), Vec<Histogram>> {
         let mut totals: BTreeMap<(Service, Route), Vec<Histogram>> = BTreeMap::new();
         for (line, [service, irq]) in lines.iter().zip(&self.lines) {

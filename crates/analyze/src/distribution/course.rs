@@ -36,7 +36,7 @@ pub struct Point {
 pub struct CourseInterval {
     /// Number of the interval; it starts at this multiple of the interval length.
     pub number: usize,
-    /// Median, at most 4.4 % high; `None` if only the largest samples are known.
+    /// Median; at most 4.4 % high; `None` if only the largest samples are known.
     pub median: Option<Nanos>,
     /// Exact maximum.
     pub largest: Nanos,
@@ -163,7 +163,7 @@ impl Course {
         }
     }
 
-    /// Adds the samples of `other`, of the same service, in any order.
+    /// Adds the samples of `other` of the same service in any order.
     pub fn merge(&mut self, other: Self) {
         if other.intervals.len() > self.intervals.len() {
             self.intervals

@@ -37,7 +37,7 @@ impl Focus {
 }
 
 impl Courses {
-    /// Creates courses of a recording with these `lines`, one for every focus.
+    /// Creates courses of a recording with these `lines`: one per focus.
     pub fn new(lines: &[Line], focuses: &[Focus], cut: Cut) -> Self {
         let place = |line: Line| {
             focuses

@@ -101,13 +101,13 @@ impl Group {
         self.least = [self.least, other].into_iter().flatten().min();
     }
 
-    /// Returns the quantile `q` (0 to 1) of the latency, as far as it is known.
+    /// Returns the quantile `q` (0 to 1) of the latency, if known.
     pub fn quantile(&self, q: f64) -> Quantile {
         let (latency, censored) = (self.latency.histogram(), self.censored.histogram());
         bounded(latency, censored, self.lost, q)
     }
 
-    /// Returns the median latency of activations that ended, at most 1.09 % high;
+    /// Returns the median latency of activations that ended (at most 1.09 % high);
     /// `None` without any.
     pub fn ordinary(&self) -> Option<Nanos> {
         let (latency, censored) = (self.latency.histogram(), self.censored.histogram());

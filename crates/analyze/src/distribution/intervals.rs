@@ -48,9 +48,9 @@ pub struct LineIntervals {
     squares: u128,
     first: Option<ServedRun>,
     last: Option<ServedRun>,
-    /// Activations after the last run, all missed.
+    /// Activations after the last run that were all missed.
     since: u64,
-    /// Activations before the first run, all missed.
+    /// Activations before the first run that were all missed.
     before: u64,
 }
 

@@ -258,7 +258,7 @@ mod tests {
             list.iter().map(|b| (b.start, b.end)).collect::<Vec<_>>()
         };
         assert_eq!(ends(&blackouts.inner), [(5_000.0, 6_300.0)]);
-        // From its line alone, it would start at 3,010.
+        // From its line alone, the stall would start at 3,010.
         assert_eq!(ends(&blackouts.outer), [(4_011.0, 6_300.0)]);
     }
 

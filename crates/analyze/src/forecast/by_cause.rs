@@ -3,7 +3,7 @@
 //! Peaks are grouped by cause. A cause with too few peaks is grouped by class. The
 //! rest, and peaks of unknown cause, form one group. Each group is periodic or has a
 //! Pareto tail; otherwise the forecast is refused. Together they are a [`Mixture`]. A
-//! group need not be a single cause: it must come at random, at a steady rate, with one
+//! group need not be a single cause: its peaks must be random, with a steady rate and one
 //! form of tail, and this is tested.
 
 use std::collections::BTreeMap;
@@ -63,7 +63,7 @@ pub enum CauseSource {
 /// Reason for a refusal of a forecast by cause.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CauseRefusal {
-    /// Group that does not permit it; `None` for all peaks together.
+    /// Group that does not permit it; `None` for the whole set of peaks.
     pub source: Option<CauseSource>,
     /// Reason.
     pub reason: Reason,
@@ -218,7 +218,7 @@ fn periodic_share(times: &[f64], alpha: f64) -> f64 {
     let times: Vec<f64> = times.iter().map(|time| time - first + gap / 2.0).collect();
     let search = SourceSearch {
         alpha,
-        // Enough for one alarm of each search.
+        // Enough for an alarm of each search.
         rounds: index((TOLERANCES.len() as f64 / alpha).ceil()),
         ..SourceSearch::new(last - first + gap, &TOLERANCES, MIN_PERIOD, 1)
     };

@@ -7,7 +7,7 @@
 //! **Drift.** The maxima of up to 40 blocks are tested for a monotone trend (Mann 1945;
 //! Kendall 1975; with the correction for ties). If there is one, the logarithms of the maxima
 //! are levelled with the median of the slopes of all pairs (Theil 1950; Sen 1968) to the end of
-//! the horizon, at most one more length of the recording; a falling trend only to the end of
+//! the horizon: at most one more length of the recording; a falling trend only to the end of
 //! the recording.
 //!
 //! **Change.** The detector of series of recordings ([`change_points`]) finds changes of the
@@ -381,7 +381,7 @@ mod tests {
     #[test]
     fn latencies_that_went_up_and_down_are_not_made_smaller() {
         let three = Peaks::new(1.0, 90.0, vec![10.0, 40.0, 80.0], vec![2.0, 6.0, 2.0]).unwrap();
-        let change = |at, times| Change { at, times };
+        let change = |time, times| Change { at: time, times };
         let sizes = |times: [f64; 2]| {
             let changes = vec![change(30.0, times[0]), change(60.0, times[1])];
             let present = Course::Changes(changes).present(&three, 10.0).unwrap();
@@ -399,14 +399,14 @@ mod tests {
         let growing = peaks(0, |time| (time / 200.0).exp());
         let course = Course::of(&growing, 1.0).unwrap();
         let settings = LevelSettings::default();
-        let of = |course: &Course, horizon| course.level(&growing, horizon, &settings);
+        let level_of = |course: &Course, horizon| course.level(&growing, horizon, &settings);
 
-        let (level, raw) = (of(&course, 50.0), of(&Course::Steady, 50.0));
+        let (level, raw) = (level_of(&course, 50.0), level_of(&Course::Steady, 50.0));
 
         let (level, raw) = (level.unwrap(), raw.unwrap());
         assert!(level.value > 1.5 * raw.value, "{level:?}, {raw:?}");
         assert!(level.doubts.contains(&Reason::Drifts));
-        let refusal = of(&course, 200.0).unwrap_err();
+        let refusal = level_of(&course, 200.0).unwrap_err();
         assert!(refusal.reasons.contains(&Reason::Drifts), "{refusal:?}");
     }
 

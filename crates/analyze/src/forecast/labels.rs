@@ -131,7 +131,7 @@ mod tests {
         }
     }
 
-    /// Returns three peaks, at 1, 2 and 3 s, of 9, 5 and 7 ms.
+    /// Returns three peaks of 9, 5 and 7 ms after 1, 2 and 3 s.
     fn observed() -> ObservedPeaks {
         let peaks = Peaks::new(1e6, 10e9, vec![1e9, 2e9, 3e9], vec![9e6, 5e6, 7e6]).unwrap();
         let span = |ms| PeakSpan {

@@ -55,7 +55,7 @@ pub struct PeakSpan {
     pub to: Nanos,
 }
 
-/// Returns the largest peaks of `observations`, one after the other, in ns.
+/// Returns the largest peaks of `observations` one after the other, in ns.
 /// Simultaneous latencies on several CPUs are one peak, so levels are those of the
 /// worst CPU. Keeps at least 500 peaks and at least twice the number of horizons in the
 /// exposure.

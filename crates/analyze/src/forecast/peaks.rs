@@ -14,7 +14,7 @@ pub struct Peaks {
 }
 
 impl Peaks {
-    /// Creates peaks from `sizes` above `threshold`, at `times` (in the same order)
+    /// Creates peaks from `sizes` above `threshold` at `times` (in the same order)
     /// after the start of an observation that lasted `exposure`.
     ///
     /// # Errors

@@ -92,7 +92,7 @@ pub enum Reason {
 pub struct Refusal {
     /// All reasons; never empty.
     pub reasons: Vec<Reason>,
-    /// Exposure from which a model may be possible, at the rate of peaks so far; `None`
+    /// Exposure from which a model may be possible at the rate of peaks so far; `None`
     /// if longer recording alone does not help.
     pub exposure_for_model: Option<f64>,
     /// Exposure from which no model is needed.
@@ -108,7 +108,7 @@ impl Reason {
         None
     }
 
-    /// Returns the exposure from which this reason disappears, at the rate of peaks so
+    /// Returns the exposure from which this reason disappears at the rate of peaks so
     /// far; `None` if longer recording does not remove it.
     pub fn exposure_needed(&self, exposure: f64) -> Option<f64> {
         match *self {

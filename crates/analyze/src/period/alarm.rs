@@ -94,7 +94,7 @@ pub(super) fn can_be_drawn(most: f64, events: usize, rounds: usize) -> bool {
 /// Returns an upper limit of [`alarm_below`] without drawing: the probability of one
 /// comb through two of the events (its score), times the number of such combs
 /// (Bonferroni). Combs share most of their teeth, so the limit is far too high: 14 to
-/// 1,000 times the fraction in 3,000 to 40,000 draws of 16 to 60 events, at tolerances
+/// 1,000 times the fraction in 3,000 to 40,000 draws of 16 to 60 events at tolerances
 /// of 5 and 20 ms within 7 and 60 s, for fractions of 30 to 0.1 %. That covers the
 /// combs that only the refinement of the fit finds.
 pub(super) fn most_likely_alarm(score: f64, events: usize, search: &CombSearch) -> f64 {

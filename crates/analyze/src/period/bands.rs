@@ -251,7 +251,7 @@ mod tests {
         }
     }
 
-    /// Returns the periods that are found, for one of `services`.
+    /// Returns the periods that are found, for a service of `services`.
     fn periods(mut events: Events, exposure: f64, services: usize) -> Vec<f64> {
         events.sort_by(|a, b| a.0.total_cmp(&b.0));
         events.dedup_by(|a, b| a.0 - b.0 < 0.01);

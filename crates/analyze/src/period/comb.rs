@@ -1,4 +1,4 @@
-//! Search for one comb among event times (docs/method.md 7.1).
+//! Search for a comb among event times (docs/method.md 7.1).
 
 use statrs::distribution::{Binomial, DiscreteCDF};
 use statrs::function::factorial::ln_binomial;

@@ -107,7 +107,7 @@ fn chance(times: &[f64], comb: &Comb, search: &CombSearch, step: f64) -> f64 {
 }
 
 /// Returns the logarithm (base 10) of the probability of at least `hits` special items
-/// among `drawn` of `total`, of which `special` are special (hypergeometric).
+/// among `drawn` of `total`. `special` of them are special (hypergeometric).
 fn log_tail(total: u64, special: u64, drawn: u64, hits: u64) -> f64 {
     let most = drawn.min(special);
     if hits > most {

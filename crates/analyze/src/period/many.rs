@@ -1,4 +1,4 @@
-//! Search for one comb among hundreds or thousands of events (docs/method.md 7.4).
+//! Search for a comb among hundreds or thousands of events (docs/method.md 7.4).
 //!
 //! Comparing all combs through two events takes cubic time. Candidates are therefore
 //! the distances at which most pairs of events lie, and one half to one eighth of them.
@@ -9,12 +9,11 @@
 use super::comb::{CombFit, StraightLine, score};
 use super::{Comb, CombSearch};
 
-/// Maximum number of distances: those with the most pairs in excess of their
-/// neighbours.
+/// Maximum number of distances: the distances with the most pairs in excess of their neighbours.
 const MAX_DISTANCES: usize = 40;
 /// Maximum number of pairs per distance.
 const MAX_PAIRS: usize = 12;
-/// Number of cells, one tolerance each, whose pairs are summed: each of two events can
+/// Number of cells (of one tolerance each) whose pairs are summed: each of two events can
 /// be off by one tolerance.
 const NEAR_CELLS: usize = 2;
 /// Number of cells on either side for the expected number of pairs.

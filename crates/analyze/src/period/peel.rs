@@ -1,4 +1,4 @@
-//! All periodic sources, one after the other (docs/method.md 7.3).
+//! All periodic sources one after the other (docs/method.md 7.3).
 
 use super::alarm::{alarm_below, can_be_drawn, most_likely_alarm};
 use super::{Comb, CombSearch, find_comb};

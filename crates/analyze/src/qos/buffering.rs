@@ -16,7 +16,7 @@ pub enum AfterMiss {
     Late,
     /// A job is dropped at its deadline, and the next one starts: the output has a gap.
     Drop,
-    /// After the late job, all jobs due before its end are dropped, and the stream
+    /// After the late job, jobs that are due before its end are dropped, and the stream
     /// restarts: the next job is due then, with all of its time.
     Reset,
 }
@@ -49,8 +49,8 @@ impl Buffering {
         Self::with_deadline(period, compute, tolerance)
     }
 
-    /// Creates a stream of jobs, one each `period`, that miss if they end more than
-    /// `deadline` after their due time.
+    /// Creates a stream with a job per `period`. A job misses if it ends more than
+    /// `deadline` after its due time.
     ///
     /// # Errors
     /// With a period that is not positive, a compute time that is negative or as long

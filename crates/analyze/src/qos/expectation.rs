@@ -54,16 +54,19 @@ pub fn expectation(
     ];
     let [inner, middle, outer] = picks.map(|pick| {
         let list = List::of(observed, pick, buffering)?;
-        let seen = Failures::of(observed, pick, buffering)?;
+        let observed_failures = Failures::of(observed, pick, buffering)?;
         // Failures of all CPUs together, in the time of one of them.
-        let slow = seen.clusters.and_then(|clusters| clusters.slow);
+        let slow = observed_failures
+            .clusters
+            .and_then(|clusters| clusters.slow);
         let slow = slow.filter(SlowVariation::is_shown);
-        let slow = slow.map(|slow| slow.prediction(1.0, horizon / seen.span, confidence));
+        let slow =
+            slow.map(|slow| slow.prediction(1.0, horizon / observed_failures.span, confidence));
         let slow = slow.transpose()?;
         // The sum of a time of the same length is 1.
         let widened = |steady: Interval, count: f64| {
             slow.map_or(steady, |slow| {
-                let each = count / exposure * seen.span;
+                let each = count / exposure * observed_failures.span;
                 Interval {
                     low: steady.low.min((slow.low * each).floor()),
                     high: steady.high.max((slow.high * each).ceil()),
@@ -184,7 +187,7 @@ mod tests {
         Buffering::new(2, 5.0, 1.0).unwrap()
     }
 
-    /// Returns isolated stalls of 8 on average, every 300 on average, known exactly.
+    /// Returns isolated stalls of 8 on average, every 300 on average with exact times.
     fn history(random: &mut rand_pcg::Pcg64Mcg) -> Observed {
         let mut exponential = |mean: f64| -mean * (1.0 - random.random::<f64>()).ln();
         let mut blackouts = Vec::new();

@@ -18,7 +18,7 @@ pub const fn failures_of_counts(episodes: f64, misses: f64) -> f64 {
     episodes.max(misses / LONG_RUN)
 }
 
-/// Failures from one list of blackouts, all CPUs together, averaged over phases.
+/// Failures from one list of blackouts over all CPUs, averaged over phases.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Failures {
     /// Number of failures.

@@ -1,7 +1,7 @@
 //! Deadline misses of an application with n buffers (docs/method.md 6; OSDI'99 section
 //! 5).
 //!
-//! The model is a stream of jobs, one per buffer period, each with a compute time. With
+//! The model is a stream of jobs: one per buffer period, each with a compute time. With
 //! n buffers, job k is due to start at k periods and must finish n - 1 periods later.
 //! It misses if it finishes after that.
 

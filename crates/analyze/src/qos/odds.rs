@@ -24,7 +24,7 @@ pub struct SeenFailures {
 
 /// Number of recordings that are drawn.
 const DRAWS: u64 = 200;
-/// Expected number of clusters above which a single recording stands for all: the number
+/// Expected number of clusters above which a single recording stands for many: the number
 /// then varies by less than a twentieth.
 const MANY: f64 = 500.0;
 
@@ -38,19 +38,19 @@ const MANY: f64 = 500.0;
 /// # Errors
 /// If a number is out of its range.
 pub fn odds_of_verdict(
-    seen: SeenFailures,
+    failures: SeenFailures,
     length: f64,
     goal: f64,
     confidence: f64,
 ) -> Result<f64, InputError> {
-    let shape = not_negative("clusters", seen.clusters)? + 0.5;
-    let share = positive("length", length)? / positive("span", seen.span)?;
+    let shape = not_negative("clusters", failures.clusters)? + 0.5;
+    let share = positive("length", length)? / positive("span", failures.span)?;
     let permitted = length / positive("goal", goal)?;
-    positive("failures in each cluster", seen.each)?;
+    positive("failures in each cluster", failures.each)?;
     probability("confidence", confidence)?;
     let unusable = || InputError::OutOfRange {
         name: "clusters",
-        value: seen.clusters,
+        value: failures.clusters,
         range: "small enough to draw",
     };
     let rates = Gamma::new(shape, share).map_err(|_| unusable())?;
@@ -65,7 +65,7 @@ pub fn odds_of_verdict(
                 .map_err(|_| unusable())?
                 .sample(&mut random)
         };
-        let interval = interval(number, seen.each, confidence, &mut random)?;
+        let interval = interval(number, failures.each, confidence, &mut random)?;
         decided += u64::from(interval.high <= permitted || interval.low > permitted);
     }
     Ok(decided as f64 / DRAWS as f64)
@@ -88,7 +88,10 @@ fn interval(
     }
     let mut times: Vec<f64> = (0..index(number)).map(|_| random.random()).collect();
     times.sort_by(f64::total_cmp);
-    let event = |at| Event { at, size: each };
+    let event = |time| Event {
+        at: time,
+        size: each,
+    };
     let events: Vec<Event> = times.into_iter().map(event).collect();
     let clusters = Clusters::of(&events, 1.0)?;
     let interval = interval_of_failures(number * each, clusters, confidence)?;

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
     use crate::exceedance::{Blackout, StreamBlackouts};
 
-    /// Returns stalls of these lengths, one every 1,000.
+    /// Returns stalls of these lengths every 1,000.
     fn observed(lengths: &[f64]) -> [Observed; 1] {
         let stalls = (1_u32..).zip(lengths);
         let middle: Vec<Blackout> = stalls

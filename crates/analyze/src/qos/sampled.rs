@@ -1,7 +1,7 @@
 //! Failure rate of a stream of jobs without known times of stalls, because the probe is
 //! too coarse or did not store them.
 //!
-//! Stalls of length S come at a rate r, one at a time. An open-loop probe finds one
+//! Stalls of length S come at a rate r without overlap. An open-loop probe finds one
 //! with more than x remaining with probability r E (S - x)+, for any probe rate, and so
 //! does a job (docs/method.md 1.2). A stall longer than s has a remainder of s / 2 or
 //! more for at least half of its length, so its rate is at most 2 P(remainder > s / 2)
@@ -29,7 +29,7 @@ const ASSUMED_DISPERSION: f64 = 4.0;
 /// next.
 const MIN_HIT_RATIO: f64 = 0.75;
 
-/// Counts of a service's latencies, all CPUs together.
+/// Counts of a service's latencies over all CPUs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sampled {
     /// Number of activations.
@@ -255,7 +255,7 @@ mod tests {
 
         let result = bounds(&late, buffering);
 
-        // 1 % of 45,000 jobs, of which one stall takes at most 3.
+        // 1 % of 45,000 jobs. A stall takes at most 3 of them.
         assert!((result.late - 450.0).abs() < 1.0, "{result:?}");
         assert!((80.0..200.0).contains(&result.failures.low), "{result:?}");
         assert!(result.failures.high > 450.0, "{result:?}");

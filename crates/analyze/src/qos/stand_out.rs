@@ -1,4 +1,4 @@
-//! CPUs on which a stream of jobs fails more often than on the others.
+//! CPUs where a stream of jobs fails more often than on the others.
 
 use laggard_model::whole;
 

@@ -4,7 +4,7 @@
 //! blackouts in a window exceed once per permitted time. It can be lower, for a rate
 //! that was observed often, or higher, for a rarer one. By simulation
 //! (`tests/it/envelope.rs`) it lies above the level in 98 to 99 % of all recordings for
-//! rates that were observed ten times, and in 98 to 100 % for one in five recordings.
+//! rates that were observed ten times, and in 98 to 100 % for 20 % of the recordings.
 
 use std::collections::BTreeSet;
 

@@ -60,7 +60,7 @@ impl Envelope {
     }
 }
 
-/// Returns the utilisation at which `tasks`, all costs scaled alike, just stay
+/// Returns the utilisation where `tasks`, with costs scaled alike, just stay
 /// schedulable: the breakdown utilisation (Lehoczky, Sha & Ding 1989). Zero if
 /// blackouts alone make a task miss.
 ///

@@ -99,7 +99,7 @@ pub fn tick_of_doubled(gaps: &[f64], period: f64) -> Option<f64> {
 const MAX_NEAR_ZERO: f64 = 0.2;
 const STALL: f64 = 1.5;
 
-/// Minimum median, in periods, of the intervals not near zero, for a timer whose debt
+/// Minimum median (in periods) of the intervals not near zero for a timer whose debt
 /// grows with each callback.
 const MIN_DEBT_RATIO: f64 = 1.01;
 

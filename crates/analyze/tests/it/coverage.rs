@@ -223,7 +223,7 @@ fn refused(peaks: impl Fn(&mut Pcg64Mcg) -> Peaks) -> f64 {
     refused as f64 / runs as f64
 }
 
-/// Adds `others` to `peaks`, at the same exposure.
+/// Adds `others` to `peaks` at the same exposure.
 fn with(peaks: &Peaks, others: impl Iterator<Item = (f64, f64)>) -> Peaks {
     let own = peaks
         .times()

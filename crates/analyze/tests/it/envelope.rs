@@ -16,7 +16,7 @@ fn exponential(mean: f64, random: &mut Pcg64Mcg) -> f64 {
     -mean * (1.0 - random.random::<f64>()).ln()
 }
 
-/// Draws stalls of 2 ms on average, one per second on average, in bursts of `burst`
+/// Draws stalls of 2 ms on average: one per second on average, in bursts of `burst`
 /// within 50 ms on average.
 fn stalls(exposure: f64, burst: f64, random: &mut Pcg64Mcg) -> Vec<Blackout> {
     let mut stalls = Vec::new();

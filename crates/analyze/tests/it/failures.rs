@@ -68,7 +68,7 @@ fn observed(random: &mut Pcg64Mcg) -> Observed {
     }
 }
 
-/// Stalls of 12 ms in bursts: an expected number of `bursts` in 45 s, at exponential
+/// Stalls of 12 ms in bursts: an expected number of `bursts` in 45 s at exponential
 /// distances, each with `size` stalls within about 0.4 s.
 #[derive(Clone, Copy, Debug)]
 struct Bursts {
@@ -76,7 +76,7 @@ struct Bursts {
     size: f64,
     /// Whether all sizes are equal, or geometric around that mean.
     is_even: bool,
-    /// Number of CPUs, all stopped by every stall.
+    /// Number of CPUs that every stall stops.
     cpus: usize,
 }
 
@@ -165,7 +165,7 @@ const SIZES: [(f64, bool); 5] = [
 ];
 
 /// A slow variation of the rate cannot be excluded, so the intervals of a steady rate are
-/// about twice as wide as 95 % needs. Clusters alone had .94 to .98 here, at widths of 2.2
+/// about twice as wide as 95 % needs. Clusters alone had .94 to .98 here at widths of 2.2
 /// to 12.6 (`counts/clusters.rs`).
 #[test]
 fn coverage_is_95_percent_for_bursts() {

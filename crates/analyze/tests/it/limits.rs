@@ -85,7 +85,7 @@ fn tallied(events: &[Event], span: f64, longest: f64) -> Tallied {
     }
 }
 
-/// Returns the fractions of runs with the verdicts within and beyond, at the limit.
+/// Returns the fractions of runs at the limit with the verdicts within and beyond.
 fn wrong(stalls: Stalls, longest: f64) -> [f64; 2] {
     let mut counts = [0_u32; 2];
     for seed in 0..RUNS {

@@ -34,7 +34,7 @@ fn is_told(services: &[[Vec<RecordingCount>; 2]], rounds: usize, confidence: f64
 }
 
 /// Returns the fractions of comparisons of A with A that find a difference: at any of
-/// the planned looks, at any of the same looks at 95 % each, and after any round at 95
+/// the planned looks at any of the same looks at 95 % each, and after any round at 95
 /// %.
 fn wrong(machine: Machine, rounds: usize, services: u64) -> [f64; 3] {
     let looks = RoundLooks::planned(rounds, FIRST);
@@ -105,18 +105,18 @@ fn change_is_found_sooner_with_looks_and_almost_as_often() {
             ..STEADY
         };
         let looks = RoundLooks::planned(rounds, FIRST);
-        let (mut found, mut once, mut made) = (0_u32, 0_u32, 0);
+        let (mut changes, mut once, mut made) = (0_u32, 0_u32, 0);
         for run in 0..RUNS {
             let service = [recorded(machine, rounds, times, run)];
             let is_found = |(look, after): &(usize, &usize)| {
                 is_told(&service, **after, looks.confidence(*look, 0.95).unwrap())
             };
             let first = looks.after().iter().enumerate().find(is_found);
-            found += u32::from(first.is_some());
+            changes += u32::from(first.is_some());
             made += first.map_or(rounds, |(_, &after)| after);
             once += u32::from(is_told(&service, rounds, 0.95));
         }
-        let [with_looks, once] = [found, once].map(|count| f64::from(count) / RUNS as f64);
+        let [with_looks, once] = [changes, once].map(|count| f64::from(count) / RUNS as f64);
         let mean = made as f64 / RUNS as f64;
         eprintln!(
             "{events} events, {times} times: {with_looks:.3} in {mean:.2} rounds; once {once:.3}"

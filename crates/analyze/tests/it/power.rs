@@ -1,4 +1,4 @@
-//! Power to find a doubled rate, for one service alone and for one of six, with the
+//! Power to find a doubled rate, for a single service and for a service among six, with the
 //! reported number of events: by simulation with fixed seeds.
 //!
 //! The figures are in docs/validation/compare.md.

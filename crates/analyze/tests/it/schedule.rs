@@ -36,7 +36,7 @@ fn simulated(specs: &[Spec], until: i64) -> Vec<f64> {
     let mut jobs: Vec<Job> = Vec::new();
     for (task, spec) in specs.iter().enumerate() {
         let arrivals = (0..).map(|index| index * i64::from(spec.period) - i64::from(spec.jitter));
-        // The first job is released late by its jitter, at 0.
+        // The first job is released late by its jitter (at 0).
         jobs.extend(
             arrivals
                 .take_while(|&arrived| arrived < until)

@@ -15,7 +15,7 @@ const WRONG: f64 = 0.05 / 6.0;
 
 /// Returns the logarithm of the rate of each of `count` recordings with `events`
 /// expected, `times` as many from recording `from`. The machine's rate drifts by
-/// exp(`drift` x normal), of which the next recording keeps `memory`.
+/// exp(`drift` x normal). The next recording keeps `memory` of it.
 fn series(
     (count, from): (usize, usize),
     (events, times): (f64, f64),

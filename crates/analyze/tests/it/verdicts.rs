@@ -251,16 +251,16 @@ fn even_growth_hides_no_change_and_is_none() {
                     growth,
                     ..STEADY
                 };
-                let [wrong, found] =
+                let [wrong, power] =
                     [1.0, 2.0].map(|times| told_with_job(machine, rounds, None, times, is_drawn));
                 println!(
-                    "growth {growth}, {events} events, {rounds} rounds, drawn {is_drawn}: wrong {wrong:.3}, found {found:.3}"
+                    "growth {growth}, {events} events, {rounds} rounds, drawn {is_drawn}: wrong {wrong:.3}, found {power:.3}"
                 );
                 // The positions of a repeating order are few observations.
                 let min_power = if is_drawn { 0.6 } else { 0.4 };
                 assert!(
-                    wrong <= 0.08 && found >= min_power,
-                    "{machine:?}: {wrong}, {found}"
+                    wrong <= 0.08 && power >= min_power,
+                    "{machine:?}: {wrong}, {power}"
                 );
             }
         }

@@ -27,7 +27,7 @@ pub(crate) enum Kind {
     Wander { time: f64, deviation: f64 },
     /// Rate that grows evenly to this multiple.
     Drift { times: f64 },
-    /// Regular events, of which this fraction is missing.
+    /// Regular events with this fraction missing.
     Regular { missing: f64 },
 }
 

@@ -59,7 +59,7 @@ fn exponential(mean: f64, random: &mut Pcg64Mcg) -> f64 {
     Exp::new(1.0 / mean).unwrap().sample(random)
 }
 
-/// Draws the size of a generalised Pareto tail of shape 0.2, at least 1.
+/// Draws the size of a generalised Pareto tail of shape 0.2 (at least 1).
 fn ordinary(random: &mut Pcg64Mcg) -> f64 {
     1.0 + (uniform(random).powf(-0.2) - 1.0) / 0.2
 }
@@ -68,7 +68,7 @@ fn light(random: &mut Pcg64Mcg) -> f64 {
     1.0 - uniform(random).ln()
 }
 
-/// Draws late wakeups at random times, one a second, of these sizes.
+/// Draws late wakeups at random times (one per second) of these sizes.
 fn steady(
     span: Span,
     random: &mut Pcg64Mcg,
@@ -273,8 +273,8 @@ const SCRIPTED: [Scripted; 19] = [
         name: "latency is 3 times as large for 150 s of every 450 s",
         draw: |span, random| {
             let start = 450.0 * random.random::<f64>();
-            steady(span, random, move |at, random| {
-                let is_large = (at + start) % 450.0 < 150.0;
+            steady(span, random, move |time, random| {
+                let is_large = (time + start) % 450.0 < 150.0;
                 ordinary(random) * if is_large { 3.0 } else { 1.0 }
             })
         },

@@ -146,19 +146,19 @@ fn quantiles(page: &mut Page) {
             let mut latencies: Vec<Nanos> = (0..10_000)
                 .map(|_| Nanos::from_f64(-1e5 * (1.0 - random.random::<f64>()).ln()))
                 .collect();
-            let mut all = Histogram::default();
-            latencies.iter().for_each(|&latency| all.add(latency));
+            let mut whole = Histogram::default();
+            latencies.iter().for_each(|&latency| whole.add(latency));
             if name == "the latest" {
                 latencies.sort_unstable();
             }
             let mut kept = Histogram::default();
-            let seen = &latencies[..latencies.len() - lost];
-            seen.iter().for_each(|&latency| kept.add(latency));
-            let Quantile::Is(truth) = bounded(&all, &Histogram::default(), 0, 0.99) else {
+            let recorded = &latencies[..latencies.len() - lost];
+            recorded.iter().for_each(|&latency| kept.add(latency));
+            let Quantile::Is(truth) = bounded(&whole, &Histogram::default(), 0, 0.99) else {
                 panic!("10,000 samples suffice");
             };
-            let found = bounded(&kept, &Histogram::default(), lost as u64, 0.99);
-            let interval = match found {
+            let quantile = bounded(&kept, &Histogram::default(), lost as u64, 0.99);
+            let interval = match quantile {
                 Quantile::Between(low, high) => Some((low.as_f64(), high.as_f64())),
                 Quantile::AtLeast(low) => Some((low.as_f64(), f64::INFINITY)),
                 Quantile::Is(_) | Quantile::Unknown | Quantile::Needs(_) => None,
@@ -184,12 +184,12 @@ fn fractions(page: &mut Page) {
             let mut random = Pcg64Mcg::seed_from_u64(seed);
             let mut times = at_random(stalls, (0.0, 1.0), &mut random);
             times.sort_by(f64::total_cmp);
-            let mut event = |at| {
+            let mut event = |time| {
                 let mut size = 1.0;
                 while random.random::<f64>() * mean > 1.0 {
                     size += 1.0;
                 }
-                Event { at, size }
+                Event { at: time, size }
             };
             let events: Vec<Event> = times.into_iter().map(&mut event).collect();
             let count: f64 = events.iter().map(|event| event.size).sum();
@@ -199,11 +199,11 @@ fn fractions(page: &mut Page) {
                 clusters: Clusters::of(&events, 1.0).unwrap(),
                 together: 1.0,
             };
-            let found = against_limit(&tallied, 1e9, 0.975).unwrap().interval;
+            let limits = against_limit(&tallied, 1e9, 0.975).unwrap().interval;
             let share = |count: f64| count / 60_000.0;
             let interval = Interval {
-                low: share(found.low),
-                high: share(found.high),
+                low: share(limits.low),
+                high: share(limits.high),
             };
             coverage.add(Some(interval), share(mean * stalls));
         }
@@ -283,7 +283,7 @@ fn samples(page: &mut Page) {
         for seed in 0..RUNS {
             let mut random = Pcg64Mcg::seed_from_u64(seed);
             let stalls = draw_stalls(number, length, span, &mut random);
-            let (mut sampled, mut known) = (
+            let (mut sampled, mut blackouts) = (
                 Sampled {
                     samples: span / every,
                     beyond: 0.0,
@@ -313,7 +313,7 @@ fn samples(page: &mut Page) {
                         starts.push(stall.start / span);
                     }
                     if is_first {
-                        known.push(Blackout {
+                        blackouts.push(Blackout {
                             start: expiry,
                             end: stall.end,
                         });
@@ -322,12 +322,12 @@ fn samples(page: &mut Page) {
                 }
             }
             sampled.stalls = Some(starts);
-            let found = failure_bounds(&[observed(known, span)], &sampled, buffering, 0.95);
+            let bounds = failure_bounds(&[observed(blackouts, span)], &sampled, buffering, 0.95);
             // docs/method.md 6.6.
             let beyond = (-slack / length).exp();
             let idle = length * (1.0 - (-(period - work) / length).exp());
             let truth = number * beyond * (work + idle) / period;
-            coverage.add(Some(found.unwrap().failures), truth);
+            coverage.add(Some(bounds.unwrap().failures), truth);
         }
         let name = format!("stalls of {length} s on average");
         page.line(&name, &format!("{span} s"), &number.to_string(), &coverage);

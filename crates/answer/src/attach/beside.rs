@@ -11,9 +11,7 @@ use crate::Distrust;
 /// to nothing to do.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct AttachBeside {
-    /// Service.
     pub service: Service,
-    /// Route.
     pub route: Route,
     /// Mean period on each CPU.
     pub period_ns: Nanos,

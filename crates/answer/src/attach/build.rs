@@ -42,11 +42,11 @@ impl AttachCollector {
     /// Creates the report of all records.
     pub fn report(mut self, measured: &AttachMeasured, symbols: &Symbols) -> AttachReport {
         self.settle();
-        for (&number, seen) in &self.threads {
+        for (&number, thread_state) in &self.threads {
             // A thread that was woken and never ran has a row; one that ended in its first cycle
             // has none.
-            let is_cut = seen.ended.is_none() || seen.exit.signal != 0;
-            if let Some((_, unfinished)) = seen.unfinished.as_ref().filter(|_| is_cut) {
+            let is_cut = thread_state.ended.is_none() || thread_state.exit.signal != 0;
+            if let Some((_, unfinished)) = thread_state.unfinished.as_ref().filter(|_| is_cut) {
                 let key = (number, self.way_of_unfinished(number, unfinished));
                 let deadline = self.asked.limit();
                 self.lines
@@ -56,10 +56,10 @@ impl AttachCollector {
         }
         let busy = self.busy(measured.to);
         let mut rows = Vec::new();
-        for (&(number, way), line) in &self.lines {
-            if let Some(seen) = self.threads.get(&number) {
-                let unfinished = self.unfinished_of(number, way);
-                let mut row = row(seen, way, line, unfinished, measured, symbols);
+        for (&(number, source), line) in &self.lines {
+            if let Some(thread_state) = self.threads.get(&number) {
+                let unfinished = self.unfinished_of(number, source);
+                let mut row = row(thread_state, source, line, unfinished, measured, symbols);
                 if busy.contains(&number) {
                     row.drop_deadline();
                 }
@@ -101,10 +101,10 @@ impl AttachCollector {
 
     /// Returns the cycles that threads marked, most first.
     fn cycles(&self) -> Vec<AttachCycles> {
-        let rows = self.threads.values().filter_map(|seen| {
-            let thread = seen.thread;
+        let rows = self.threads.values().filter_map(|state| {
+            let thread = state.thread;
             let name = thread.name.to_string();
-            seen.cycles.row(name, thread.tid, thread.process)
+            state.cycles.row(name, thread.tid, thread.process)
         });
         let mut rows: Vec<AttachCycles> = rows.collect();
         rows.sort_by_key(|row| Reverse(row.cycles));
@@ -137,31 +137,31 @@ impl AttachCollector {
     }
 
     /// Returns the row of a cycle that did not end. If the thread has not slept since the
-    /// measurement started, it is the row with most cycles.
+    /// measurement started, this is the row with the most cycles.
     fn way_of_unfinished(&self, number: u32, unfinished: &UnfinishedCycle) -> WokenWay {
-        let way = unfinished.woken.way();
+        let source = unfinished.woken.way();
         if unfinished.is_start_seen() {
-            return way;
+            return source;
         }
         let lines = self.lines.range((number, WokenWay::Timer)..);
-        let lines = lines.take_while(|((of, _), _)| *of == number);
+        let lines = lines.take_while(|((owner, _), _)| *owner == number);
         let most = lines.max_by_key(|(_, line)| line.response.count());
-        most.map_or(way, |((_, way), _)| *way)
+        most.map_or(source, |((_, source), _)| *source)
     }
 
     /// Returns the cycle of a thread that did not end. A cycle that ends with its thread is not
     /// a failure, unless a signal killed the thread.
-    fn unfinished_of(&self, number: u32, way: WokenWay) -> Option<AttachUnfinished> {
-        let seen = self.threads.get(&number)?;
-        let (at, cycle) = seen.unfinished.as_ref()?;
-        if self.way_of_unfinished(number, cycle) != way {
+    fn unfinished_of(&self, number: u32, source: WokenWay) -> Option<AttachUnfinished> {
+        let state = self.threads.get(&number)?;
+        let (end, cycle) = state.unfinished.as_ref()?;
+        if self.way_of_unfinished(number, cycle) != source {
             return None;
         }
-        let so_far = at.saturating_sub(cycle.origin);
+        let so_far = end.saturating_sub(cycle.origin);
         let never_slept = !cycle.is_start_seen();
-        let line = self.lines.get(&(number, way));
+        let line = self.lines.get(&(number, source));
         let deadline = line.and_then(|line| line.deadline).or(self.asked.limit());
-        let is_cut = seen.ended.is_none() || seen.exit.signal != 0;
+        let is_cut = state.ended.is_none() || state.exit.signal != 0;
         // A busy thread next to threads with cycles may not have a deadline.
         let is_held = !never_slept || self.asked.period.is_some() || self.has_no_cycles();
         // A thread that waits for an event without a period may be idle.
@@ -170,7 +170,7 @@ impl AttachCollector {
             _ => None,
         };
         let has_period =
-            line.is_some_and(LineState::is_mostly_periodic) && self.is_paced(number, way);
+            line.is_some_and(LineState::is_mostly_periodic) && self.is_paced(number, source);
         let is_idle = !has_period && waits_for.is_some_and(WaitKind::can_be_home);
         let is_held = is_held && !is_idle;
         Some(AttachUnfinished {
@@ -178,11 +178,11 @@ impl AttachCollector {
             ran: cycle.ran,
             never_slept,
             overdue: is_cut && is_held && deadline.is_some_and(|limit| so_far > limit),
-            taken: seen.unfinished_taken.clone(),
+            taken: state.unfinished_taken.clone(),
         })
     }
 
-    /// Whether no thread has ended a cycle.
+    /// Returns whether no thread has ended a cycle.
     fn has_no_cycles(&self) -> bool {
         self.lines.values().all(|line| line.response.count() == 0)
     }
@@ -197,18 +197,18 @@ impl AttachCollector {
         let mut longest: Vec<(Nanos, u32)> = self
             .threads
             .iter()
-            .filter_map(|(&number, seen)| {
-                let (at, cycle) = seen.unfinished.as_ref()?;
-                Some((at.saturating_sub(cycle.origin), number))
+            .filter_map(|(&number, state)| {
+                let (end, cycle) = state.unfinished.as_ref()?;
+                Some((end.saturating_sub(cycle.origin), number))
             })
             .collect();
         longest.sort_by_key(|response| Reverse(*response));
         for (_, number) in longest.into_iter().take(MAX_EXPLAINED) {
-            if let Some(seen) = self.threads.get_mut(&number)
-                && let Some((at, cycle)) = &seen.unfinished
+            if let Some(state) = self.threads.get_mut(&number)
+                && let Some((end, cycle)) = &state.unfinished
             {
-                seen.unfinished_taken =
-                    unfinished_taken(&seen.thread, cycle, *at, &evidence, names);
+                state.unfinished_taken =
+                    unfinished_taken(&state.thread, cycle, *end, &evidence, names);
             }
         }
     }
@@ -221,12 +221,13 @@ impl AttachCollector {
     /// Returns threads without a row and rows that are left out, by name.
     fn others(&self, rows: &[AttachRow], left: &[AttachRow]) -> Vec<AttachOthers> {
         let mut names: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-        for (number, seen) in &self.threads {
+        for (number, state) in &self.threads {
             let has_row = rows.iter().any(|row| row.number == *number);
-            if !has_row || seen.uncounted > 0 {
-                let (threads, activations) = names.entry(seen.thread.name.to_string()).or_default();
+            if !has_row || state.uncounted > 0 {
+                let (threads, activations) =
+                    names.entry(state.thread.name.to_string()).or_default();
                 *threads += u64::from(!has_row);
-                *activations += seen.uncounted;
+                *activations += state.uncounted;
             }
         }
         for row in left {
@@ -246,44 +247,44 @@ impl AttachCollector {
 }
 
 fn row(
-    seen: &ThreadState,
-    way: WokenWay,
+    state: &ThreadState,
+    source: WokenWay,
     line: &LineState,
     unfinished: Option<AttachUnfinished>,
     measured: &AttachMeasured,
     symbols: &Symbols,
 ) -> AttachRow {
     let after = |time: Nanos| time.saturating_sub(measured.from);
-    let home = seen.home_site();
+    let home = state.home_site();
     let never_slept = unfinished
         .as_ref()
         .is_some_and(|activation| activation.never_slept);
     let mut policies: Vec<_> = line.policies.iter().collect();
     policies.sort_by_key(|(_, count)| Reverse(**count));
-    let policy = policies.first().map_or(seen.thread.policy, |most| *most.0);
+    let policy = policies.first().map_or(state.thread.policy, |most| *most.0);
     let others = policies.iter().skip(1).map(|(policy, count)| AttachPolicy {
         policy: policy.to_string(),
         count: **count,
     });
     AttachRow {
-        name: seen.thread.name.to_string(),
-        tid: seen.thread.tid,
-        process: seen.thread.process,
-        number: seen.thread.number,
+        name: state.thread.name.to_string(),
+        tid: state.thread.tid,
+        process: state.thread.process,
+        number: state.thread.number,
         policy: policy.to_string(),
         other_policies: others.collect(),
         is_real_time: policy.is_real_time(),
-        ended_ns: seen.ended.map(after),
+        ended_ns: state.ended.map(after),
         woken_by: if never_slept && line.response.count() == 0 {
             "nothing".into()
         } else {
-            woken_by(way, symbols)
+            woken_by(source, symbols)
         },
         sleeps_relative: home
             .as_ref()
             .is_some_and(|site| site.kind == WaitKind::SleepFor),
         home,
-        counts_from: match way {
+        counts_from: match source {
             WokenWay::Timer => CountsFrom::Expiry,
             WokenWay::Irq(_) | WokenWay::Vector => CountsFrom::Interrupt,
             WokenWay::Wheel | WokenWay::Softirq(_) => CountsFrom::Softirq,
@@ -294,10 +295,10 @@ fn row(
         inferred: line.inferred,
         run_unseen: line.run_unseen,
         back_unseen: line.back_unseen,
-        lost: seen.lost(),
-        merged: seen.thread.merged,
-        unseen: seen.thread.unseen,
-        stopped: seen.thread.stopped,
+        lost: state.lost(),
+        merged: state.thread.merged,
+        unseen: state.thread.unseen,
+        stopped: state.thread.stopped,
         period_ns: line.period(),
         phases: line
             .phases
@@ -309,9 +310,9 @@ fn row(
             })
             .collect(),
         timers: line.timers.figures(),
-        stops: seen.stops,
-        killed: killed(seen),
-        asked: period(way, line, measured),
+        stops: state.stops,
+        killed: killed(state),
+        asked: period(source, line, measured),
         latency: AttachFigures::new(&line.latency),
         response: AttachFigures::new(&line.response),
         execution: AttachFigures::new(&line.execution),
@@ -331,25 +332,25 @@ fn row(
             .latest
             .as_ref()
             .map(|cycle| largest(cycle, measured.from)),
-        deadline: deadline(seen, line, measured),
+        deadline: deadline(state, line, measured),
         is_busy: false,
         unfinished,
     }
 }
 
 /// Returns the signal that killed a thread in the middle of a cycle.
-fn killed(seen: &ThreadState) -> Option<AttachKill> {
-    let (at, cycle) = seen.unfinished.as_ref()?;
+fn killed(state: &ThreadState) -> Option<AttachKill> {
+    let (end, cycle) = state.unfinished.as_ref()?;
     let running = cycle.last.and_then(|last| last.running)?;
-    (seen.exit.signal != 0).then(|| AttachKill {
-        signal: seen.exit.signal,
-        rt_limit_ns: seen.exit.rt_limit,
-        ran_ns: at.saturating_sub(running),
+    (state.exit.signal != 0).then(|| AttachKill {
+        signal: state.exit.signal,
+        rt_limit_ns: state.exit.rt_limit,
+        ran_ns: end.saturating_sub(running),
     })
 }
 
-fn woken_by(way: WokenWay, symbols: &Symbols) -> String {
-    match way {
+fn woken_by(source: WokenWay, symbols: &Symbols) -> String {
+    match source {
         WokenWay::Timer => "timer".into(),
         WokenWay::Wheel => "timer wheel".into(),
         WokenWay::Irq(number) => activity_name(Activity::Irq(number), symbols),
@@ -439,27 +440,27 @@ fn ranked(rows: &[AttachRow]) -> Vec<AttachRanked> {
     causes
 }
 
-fn largest(seen: &LargestCycle, from: Nanos) -> AttachLargest {
-    let one = &seen.activation;
+fn largest(cycle: &LargestCycle, from: Nanos) -> AttachLargest {
+    let activation = &cycle.activation;
     AttachLargest {
-        after_ns: one.origin.saturating_sub(from),
-        origin_ns: one.origin,
-        wake_seen: one.wake_seen,
-        wakeup_ns: one.waking.saturating_sub(one.origin),
-        scheduling_ns: one.running.saturating_sub(one.waking),
-        execution_ns: one.execution(),
-        preempted_ns: one.preempted,
-        blocked_ns: one.blocked,
-        slept_ns: one.waits.slept,
-        stopped_ns: one.waits.stopped,
-        response_ns: one.response(),
-        cpu: one.cpu,
-        taken: seen.taken.clone(),
+        after_ns: activation.origin.saturating_sub(from),
+        origin_ns: activation.origin,
+        wake_seen: activation.wake_seen,
+        wakeup_ns: activation.waking.saturating_sub(activation.origin),
+        scheduling_ns: activation.running.saturating_sub(activation.waking),
+        execution_ns: activation.execution(),
+        preempted_ns: activation.preempted,
+        blocked_ns: activation.blocked,
+        slept_ns: activation.waits.slept,
+        stopped_ns: activation.waits.stopped,
+        response_ns: activation.response(),
+        cpu: activation.cpu,
+        taken: cycle.taken.clone(),
     }
 }
 
 fn deadline(
-    seen: &ThreadState,
+    state: &ThreadState,
     line: &LineState,
     measured: &AttachMeasured,
 ) -> Option<AttachDeadline> {
@@ -479,7 +480,7 @@ fn deadline(
         p999_margin_ns: p999.map(margin),
         misses: line.counted.misses,
         passed: line.counted.passed,
-        expected: expected(seen, line, measured),
+        expected: expected(state, line, measured),
         grown: GROWTHS
             .into_iter()
             .zip(line.counted.grown)
@@ -493,8 +494,11 @@ fn deadline(
 }
 
 /// Compares a row that a timer wakes with the given period.
-fn period(way: WokenWay, line: &LineState, measured: &AttachMeasured) -> Option<AttachPeriod> {
-    let period = measured.asked.period.filter(|_| way == WokenWay::Timer)?;
+fn period(source: WokenWay, line: &LineState, measured: &AttachMeasured) -> Option<AttachPeriod> {
+    let period = measured
+        .asked
+        .period
+        .filter(|_| source == WokenWay::Timer)?;
     let periods = (line.course.span()?.ns() + period.ns() / 2) / period.ns().max(1);
     let wakes = line.response.count();
     Some(AttachPeriod {
@@ -522,21 +526,29 @@ fn taken(line: &LineState) -> Vec<AttachLate> {
 
 /// Returns the confidence interval of the misses in a measurement of the same length; misses may
 /// cluster.
-fn expected(seen: &ThreadState, line: &LineState, measured: &AttachMeasured) -> Option<(f64, f64)> {
+fn expected(
+    state: &ThreadState,
+    line: &LineState,
+    measured: &AttachMeasured,
+) -> Option<(f64, f64)> {
     let counted = &line.counted;
     if counted.misses > counted.missed_at.len() as u64 {
         return None;
     }
-    let from = seen.began.max(measured.from);
-    let to = seen.ended.unwrap_or(measured.to);
+    let from = state.began.max(measured.from);
+    let to = state.ended.unwrap_or(measured.to);
     let span = to.saturating_sub(from).as_f64();
-    let mut at: Vec<f64> = counted
+    let mut times: Vec<f64> = counted
         .missed_at
         .iter()
         .map(|time| time.saturating_sub(from).as_f64().min(span))
         .collect();
-    at.sort_by(f64::total_cmp);
-    let events: Vec<Event> = at.into_iter().map(|at| Event { at, size: 1.0 }).collect();
+    times.sort_by(f64::total_cmp);
+    let event = |time| Event {
+        at: time,
+        size: 1.0,
+    };
+    let events: Vec<Event> = times.into_iter().map(event).collect();
     let clusters = Clusters::of(&events, span).ok()?;
     let interval = clustered_interval(events.len() as f64, clusters, CONFIDENCE).ok()?;
     // A measurement of the same length has about the same number of cycles, and at most the same

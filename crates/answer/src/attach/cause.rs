@@ -9,7 +9,6 @@ use super::cycle::AttachSite;
 /// Part of a cycle's time.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachTaken {
-    /// Cause of the time.
     #[serde(flatten)]
     pub cause: AttachCause,
     /// Length.
@@ -38,7 +37,6 @@ pub struct AttachCause {
     pub kind: AttachCauseKind,
 }
 
-/// Kind of a cause.
 #[derive(Clone, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum AttachCauseKind {
@@ -68,7 +66,7 @@ pub enum AttachCauseKind {
     OtherThreads,
     /// Move to another CPU.
     Move,
-    /// Wait on another CPU than the one on which the thread ran.
+    /// Wait on a CPU on which the thread did not run.
     OtherCpu,
     /// The control group was frozen.
     Frozen,
@@ -81,29 +79,25 @@ pub enum AttachCauseKind {
     NextPeriod,
     /// Timed sleep within the cycle.
     Sleep {
-        /// System call.
         #[serde(skip_serializing_if = "Option::is_none")]
         call: Option<String>,
     },
     /// Wait for a child process.
     Child {
-        /// System call.
         #[serde(skip_serializing_if = "Option::is_none")]
         call: Option<String>,
     },
     /// Wait for room in a pipe, a socket or a file.
     Output {
-        /// Where the thread waited.
         site: AttachSite,
-        /// What ended the wait.
+        /// Source of the wakeup.
         #[serde(skip_serializing_if = "Option::is_none")]
         waker: Option<WaitEnd>,
     },
     /// Wait for another event.
     Wait {
-        /// Where the thread waited.
         site: AttachSite,
-        /// What ended the wait.
+        /// Source of the wakeup.
         #[serde(skip_serializing_if = "Option::is_none")]
         waker: Option<WaitEnd>,
     },
@@ -126,7 +120,7 @@ pub enum AttachCauseKind {
         /// File of the system call.
         #[serde(skip_serializing_if = "Option::is_none")]
         file: Option<String>,
-        /// What ended the wait.
+        /// Source of the wakeup.
         #[serde(skip_serializing_if = "Option::is_none")]
         waker: Option<WaitEnd>,
     },
@@ -135,13 +129,13 @@ pub enum AttachCauseKind {
     Lock {
         /// Whether it is a mutex; otherwise a condition variable is possible.
         is_mutex: bool,
-        /// Where the thread waited; absent: a futex.
+        /// Site of the wait; absent: a futex.
         #[serde(skip_serializing_if = "Option::is_none")]
         site: Option<AttachSite>,
         /// Thread that released it; absent: not known.
         #[serde(skip_serializing_if = "Option::is_none")]
         holder: Option<String>,
-        /// What the holder did during this time.
+        /// State of the holder during this time.
         #[serde(skip_serializing_if = "Option::is_none")]
         state: Option<HolderState>,
     },
@@ -163,7 +157,6 @@ pub enum AttachCauseKind {
 #[derive(Clone, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HolderState {
-    /// The holder ran.
     Ran,
     /// The thread with this name had preempted the holder.
     Preempted(String),
@@ -171,17 +164,14 @@ pub enum HolderState {
     OffCpu,
 }
 
-/// End of a wait.
 #[derive(Clone, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitEnd {
     /// The thread with this name woke the waiting thread.
     Thread(String),
-    /// The timeout expired.
     Timeout,
     /// The interrupt with this number.
     Irq(u32),
-    /// A softirq.
     Softirq,
 }
 
@@ -212,7 +202,7 @@ impl AttachCause {
         }
     }
 
-    /// Whether the thread itself used this time: other threads have separate causes.
+    /// Returns whether the thread itself used this time: other threads have separate causes.
     pub(super) const fn is_internal(&self) -> bool {
         matches!(
             self.kind,
@@ -229,7 +219,7 @@ impl AttachCause {
         )
     }
 
-    /// Whether both are the same lock: its holder may have several states in one wait.
+    /// Returns whether both are the same lock: its holder may have several states in one wait.
     pub(super) fn is_same_lock(&self, other: &Self) -> bool {
         match (&self.kind, &other.kind) {
             (

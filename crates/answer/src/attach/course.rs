@@ -40,7 +40,7 @@ pub struct AttachCourse {
 }
 
 impl AttachCourse {
-    /// Whether the change is significant.
+    /// Returns whether the change is significant.
     pub(super) fn is_significant(&self) -> bool {
         self.chance < MAX_CHANCE
     }
@@ -197,14 +197,18 @@ mod tests {
     #[test]
     fn number_of_parts_is_limited() {
         // A month, with a pause of a week in the middle.
-        let mut seen = course(1_000, Nanos::from_secs(600), |_| Nanos::from_us(80));
-        seen.add(Nanos::from_secs(30 * 86_400), Nanos::from_us(80));
+        let mut course_so_far = course(1_000, Nanos::from_secs(600), |_| Nanos::from_us(80));
+        course_so_far.add(Nanos::from_secs(30 * 86_400), Nanos::from_us(80));
 
-        assert!(seen.parts.len() <= MAX_PARTS, "{}", seen.parts.len());
-        let total: u64 = seen.parts.iter().map(|part| part.count).sum();
+        assert!(
+            course_so_far.parts.len() <= MAX_PARTS,
+            "{}",
+            course_so_far.parts.len()
+        );
+        let total: u64 = course_so_far.parts.iter().map(|part| part.count).sum();
         assert_eq!(total, 1_001);
-        // An empty week has no mean.
-        assert_eq!(seen.course(), None);
+        // A week without cycles has no mean.
+        assert_eq!(course_so_far.course(), None);
         assert_eq!(
             course(100, Nanos::from_ms(1), |_| Nanos::ZERO).course(),
             None

@@ -17,7 +17,6 @@ const MAX_SPANS: usize = 1_024;
 /// Maximum number of marks that wait for their activation, per thread.
 const MAX_WAITING: usize = 65_536;
 
-/// Span of an activation.
 #[derive(Clone, Copy, Debug)]
 struct ActivationSpan {
     origin: Nanos,
@@ -35,7 +34,6 @@ struct OpenCycle {
     due: Option<Nanos>,
 }
 
-/// The cycles of one thread.
 #[derive(Debug, Default)]
 pub(super) struct MarkedCycles {
     spans: VecDeque<ActivationSpan>,
@@ -60,7 +58,6 @@ pub(super) struct MarkedCycles {
 }
 
 impl MarkedCycles {
-    /// Adds an activation that ended.
     pub(super) fn add_activation(&mut self, thread_activation: &ThreadActivation) {
         // It may have been due before the activation before it had ended.
         let before = self.spans.back().map_or(Nanos::ZERO, |last| last.done);
@@ -80,7 +77,6 @@ impl MarkedCycles {
         }
     }
 
-    /// Adds a mark.
     pub(super) fn add_mark(&mut self, mark: ThreadMark) {
         if self.waiting.len() < MAX_WAITING {
             self.waiting.push_back(ThreadMark {
@@ -191,7 +187,7 @@ impl MarkedCycles {
         }
     }
 
-    /// Returns the row of the thread; `None` if it has no marks.
+    /// Returns the row of the thread; `None` without marks.
     pub(super) fn row(&self, name: String, tid: Tid, process: u32) -> Option<AttachCycles> {
         let is_any =
             self.cycles + self.unpaired + self.cut + self.dropped > 0 || self.open.is_some();
@@ -241,7 +237,7 @@ pub struct AttachCycles {
     pub without_wake: u64,
     /// Starts without an end and ends without a start, if no mark is missing.
     pub unpaired: u64,
-    /// Cycles with an unknown start or end, at the start or end of the measurement or because
+    /// Cycles with an unknown start or end at the start or end of the measurement or because
     /// marks were lost.
     pub cut: u64,
     /// Skipped cycle numbers.
@@ -292,19 +288,19 @@ mod tests {
         }
     }
 
-    fn mark(at: u64, number: u64, kind: MarkKind) -> ThreadMark {
+    fn mark(time: u64, number: u64, kind: MarkKind) -> ThreadMark {
         ThreadMark {
             process: Some(1),
             thread: Tid(1),
-            at: us(at),
+            at: us(time),
             number,
             kind,
             lost_before: 0,
         }
     }
 
-    fn row(seen: &MarkedCycles) -> AttachCycles {
-        seen.row("app".into(), Tid(1), 1).unwrap()
+    fn row(cycles: &MarkedCycles) -> AttachCycles {
+        cycles.row("app".into(), Tid(1), 1).unwrap()
     }
 
     #[test]
@@ -361,7 +357,7 @@ mod tests {
     #[test]
     fn inconsistent_marks_are_counted_and_form_no_cycle() {
         let mut marked = MarkedCycles::default();
-        for (at, number, kind) in [
+        for (time, number, kind) in [
             (1_010, 0, MarkKind::Begin),
             // Without the end of the one before.
             (1_020, 1, MarkKind::Begin),
@@ -374,7 +370,7 @@ mod tests {
             (1_200, 6, MarkKind::Begin),
             (1_210, 6, MarkKind::End),
         ] {
-            marked.add_mark(mark(at, number, kind));
+            marked.add_mark(mark(time, number, kind));
         }
         marked.add_activation(&lived(1_000, 1_100));
         marked.add_activation(&lived(1_300, 1_400));
@@ -393,7 +389,7 @@ mod tests {
     fn cycles_of_which_marks_are_missing_are_cut_and_no_fault_of_the_program_s() {
         let mut marked = MarkedCycles::default();
         let (begin, end) = (MarkKind::Begin, MarkKind::End);
-        for (at, number, kind, lost_before) in [
+        for (time, number, kind, lost_before) in [
             (1_005, 4, end, 0),
             (1_010, 5, begin, 0),
             (1_015, 5, end, 0),
@@ -407,7 +403,7 @@ mod tests {
         ] {
             marked.add_mark(ThreadMark {
                 lost_before,
-                ..mark(at, number, kind)
+                ..mark(time, number, kind)
             });
         }
         marked.add_activation(&lived(1_000, 1_100));

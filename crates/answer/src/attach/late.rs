@@ -14,15 +14,12 @@ pub const CYCLE_SCHEMA: u32 = 2;
 pub struct LateCycle {
     /// Version of this layout.
     pub schema: u32,
-    /// Name of the thread.
     pub name: String,
-    /// Process.
     pub process: u32,
-    /// Thread.
     pub thread: Tid,
     /// CPU that the thread ran on first.
     pub cpu: Cpu,
-    /// Time at which the cycle was due, `CLOCK_MONOTONIC`.
+    /// Due time of the cycle, `CLOCK_MONOTONIC`.
     pub expiry_ns: Nanos,
     /// Time from when the cycle was due until it ended.
     pub latency_ns: Nanos,

@@ -1,4 +1,4 @@
-//! State of a line: a thread and one way in which it is woken.
+//! State of a line: a thread and one source of its wakeups.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
@@ -12,7 +12,7 @@ use super::growth::{AttachJob, GROWTHS};
 use super::period::{multiple_of, period};
 use super::timers::ThreadTimers;
 
-/// Number of newest cycles from which a period is estimated.
+/// Number of newest cycles that a period is estimated from.
 const MAX_FOR_PERIOD: usize = 32;
 /// Cycles in a row that do not fit the period before another one is estimated.
 const MIN_MISFITS: usize = 8;
@@ -20,11 +20,8 @@ const MIN_MISFITS: usize = 8;
 const MAX_PENDING: usize = 256;
 /// Maximum number of periods per thread.
 const MAX_PHASES: usize = 32;
-/// Maximum number of times of misses.
 const MAX_MISSES: usize = 1_000;
-/// Maximum number of distinguished causes.
 const MAX_CAUSES: usize = 64;
-/// Maximum number of distinguished wakers.
 const MAX_WAKERS: usize = 16;
 
 /// Counts of misses.
@@ -42,7 +39,6 @@ pub(super) struct AttachCounts {
     pub(super) last_missed: Option<Nanos>,
 }
 
-/// State of a line.
 #[derive(Debug)]
 pub(super) struct LineState {
     pub(super) latency: Histogram,
@@ -88,7 +84,6 @@ pub(super) struct LineState {
     pub(super) counted: AttachCounts,
     /// Whether the deadline was given; otherwise it is the period of each phase.
     is_given: bool,
-    /// Given period.
     given_period: Option<Nanos>,
     /// Cycles whose period is not known yet: at least the newest.
     pending: VecDeque<DueUnknown>,
@@ -113,7 +108,7 @@ pub(super) struct PassedCycles {
     pub(super) due: Vec<Nanos>,
 }
 
-/// Span of time in which a thread's cycles have one period.
+/// Time span while a thread's cycles have one period.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Phase {
     pub(super) period: Nanos,
@@ -143,7 +138,7 @@ pub(super) struct CauseSum {
     /// Cause with its total time.
     pub(super) part: AttachTaken,
     pub(super) activations: u64,
-    /// Cycles in which no other cause took more time.
+    /// Cycles with this cause as the longest.
     pub(super) mainly: u64,
     /// Cycles that would have been in time without it.
     pub(super) avoided: u64,
@@ -232,7 +227,6 @@ pub(super) struct MissedEarlier {
     pub(super) deadline: Nanos,
 }
 
-/// Waker of a thread.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Waker {
     Function(laggard_model::Address),
@@ -290,36 +284,36 @@ impl LineState {
         job: AttachJob,
         has_deadline: bool,
     ) -> Selection {
-        let one = &cycle.whole;
+        let activation = &cycle.whole;
         *self.policies.entry(policy).or_default() += 1;
-        self.latency.add(one.latency());
-        self.response.add(one.response());
-        self.execution.add(one.execution());
-        self.course.add(one.origin, one.response());
+        self.latency.add(activation.latency());
+        self.response.add(activation.response());
+        self.execution.add(activation.execution());
+        self.course.add(activation.origin, activation.response());
         if let Some(since) = &mut self.since_step {
-            since.add(one.response());
+            since.add(activation.response());
         }
-        let is_slower = |than: &LargestCycle| one.response() > than.activation.response();
+        let is_slower = |than: &LargestCycle| activation.response() > than.activation.response();
         let is_slowest = self.slowest.as_ref().is_none_or(is_slower);
         if is_slowest {
-            self.slowest = Some(LargestCycle::new(*one));
+            self.slowest = Some(LargestCycle::new(*activation));
         }
-        let is_later = |than: &LargestCycle| one.latency() > than.activation.latency();
+        let is_later = |than: &LargestCycle| activation.latency() > than.activation.latency();
         let is_latest = self.latest.as_ref().is_none_or(is_later);
         if is_latest {
-            self.latest = Some(LargestCycle::new(*one));
+            self.latest = Some(LargestCycle::new(*activation));
         }
-        self.inferred += u64::from(!one.wake_seen);
-        self.run_unseen += u64::from(one.wake_seen && !one.run_seen);
-        self.sleeps += u64::from(one.waits.sleeps);
-        self.slept += one.waits.slept;
-        self.back_unseen += u64::from(!one.back_seen);
-        self.preemptions += u64::from(one.preemptions);
-        self.migrations += u64::from(one.migrations);
-        self.blocks += u64::from(one.blocks);
-        self.preempted += one.preempted;
-        self.blocked += one.blocked;
-        self.note_waker(one.woken);
+        self.inferred += u64::from(!activation.wake_seen);
+        self.run_unseen += u64::from(activation.wake_seen && !activation.run_seen);
+        self.sleeps += u64::from(activation.waits.sleeps);
+        self.slept += activation.waits.slept;
+        self.back_unseen += u64::from(!activation.back_seen);
+        self.preemptions += u64::from(activation.preemptions);
+        self.migrations += u64::from(activation.migrations);
+        self.blocks += u64::from(activation.blocks);
+        self.preempted += activation.preempted;
+        self.blocked += activation.blocked;
+        self.note_waker(activation.woken);
         if let Some(deadline) = self.deadline {
             self.pass_timers(cycle, policy, deadline);
         }
@@ -328,11 +322,17 @@ impl LineState {
             && let Some(newest) = self.pending.back()
             && let Some(deadline) = self.deadline
         {
-            let due = passed(&mut self.grid, &newest.cycle, one.origin, period, deadline);
+            let due = passed(
+                &mut self.grid,
+                &newest.cycle,
+                activation.origin,
+                period,
+                deadline,
+            );
             self.counted.pass(&due);
             self.passed.extend(newest.passed(due, deadline));
         }
-        let mut earlier = self.place_pending(one.origin, has_deadline);
+        let mut earlier = self.place_pending(activation.origin, has_deadline);
         self.pending.push_back(DueUnknown {
             cycle: cycle.clone(),
             policy,
@@ -341,7 +341,7 @@ impl LineState {
         let mut missed = false;
         if let Some(deadline) = self.deadline.filter(|_| self.is_given) {
             self.counted.hold(job, deadline);
-            missed = one.response() > deadline;
+            missed = activation.response() > deadline;
             earlier.clear();
         }
         Selection {
@@ -388,15 +388,15 @@ impl LineState {
             return Vec::new();
         }
         let newest = self.pending.iter().rev().take(MAX_FOR_PERIOD - 1);
-        let mut origins: Vec<Nanos> = newest.map(|one| one.cycle.whole.origin).collect();
+        let mut origins: Vec<Nanos> = newest.map(|pending| pending.cycle.whole.origin).collect();
         origins.reverse();
         origins.push(next);
         // The shortest span first: before it, the period was another.
         let lengths = [MIN_MISFITS + 1, origins.len()];
-        let found = lengths
+        let estimate = lengths
             .into_iter()
             .find_map(|length| period(&origins[origins.len().saturating_sub(length)..]));
-        if let Some(period) = found {
+        if let Some(period) = estimate {
             self.start_phase(period);
             return self.end_pending(Some(next), has_deadline);
         }
@@ -439,25 +439,25 @@ impl LineState {
             && is_usual
         {
             let nexts = self.pending.iter().skip(1);
-            let nexts = nexts.map(|one| one.cycle.whole.origin).chain(next);
-            for (one, next) in self.pending.iter().zip(nexts) {
-                let due = passed(&mut self.grid, &one.cycle, next, limit, deadline);
+            let nexts = nexts.map(|pending| pending.cycle.whole.origin).chain(next);
+            for (pending, next) in self.pending.iter().zip(nexts) {
+                let due = passed(&mut self.grid, &pending.cycle, next, limit, deadline);
                 self.counted.pass(&due);
-                self.passed.extend(one.passed(due, deadline));
+                self.passed.extend(pending.passed(due, deadline));
             }
         }
         let mut missed = Vec::new();
-        for one in self.pending.drain(..) {
+        for pending in self.pending.drain(..) {
             phase.cycles += 1;
             if !has_deadline {
                 continue;
             }
-            self.counted.hold(one.job, limit);
-            if one.cycle.whole.response() > limit {
+            self.counted.hold(pending.job, limit);
+            if pending.cycle.whole.response() > limit {
                 phase.misses += 1;
                 missed.push(MissedEarlier {
-                    cycle: one.cycle,
-                    policy: one.policy,
+                    cycle: pending.cycle,
+                    policy: pending.policy,
                     deadline: limit,
                 });
             }
@@ -491,8 +491,8 @@ impl LineState {
         self.response.count() + self.counted.passed
     }
 
-    /// Whether most cycles have the same period. Threads that wake each other freely have one
-    /// for a few cycles now and then.
+    /// Returns whether most cycles have the same period. Threads that wake each other freely have
+    /// one for a few cycles now and then.
     pub(super) fn is_mostly_periodic(&self) -> bool {
         let most = self.phases.iter().map(|phase| phase.cycles).max();
         most.is_some_and(|cycles| 2 * cycles >= self.response.count())
@@ -512,25 +512,25 @@ impl LineState {
         self.end_pending(None, has_deadline)
     }
 
-    /// Whether the cycle still has the largest response or latency.
-    pub(super) fn is_largest(&self, one: &ThreadActivation) -> bool {
+    /// Returns whether the cycle still has the largest response or latency.
+    pub(super) fn is_largest(&self, activation: &ThreadActivation) -> bool {
         [&self.slowest, &self.latest]
             .into_iter()
             .flatten()
-            .any(|largest| largest.activation == *one)
+            .any(|largest| largest.activation == *activation)
     }
 
     /// Adds the causes of the time of a cycle, which represents `cycles`. `missed`: the deadline
     /// that they missed.
     pub(super) fn explain(
         &mut self,
-        one: &ThreadActivation,
+        activation: &ThreadActivation,
         missed: Option<Nanos>,
         taken: &[AttachTaken],
         cycles: u64,
     ) {
         for largest in [&mut self.slowest, &mut self.latest].into_iter().flatten() {
-            if largest.activation == *one {
+            if largest.activation == *activation {
                 largest.taken = taken.to_vec();
             }
         }
@@ -538,7 +538,7 @@ impl LineState {
             return;
         };
         self.explained += cycles;
-        let excess = one.response().saturating_sub(deadline);
+        let excess = activation.response().saturating_sub(deadline);
         let removals = removals(taken, excess);
         for (place, (part, removal)) in taken.iter().zip(removals).enumerate() {
             let cause = &part.cause;
@@ -577,8 +577,8 @@ impl LineState {
 /// deadline. If no cause alone took that long, the longest ones together may have.
 fn removals(taken: &[AttachTaken], excess: Nanos) -> Vec<Removal> {
     // A lock is one cause, whatever its holder did: its largest part represents it.
-    let is_same = |one: &AttachTaken, other: &AttachTaken| {
-        one.cause == other.cause || one.cause.is_same_lock(&other.cause)
+    let is_same = |part: &AttachTaken, other: &AttachTaken| {
+        part.cause == other.cause || part.cause.is_same_lock(&other.cause)
     };
     let mut sums: Vec<(usize, Nanos)> = Vec::new();
     for (place, part) in taken.iter().enumerate() {
@@ -620,7 +620,7 @@ fn passed(
 ) -> Vec<Nanos> {
     /// As a part of the period.
     const PHASE_TOLERANCE: f64 = 0.02;
-    let one = &cycle.whole;
+    let activation = &cycle.whole;
     let tolerance = cycle
         .timeout_resolution
         .as_f64()
@@ -631,13 +631,13 @@ fn passed(
         let phase = gap - periods as f64 * period.as_f64();
         (phase.abs() <= tolerance).then_some(periods)
     };
-    let starts = [Some(one.origin), *grid];
+    let starts = [Some(activation.origin), *grid];
     let from = starts
         .into_iter()
         .flatten()
         .find_map(|from| Some((from, periods_since(from)?)));
     let Some((from, periods)) = from else {
-        grid.get_or_insert(one.origin);
+        grid.get_or_insert(activation.origin);
         return Vec::new();
     };
     *grid = Some(next);
@@ -646,8 +646,8 @@ fn passed(
     }
     (1..periods)
         .map(|number| from + Nanos::from_ns(number * period.ns()))
-        .filter(|&due| due > one.origin)
-        .take_while(|&due| due + deadline < one.done)
+        .filter(|&due| due > activation.origin)
+        .take_while(|&due| due + deadline < activation.done)
         .collect()
 }
 

@@ -67,9 +67,7 @@ pub struct AttachRequest {
     pub deadline: Option<Nanos>,
     /// Period that was given.
     pub period: Option<Nanos>,
-    /// Application with this deadline.
     pub application: Option<String>,
-    /// Maximum number of rows.
     pub rows: usize,
     /// Whether figures of intervals are requested.
     pub steps: bool,
@@ -81,14 +79,14 @@ pub struct AttachRequest {
     pub page_fault: Nanos,
 }
 
-/// Losses, of all threads together.
+/// Losses of all threads together.
 #[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachLost {
     /// Records that were overwritten before laggard read them.
     pub overwritten: u64,
     /// Records with times out of order: the clocks of two CPUs disagree.
     pub disordered: u64,
-    /// Threads for which the kernel had no memory.
+    /// Threads that the kernel had no memory for.
     pub unwatched: u64,
     /// Calls of BPF programs that the kernel skipped, because the program already ran.
     pub skipped: u64,
@@ -103,7 +101,6 @@ pub struct AttachLost {
 pub struct AttachMeasured {
     /// Machine.
     pub host: Host,
-    /// Request.
     pub asked: AttachRequest,
     /// Start of the measurement, by the clock of the records.
     pub from: Nanos,
@@ -130,9 +127,8 @@ pub struct AttachReport {
     pub host: Host,
     /// Length of the measurement.
     pub duration_ns: Nanos,
-    /// Number of threads.
     pub threads: u64,
-    /// Cycles in which a thread was stopped or frozen.
+    /// Cycles with a stop or a freeze.
     pub stopped: u64,
     /// Records of threads that were received: wakeups, starts and ends.
     pub received: u64,
@@ -142,22 +138,21 @@ pub struct AttachReport {
     pub merged: u64,
     /// Number of times a thread ran without a wakeup that was seen.
     pub unseen: u64,
-    /// Threads of which every record was lost.
+    /// Threads without any received record.
     pub untold: u64,
     /// Threads that ended during the measurement.
     pub ended: u64,
     /// Application whose deadline is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub application: Option<String>,
-    /// Comparison with deadlines, of all threads, including those without a row.
+    /// Comparison with deadlines of all threads, including those without a row.
     pub held: AttachHeld,
     /// Worst cycle of all threads; absent: no thread has a deadline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worst: Option<AttachWorst>,
     /// Causes of the misses of all threads, ranked by the misses that their removal avoids.
     pub causes: Vec<AttachRanked>,
-    /// Each thread and each way in which it is woken: real-time threads first, then those
-    /// with most wakeups.
+    /// Each thread and each source of its wakeups: real-time threads first, then by wakeups.
     pub rows: Vec<AttachRow>,
     /// Cycles that threads mark themselves.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -187,13 +182,12 @@ impl AttachReport {
         }
     }
 
-    /// Whether enough records were received.
+    /// Returns whether enough records were received.
     pub fn is_trusted(&self) -> bool {
         self.lost_share() <= Self::MAX_LOST_SHARE
     }
 }
 
-/// State of a thread.
 #[derive(Debug)]
 struct ThreadState {
     thread: WatchedThread,
@@ -202,7 +196,6 @@ struct ThreadState {
     came: u64,
     /// Time of the first record.
     began: Nanos,
-    /// Time at which it ended.
     ended: Option<Nanos>,
     exit: ThreadExit,
     unfinished: Option<(Nanos, UnfinishedCycle)>,
@@ -215,12 +208,12 @@ struct ThreadState {
     cycles: MarkedCycles,
     /// Cycles without a line.
     uncounted: u64,
-    /// Cycles in which nothing was due: a stop or a signal ended a timed sleep early.
+    /// Cycles without a due expiry: a stop or a signal ended a timed sleep early.
     interruptions: u64,
 }
 
 impl ThreadState {
-    /// Site at which the thread waits for its next cycle.
+    /// Site where the thread waits for its next cycle.
     fn home_site(&self) -> Option<AttachSite> {
         let site = match self.builder.home() {
             Home::At(kind, site) => AttachSite::new(&site, kind.kind),
@@ -251,9 +244,9 @@ pub struct AttachCollector {
     ended: Vec<ThreadCycle>,
     /// Cycles to analyse.
     chosen: Vec<AttachChosen>,
-    /// Response above which cycles are chosen in any case.
+    /// Response time that makes a cycle chosen in any case.
     wanted_above: Option<Nanos>,
-    /// Spans in which threads waited for a CPU.
+    /// Spans of waiting threads that were ready to run.
     ready: ReadySpans,
     /// Threads by ID; of an ID that was used again, the newest.
     by_tid: BTreeMap<Tid, u32>,
@@ -278,9 +271,9 @@ impl AttachRequest {
 
 impl AttachCollector {
     /// Creates a collector for a request.
-    pub fn new(asked: AttachRequest) -> Self {
+    pub fn new(request: AttachRequest) -> Self {
         Self {
-            asked,
+            asked: request,
             threads: BTreeMap::new(),
             lines: BTreeMap::new(),
             held: Vec::new(),
@@ -295,8 +288,8 @@ impl AttachCollector {
     }
 
     /// Adds records in any order. All records from before `until` are available now.
-    pub fn told(&mut self, told: &mut Vec<ThreadTold>, until: Nanos) {
-        self.held.append(told);
+    pub fn told(&mut self, records: &mut Vec<ThreadTold>, until: Nanos) {
+        self.held.append(records);
         let (mut ready, held): (Vec<_>, Vec<_>) =
             self.held.drain(..).partition(|record| record.at < until);
         self.held = held;
@@ -314,15 +307,15 @@ impl AttachCollector {
         std::mem::take(&mut self.ended)
     }
 
-    /// Returns the cycles that had not ended at the end of the measurement, of threads that
+    /// Returns the cycles that had not ended at the end of the measurement of threads that
     /// still run: the thread, the end, and the cycle.
     pub fn unfinished(&self) -> Vec<(WatchedThread, Nanos, UnfinishedActivation)> {
-        let threads = self.threads.values().filter(|seen| seen.ended.is_none());
-        let unfinished = threads.filter_map(|seen| {
-            let (at, cycle) = seen.unfinished.as_ref()?;
+        let threads = self.threads.values().filter(|state| state.ended.is_none());
+        let unfinished = threads.filter_map(|state| {
+            let (end, cycle) = state.unfinished.as_ref()?;
             let first = cycle.parts.first();
             let last = cycle.last;
-            let one = UnfinishedActivation {
+            let activation = UnfinishedActivation {
                 woken: cycle.woken,
                 origin: cycle.origin,
                 running: first
@@ -333,7 +326,7 @@ impl AttachCollector {
                     .or(last.map(|last| last.cpu))?,
                 start_seen: cycle.is_start_seen(),
             };
-            Some((seen.thread, *at, one))
+            Some((state.thread, *end, activation))
         });
         unfinished.collect()
     }
@@ -347,53 +340,53 @@ impl AttachCollector {
     /// deadline or are the longest. Real-time threads first, then the longest responses.
     pub fn choose(&mut self) -> Vec<AttachChosen> {
         let mut chosen = std::mem::take(&mut self.chosen);
-        chosen.retain(|one| {
-            let line = self.lines.get(&(one.number, one.way));
-            one.missed
-                || above(self.wanted_above, one.activation())
-                || line.is_some_and(|line| line.is_largest(one.activation()))
+        chosen.retain(|cycle| {
+            let line = self.lines.get(&(cycle.number, cycle.way));
+            cycle.missed
+                || above(self.wanted_above, cycle.activation())
+                || line.is_some_and(|line| line.is_largest(cycle.activation()))
         });
-        for one in &mut chosen {
-            one.ready = self
+        for cycle in &mut chosen {
+            cycle.ready = self
                 .ready
-                .within(one.activation().origin, one.activation().done);
+                .within(cycle.activation().origin, cycle.activation().done);
         }
-        chosen.sort_by_key(|one| {
-            let urgency = (one.policy.is_real_time(), one.activation().response());
-            (one.passed > 0, Reverse(urgency))
+        chosen.sort_by_key(|cycle| {
+            let urgency = (cycle.policy.is_real_time(), cycle.activation().response());
+            (cycle.passed > 0, Reverse(urgency))
         });
         chosen
     }
 
     /// Learns the files of home waits while their processes run.
     pub fn learn_files(&mut self, names: &mut dyn Names) {
-        for seen in self.threads.values_mut() {
-            let Some(number) = seen.home_site().and_then(|site| site.descriptor) else {
+        for state in self.threads.values_mut() {
+            let Some(number) = state.home_site().and_then(|site| site.descriptor) else {
                 continue;
             };
-            if seen
+            if state
                 .home_file
                 .as_ref()
-                .is_none_or(|(known, _)| *known != number)
+                .is_none_or(|(last, _)| *last != number)
             {
-                let file = names.descriptor(seen.thread.process, number);
-                seen.home_file = file.map(|file| (number, file));
+                let file = names.descriptor(state.thread.process, number);
+                state.home_file = file.map(|file| (number, file));
             }
         }
     }
 
     /// Adds the causes of the time of a cycle.
-    pub fn explain(&mut self, one: &AttachChosen, taken: &[AttachTaken]) {
-        if let Some(line) = self.lines.get_mut(&(one.number, one.way)) {
-            let missed = one.deadline.filter(|_| one.missed);
-            line.explain(one.activation(), missed, taken, one.passed.max(1));
+    pub fn explain(&mut self, cycle: &AttachChosen, taken: &[AttachTaken]) {
+        if let Some(line) = self.lines.get_mut(&(cycle.number, cycle.way)) {
+            let missed = cycle.deadline.filter(|_| cycle.missed);
+            line.explain(cycle.activation(), missed, taken, cycle.passed.max(1));
         }
     }
 
     /// Returns the processes with threads that still run.
     pub fn processes(&self) -> BTreeSet<u32> {
-        let living = self.threads.values().filter(|one| one.ended.is_none());
-        living.map(|one| one.thread.process).collect()
+        let living = self.threads.values().filter(|state| state.ended.is_none());
+        living.map(|state| state.thread.process).collect()
     }
 
     /// Adds marks since the last call, in order per thread. Call it before [`AttachCollector::told`]
@@ -412,20 +405,20 @@ impl AttachCollector {
 
     /// Gives a mark to its thread. Returns whether the thread is known.
     fn give(&mut self, mark: &ThreadMark) -> bool {
-        let seen = self.by_tid.get(&mark.thread);
-        let seen = seen.and_then(|number| self.threads.get_mut(number));
+        let state = self.by_tid.get(&mark.thread);
+        let state = state.and_then(|number| self.threads.get_mut(number));
         let is_its =
-            |seen: &&mut ThreadState| mark.process.is_none_or(|its| its == seen.thread.process);
-        let seen = seen.filter(is_its);
-        seen.map(|seen| seen.cycles.add_mark(*mark)).is_some()
+            |state: &&mut ThreadState| mark.process.is_none_or(|its| its == state.thread.process);
+        let state = state.filter(is_its);
+        state.map(|state| state.cycles.add_mark(*mark)).is_some()
     }
 
     /// Gives waiting marks to their threads. `is_final`: no further thread will be known.
     fn place(&mut self, is_final: bool) {
-        for (mark, asked) in std::mem::take(&mut self.unplaced) {
+        for (mark, attempts) in std::mem::take(&mut self.unplaced) {
             if !self.give(&mark) {
-                if !is_final && asked + 1 < MAX_LOOKS {
-                    self.unplaced.push((mark, asked + 1));
+                if !is_final && attempts + 1 < MAX_LOOKS {
+                    self.unplaced.push((mark, attempts + 1));
                 } else {
                     self.foreign_marks += 1;
                 }
@@ -433,26 +426,25 @@ impl AttachCollector {
         }
     }
 
-    fn settle_cycles(&mut self, all: bool) {
-        for (&number, seen) in &mut self.threads {
+    fn settle_cycles(&mut self, is_final: bool) {
+        for (&number, state) in &mut self.threads {
             let line = self.lines.get(&(number, WokenWay::Timer));
             let period = line.and_then(|line| line.deadline);
-            seen.cycles.settle(self.asked.limit().or(period), all);
+            state.cycles.settle(self.asked.limit().or(period), is_final);
         }
     }
 
-    /// Number of threads with records.
     pub fn threads(&self) -> usize {
         self.threads.len()
     }
 
-    fn add_record(&mut self, told: &ThreadTold) {
-        let number = told.thread.number;
-        let seen = self.threads.entry(number).or_insert_with(|| ThreadState {
-            thread: told.thread,
+    fn add_record(&mut self, record: &ThreadTold) {
+        let number = record.thread.number;
+        let state = self.threads.entry(number).or_insert_with(|| ThreadState {
+            thread: record.thread,
             highest: 0,
             came: 0,
-            began: told.at,
+            began: record.at,
             ended: None,
             exit: ThreadExit::default(),
             unfinished: None,
@@ -465,32 +457,32 @@ impl AttachCollector {
             uncounted: 0,
             interruptions: 0,
         });
-        seen.came += 1;
-        seen.highest = seen.highest.max(u64::from(told.sequence) + 1);
-        seen.thread = told.thread;
-        let newest = self.by_tid.entry(told.thread.tid).or_default();
+        state.came += 1;
+        state.highest = state.highest.max(u64::from(record.sequence) + 1);
+        state.thread = record.thread;
+        let newest = self.by_tid.entry(record.thread.tid).or_default();
         *newest = number.max(*newest);
         let mut cycles = Vec::new();
-        seen.builder.add(told, &self.asked.cycle, &mut cycles);
-        let last = match told.what {
+        state.builder.add(record, &self.asked.cycle, &mut cycles);
+        let last = match record.what {
             ThreadHappening::Began => None,
             ThreadHappening::Done(activation) => {
-                seen.cycles.add_activation(&activation);
-                self.ready.add(told.thread.tid, &activation);
+                state.cycles.add_activation(&activation);
+                self.ready.add(record.thread.tid, &activation);
                 None
             }
             ThreadHappening::Ended(last, exit) => {
-                seen.ended = Some(told.at);
-                seen.exit = exit;
+                state.ended = Some(record.at);
+                state.exit = exit;
                 Some(last)
             }
             ThreadHappening::Left(last) => Some(last),
         };
         if let Some(last) = last {
-            let builder = &mut seen.builder;
-            builder.settle(told.at, true, &self.asked.cycle, &mut cycles);
+            let builder = &mut state.builder;
+            builder.settle(record.at, true, &self.asked.cycle, &mut cycles);
             let unfinished = builder.unfinished(last);
-            seen.unfinished = unfinished.map(|one| (told.at, one));
+            state.unfinished = unfinished.map(|cycle| (record.at, cycle));
         }
         for cycle in cycles {
             self.done(number, cycle);
@@ -499,40 +491,40 @@ impl AttachCollector {
 
     /// Decides the home waits of threads that have waited long for a decision.
     fn settle_homes(&mut self, until: Nanos) {
-        let all = until == Nanos::MAX;
-        let mut found = Vec::new();
-        for (&number, seen) in &mut self.threads {
+        let is_final = until == Nanos::MAX;
+        let mut ended = Vec::new();
+        for (&number, state) in &mut self.threads {
             let mut cycles = Vec::new();
-            let builder = &mut seen.builder;
-            builder.settle(until, all, &self.asked.cycle, &mut cycles);
-            found.extend(cycles.into_iter().map(|cycle| (number, cycle)));
+            let builder = &mut state.builder;
+            builder.settle(until, is_final, &self.asked.cycle, &mut cycles);
+            ended.extend(cycles.into_iter().map(|cycle| (number, cycle)));
         }
-        for (number, cycle) in found {
+        for (number, cycle) in ended {
             self.done(number, cycle);
         }
     }
 
-    /// Whether the period of a thread is its deadline.
-    fn implies_deadline(&self, number: u32, way: WokenWay) -> bool {
-        self.asked.limit().is_none() && self.is_paced(number, way)
+    /// Returns whether the period of a thread is its deadline.
+    fn implies_deadline(&self, number: u32, source: WokenWay) -> bool {
+        self.asked.limit().is_none() && self.is_paced(number, source)
     }
 
-    /// Whether the period of a thread is meaningful: it has a home wait, and is not driven by a
-    /// ring of threads only.
-    fn is_paced(&self, number: u32, way: WokenWay) -> bool {
-        let seen = self.threads.get(&number);
-        seen.is_some_and(|seen| seen.builder.home() != Home::None)
-            && (way != WokenWay::Thread || !self.is_in_ring(number))
+    /// Returns whether the period of a thread is meaningful: it has a home wait, and is not driven
+    /// by a ring of threads only.
+    fn is_paced(&self, number: u32, source: WokenWay) -> bool {
+        let state = self.threads.get(&number);
+        state.is_some_and(|state| state.builder.home() != Home::None)
+            && (source != WokenWay::Thread || !self.is_in_ring(number))
     }
 
-    /// Whether the thread is in a ring of threads that wake each other.
+    /// Returns whether the thread is in a ring of threads that wake each other.
     fn is_in_ring(&self, number: u32) -> bool {
         const MAX_STEPS: usize = 8;
         let mut visited = vec![number];
         let mut current = number;
         for _ in 0..MAX_STEPS {
             let lines = self.lines.range((current, WokenWay::Timer)..);
-            let lines = lines.take_while(|((of, _), _)| *of == current);
+            let lines = lines.take_while(|((owner, _), _)| *owner == current);
             let most = lines.max_by_key(|(_, line)| line.response.count());
             let line = match most {
                 Some(((_, WokenWay::Thread), line)) => line,
@@ -554,41 +546,41 @@ impl AttachCollector {
     }
 
     fn done(&mut self, number: u32, cycle: ThreadCycle) {
-        let way = cycle.whole.woken.way();
-        let has_deadline = self.implies_deadline(number, way);
-        let Some(seen) = self.threads.get_mut(&number) else {
+        let source = cycle.whole.woken.way();
+        let has_deadline = self.implies_deadline(number, source);
+        let Some(state) = self.threads.get_mut(&number) else {
             return;
         };
         for part in cycle.parts() {
             if part.was_frozen {
-                seen.stops.frozen += 1;
-                seen.stops.frozen_ns += part.waking.saturating_sub(part.due);
+                state.stops.frozen += 1;
+                state.stops.frozen_ns += part.waking.saturating_sub(part.due);
             }
         }
         for two in cycle.parts().windows(2) {
             let length = two[1].waking.saturating_sub(two[0].done);
             match two[0].end {
                 ActivationEnd::Frozen => {
-                    seen.stops.frozen += 1;
-                    seen.stops.frozen_ns += length;
+                    state.stops.frozen += 1;
+                    state.stops.frozen_ns += length;
                 }
                 ActivationEnd::Stopped | ActivationEnd::Traced => {
-                    seen.stops.stopped += 1;
-                    seen.stops.stopped_ns += length;
+                    state.stops.stopped += 1;
+                    state.stops.stopped_ns += length;
                 }
                 ActivationEnd::Slept | ActivationEnd::Period | ActivationEnd::Blocked => {}
             }
         }
         if cycle.is_interruption {
-            seen.interruptions += 1;
+            state.interruptions += 1;
             return;
         }
-        let job = seen.backlog.job(&cycle.whole);
+        let job = state.backlog.job(&cycle.whole);
         let policy = cycle.thread.policy;
-        let key = (number, way);
+        let key = (number, source);
         let has_room = self.lines.len() < MAX_LINES || policy.is_real_time();
         if !has_room && !self.lines.contains_key(&key) {
-            seen.uncounted += 1;
+            state.uncounted += 1;
             return;
         }
         let line = self.lines.entry(key).or_insert_with(|| {
@@ -596,15 +588,15 @@ impl AttachCollector {
         });
         let picked = line.add(&cycle, policy, job, has_deadline);
         let passed = line.take_passed();
-        for one in picked.earlier {
+        for late_cycle in picked.earlier {
             self.chosen.push(AttachChosen {
                 number,
-                way,
-                policy: one.policy,
-                cycle: one.cycle,
+                way: source,
+                policy: late_cycle.policy,
+                cycle: late_cycle.cycle,
                 missed: true,
                 passed: 0,
-                deadline: Some(one.deadline),
+                deadline: Some(late_cycle.deadline),
                 page_fault: self.asked.page_fault,
                 ready: Vec::new(),
             });
@@ -613,7 +605,7 @@ impl AttachCollector {
         if picked.missed || picked.is_largest || is_above {
             self.chosen.push(AttachChosen {
                 number,
-                way,
+                way: source,
                 policy,
                 cycle: cycle.clone(),
                 missed: picked.missed,
@@ -623,20 +615,20 @@ impl AttachCollector {
                 ready: Vec::new(),
             });
         }
-        self.choose_passed((number, way), &passed);
+        self.choose_passed((number, source), &passed);
         self.ended.push(cycle);
     }
 
     /// Chooses some of the cycles that were due while an earlier one went on: each represents
     /// those next to it.
-    fn choose_passed(&mut self, (number, way): (u32, WokenWay), passed: &[PassedCycles]) {
+    fn choose_passed(&mut self, (number, source): (u32, WokenWay), passed: &[PassedCycles]) {
         const MAX_CHOSEN: usize = 8;
         for passed in passed {
             let length = passed.due.len().div_ceil(MAX_CHOSEN);
             for due in passed.due.chunks(length) {
                 self.chosen.push(AttachChosen {
                     number,
-                    way,
+                    way: source,
                     policy: passed.policy,
                     cycle: passed.cycle.passed(due[due.len() / 2]),
                     missed: true,
@@ -653,9 +645,9 @@ impl AttachCollector {
     pub fn settle(&mut self) {
         self.told(&mut Vec::new(), Nanos::MAX);
         let keys: Vec<(u32, WokenWay)> = self.lines.keys().copied().collect();
-        for (number, way) in keys {
-            let has_deadline = self.implies_deadline(number, way);
-            let Some(line) = self.lines.get_mut(&(number, way)) else {
+        for (number, source) in keys {
+            let has_deadline = self.implies_deadline(number, source);
+            let Some(line) = self.lines.get_mut(&(number, source)) else {
                 continue;
             };
             if !has_deadline {
@@ -663,26 +655,26 @@ impl AttachCollector {
             }
             let missed = line.settle(has_deadline);
             let passed = line.take_passed();
-            for one in missed {
+            for late_cycle in missed {
                 self.chosen.push(AttachChosen {
                     number,
-                    way,
-                    policy: one.policy,
-                    cycle: one.cycle,
+                    way: source,
+                    policy: late_cycle.policy,
+                    cycle: late_cycle.cycle,
                     missed: true,
                     passed: 0,
-                    deadline: Some(one.deadline),
+                    deadline: Some(late_cycle.deadline),
                     page_fault: self.asked.page_fault,
                     ready: Vec::new(),
                 });
             }
-            self.choose_passed((number, way), &passed);
+            self.choose_passed((number, source), &passed);
         }
     }
 
     /// Deadline of a line, if it is known.
-    pub fn deadline(&self, number: u32, way: WokenWay) -> Option<Nanos> {
-        self.lines.get(&(number, way))?.deadline
+    pub fn deadline(&self, number: u32, source: WokenWay) -> Option<Nanos> {
+        self.lines.get(&(number, source))?.deadline
     }
 }
 

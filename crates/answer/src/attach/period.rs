@@ -7,7 +7,6 @@ const TOLERANCE: f64 = 1.0 / 10.0;
 /// Share of the gaps that fit, and of those that are one period long.
 const MIN_FITTING: f64 = 0.9;
 const MIN_SINGLE: f64 = 0.6;
-/// Minimum number of wakes for a period.
 const MIN_WAKES: usize = 8;
 
 /// Returns the period of wakes that were due at these times, in order, if they have one.
@@ -79,10 +78,10 @@ mod tests {
 
     #[test]
     fn irregular_wakes_have_no_period() {
-        let mut at = 0;
-        let irregular = times((1..64).map(|one: u64| {
-            at += 1 + one * one * 7_919 % 4_001;
-            at
+        let mut time = 0;
+        let irregular = times((1..64).map(|number: u64| {
+            time += 1 + number * number * 7_919 % 4_001;
+            time
         }));
 
         assert_eq!(period(&irregular), None);

@@ -1,5 +1,5 @@
-//! Spans in which threads waited for a CPU after their wakeup: a holder of a lock that is not
-//! asleep is kept from running.
+//! Spans of waiting threads that were ready to run after their wakeup: a holder of a lock that is
+//! not asleep is kept from running.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ const MIN_LENGTH: Nanos = Nanos::from_us(50);
 /// Maximum number of spans, the newest.
 const MAX_SPANS: usize = 4_096;
 
-/// Span in which a thread could run and did not.
+/// Span of a thread that was ready and did not run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct ReadySpan {
     pub(super) tid: Tid,
@@ -24,8 +24,8 @@ pub(super) struct ReadySpans(VecDeque<ReadySpan>);
 
 impl ReadySpans {
     /// Adds the span before an activation.
-    pub(super) fn add(&mut self, tid: Tid, one: &ThreadActivation) {
-        if one.running.saturating_sub(one.waking) < MIN_LENGTH {
+    pub(super) fn add(&mut self, tid: Tid, activation: &ThreadActivation) {
+        if activation.running.saturating_sub(activation.waking) < MIN_LENGTH {
             return;
         }
         if self.0.len() == MAX_SPANS {
@@ -33,8 +33,8 @@ impl ReadySpans {
         }
         self.0.push_back(ReadySpan {
             tid,
-            from: one.waking,
-            to: one.running,
+            from: activation.waking,
+            to: activation.running,
         });
     }
 

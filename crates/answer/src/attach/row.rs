@@ -22,7 +22,6 @@ pub enum CountsFrom {
     Interrupt,
     /// Start of the softirq.
     Softirq,
-    /// Wakeup.
     Wakeup,
 }
 
@@ -30,7 +29,6 @@ pub enum CountsFrom {
 /// wide; the maximum is exact.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachFigures {
-    /// Median.
     pub median_ns: Nanos,
     /// 99th percentile; absent: fewer than 100 times.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,9 +63,7 @@ pub enum AttachWakerKind {
     Sleep,
     /// Timeout of the thread itself, by the timer wheel.
     Timeout,
-    /// Timer descriptor.
     TimerDescriptor,
-    /// POSIX timer.
     PosixTimer,
     /// Interval timer (`setitimer`).
     IntervalTimer,
@@ -75,16 +71,13 @@ pub enum AttachWakerKind {
     NextPeriod,
     /// Another timer of the kernel, named by its function.
     Function,
-    /// Thread with this name.
     Thread,
     /// All others together.
     Others,
 }
 
-/// Waker of a thread.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachWaker {
-    /// Kind.
     pub kind: AttachWakerKind,
     /// Name of the timer's function or of the thread.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,7 +89,7 @@ pub struct AttachWaker {
 /// Cycle with the largest response or latency.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachLargest {
-    /// Time at which it was due, from the start of the measurement.
+    /// Due time, from the start of the measurement.
     pub after_ns: Nanos,
     /// The same by `CLOCK_MONOTONIC`.
     pub origin_ns: Nanos,
@@ -171,7 +164,6 @@ pub struct AttachRanked {
     pub threads: Vec<String>,
 }
 
-/// Source of a deadline.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeadlineSource {
@@ -199,7 +191,6 @@ pub struct AttachGrowth {
 pub struct AttachDeadline {
     /// Deadline: time from when a cycle is due until it must have ended.
     pub deadline_ns: Nanos,
-    /// Source of the deadline.
     #[serde(rename = "of")]
     pub source: DeadlineSource,
     /// Deadline minus the largest response; negative if it was missed.
@@ -228,7 +219,7 @@ pub struct AttachDeadline {
     pub other_taken_ns: Nanos,
 }
 
-/// Cycles that were compared with a deadline, of all threads.
+/// Cycles that were compared with a deadline of all threads.
 #[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachHeld {
     /// Cycles that ended and had a deadline.
@@ -252,8 +243,8 @@ pub struct AttachUnfinished {
     pub so_far_ns: Nanos,
     /// Whether the thread had run in it by then.
     pub ran: bool,
-    /// Whether it is not known when the cycle started: the thread has not slept since it was
-    /// first watched.
+    /// Whether it is unknown when the cycle started: the thread has not slept since it was first
+    /// watched.
     pub never_slept: bool,
     /// Whether the cycle is past its deadline.
     pub overdue: bool,
@@ -264,35 +255,32 @@ pub struct AttachUnfinished {
 /// Signal that killed a thread.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachKill {
-    /// Number of the signal.
     pub signal: u32,
     /// `RLIMIT_RTTIME` of its process, if it had one: how long it may run at a real-time
     /// priority without sleeping.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rt_limit_ns: Option<Nanos>,
-    /// Time for which it had run since it last slept.
+    /// Run time since it last slept.
     pub ran_ns: Nanos,
 }
 
 impl AttachKill {
-    /// Whether it had run for longer than `RLIMIT_RTTIME` allows.
+    /// Returns whether it had run for longer than `RLIMIT_RTTIME` allows.
     pub fn is_rt_limit(&self) -> bool {
         self.rt_limit_ns.is_some_and(|limit| self.ran_ns >= limit)
     }
 }
 
-/// Span of time in which the cycles of a thread have one period.
+/// Time span while the cycles of a thread have one period.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachPhase {
-    /// Period.
     pub period_ns: Nanos,
-    /// Number of cycles.
     pub cycles: u64,
     /// Cycles that ended later than one period, if no deadline was given.
     pub misses: u64,
 }
 
-/// Spans in which a thread could not run because it was stopped.
+/// Spans of stopped threads.
 #[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachStops {
     /// Number of times that its control group was frozen.
@@ -308,7 +296,6 @@ pub struct AttachStops {
 /// Comparison of a row that a timer wakes with the period that was given.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachPeriod {
-    /// Period.
     pub period_ns: Nanos,
     /// Periods between the first wakeup and the last in which no wakeup was seen.
     pub without_wake: u64,
@@ -323,7 +310,7 @@ pub struct AttachPolicy {
     pub count: u64,
 }
 
-/// Thread and one way in which it is woken.
+/// Thread and one source of its wakeups.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct AttachRow {
     /// Latest name.
@@ -367,9 +354,9 @@ pub struct AttachRow {
     pub merged: u32,
     /// Number of times the thread ran, however woken, without a wakeup that was seen.
     pub unseen: u32,
-    /// Cycles of the thread, however woken, in which it was stopped or frozen.
+    /// Cycles of the thread with a stop or a freeze, for any source of wakeups.
     pub stopped: u32,
-    /// Home wait, at which its cycles end; absent: each sleep ends one.
+    /// Home wait, where its cycles end; absent: each sleep ends a cycle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub home: Option<AttachSite>,
     /// Whether the home wait is a sleep for a time, not until a time.
@@ -414,11 +401,9 @@ pub struct AttachRow {
     pub sleeps: u64,
     /// Total time of these sleeps.
     pub slept_ns: Nanos,
-    /// Cycle with the largest response.
     pub largest_response: Option<AttachLargest>,
-    /// Cycle with the largest latency.
     pub largest_latency: Option<AttachLargest>,
-    /// Comparison with the deadline; absent if the row has no deadline.
+    /// Comparison with the deadline; absent without a deadline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<AttachDeadline>,
     /// Whether the thread is busy: it computes for most of the time, waits only for locks,
@@ -430,7 +415,7 @@ pub struct AttachRow {
 }
 
 impl AttachRow {
-    /// Whether it missed no deadline and is not past one.
+    /// Returns whether it missed no deadline and is not past one.
     pub fn is_quiet(&self) -> bool {
         let has_missed = self
             .deadline
@@ -453,7 +438,7 @@ impl AttachRow {
         }
     }
 
-    /// Whether its cycles have a period, estimated or given.
+    /// Returns whether its cycles have a period, estimated or given.
     pub(super) const fn is_periodic(&self) -> bool {
         self.home.is_some() && (self.period_ns.is_some() || self.asked.is_some())
     }
@@ -483,7 +468,7 @@ impl AttachRow {
     }
 }
 
-/// Threads with the same name that have no row.
+/// Threads with the same name and without a row.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachOthers {
     /// Latest name.

@@ -9,12 +9,11 @@ use super::AttachCollector;
 /// Minimum number of cycles for a 99th percentile.
 const MIN_FOR_P99: u64 = 100;
 
-/// Figures of a thread and one way in which it is woken, since the last step.
+/// Figures of a thread and one source of its wakeups, since the last step.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct AttachStep {
-    /// Thread.
     pub thread: WatchedThread,
-    /// Way in which it is woken.
+    /// Source of the wakeup.
     pub way: WokenWay,
     /// Number of cycles that ended.
     pub activations: u64,
@@ -31,13 +30,13 @@ pub struct AttachStep {
 }
 
 impl AttachCollector {
-    /// Returns the figures since the last call: real-time threads first, then those with most
-    /// cycles. Threads without a cycle are left out. Empty without
+    /// Returns the figures since the last call: real-time threads first, then by cycles. Threads
+    /// without a cycle are left out. Empty without
     /// [`AttachRequest::steps`](super::AttachRequest::steps).
     pub fn step(&mut self) -> Vec<AttachStep> {
         let mut steps = Vec::new();
-        for (&(number, way), line) in &mut self.lines {
-            let Some(seen) = self.threads.get(&number) else {
+        for (&(number, source), line) in &mut self.lines {
+            let Some(state) = self.threads.get(&number) else {
                 continue;
             };
             let Some(since) = line.since_step.as_mut().map(std::mem::take) else {
@@ -45,7 +44,13 @@ impl AttachCollector {
             };
             if since.count() > 0 {
                 let misses = line.deadline.map(|_| line.counted.misses);
-                steps.push(step(seen.thread, way, &since, line.response.max(), misses));
+                steps.push(step(
+                    state.thread,
+                    source,
+                    &since,
+                    line.response.max(),
+                    misses,
+                ));
             }
         }
         steps.sort_by_key(|step| {
@@ -58,14 +63,14 @@ impl AttachCollector {
 
 fn step(
     thread: WatchedThread,
-    way: WokenWay,
+    source: WokenWay,
     since: &Histogram,
     largest_so_far: Option<Nanos>,
     misses: Option<u64>,
 ) -> AttachStep {
     AttachStep {
         thread,
-        way,
+        way: source,
         activations: since.count(),
         median: since.quantile(0.5),
         p99: since

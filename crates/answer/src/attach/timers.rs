@@ -10,9 +10,8 @@ use serde::Serialize;
 use super::cycle::ThreadCycle;
 use super::period::period;
 
-/// Maximum number of timers of a thread.
 const MAX_TIMERS: usize = 16;
-/// Number of newest expiries from which a period is estimated.
+/// Number of newest expiries that a period is estimated from.
 const MAX_EXPIRIES: usize = 32;
 /// A timer without a wakeup for this number of periods may be stopped.
 const MAX_SILENT_PERIODS: u64 = 3;
@@ -35,7 +34,6 @@ pub struct AttachTimer {
     pub largest_ns: Nanos,
 }
 
-/// State of a timer.
 #[derive(Debug, Default)]
 struct TimerState {
     expiries: VecDeque<Nanos>,
@@ -49,7 +47,6 @@ struct TimerState {
     largest: Nanos,
 }
 
-/// Timers of a thread, by number.
 #[derive(Debug, Default)]
 pub(super) struct ThreadTimers {
     timers: BTreeMap<u32, TimerState>,
@@ -58,7 +55,7 @@ pub(super) struct ThreadTimers {
 }
 
 impl ThreadTimers {
-    /// Whether the thread has several timers.
+    /// Returns whether the thread has several timers.
     pub(super) fn are_several(&self) -> bool {
         self.timers.len() > 1
     }
@@ -70,13 +67,13 @@ impl ThreadTimers {
         cycle: &ThreadCycle,
         deadline: Nanos,
     ) -> Vec<(ThreadCycle, Vec<Nanos>)> {
-        let one = &cycle.whole;
-        if let Some(number) = one.timer
+        let activation = &cycle.whole;
+        if let Some(number) = activation.timer
             && (self.timers.len() < MAX_TIMERS || self.timers.contains_key(&number))
         {
             let timer = self.timers.entry(number).or_default();
-            timer.expire(one.origin);
-            timer.end(one.response(), deadline);
+            timer.expire(activation.origin);
+            timer.end(activation.response(), deadline);
         }
         if self.timers.is_empty() {
             return Vec::new();
@@ -87,10 +84,10 @@ impl ThreadTimers {
             if timer.period.is_some() && !timer.is_placed {
                 timer.place(number, &self.earlier, deadline, &mut passed);
             }
-            if one.timer == Some(number) {
-                timer.last = one.origin;
+            if activation.timer == Some(number) {
+                timer.last = activation.origin;
             }
-            timer.pass(one, deadline, &mut late);
+            timer.pass(activation, deadline, &mut late);
         }
         if !late.is_empty() {
             late.sort_unstable();
@@ -123,12 +120,12 @@ impl ThreadTimers {
 
 impl TimerState {
     /// Adds an expiry that woke the thread.
-    fn expire(&mut self, at: Nanos) {
+    fn expire(&mut self, time: Nanos) {
         if self.expiries.len() == MAX_EXPIRIES {
             self.expiries.pop_front();
         }
-        self.expiries.push_back(at);
-        self.last = at;
+        self.expiries.push_back(time);
+        self.last = time;
         let expiries: Vec<Nanos> = self.expiries.iter().copied().collect();
         self.period = period(&expiries);
     }

@@ -14,7 +14,6 @@ use super::row::{AttachKill, AttachRow};
 /// urgent (the others may be late because of it), then those with a period.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachWorst {
-    /// Name of the thread.
     pub name: String,
     /// Thread ID.
     pub tid: Tid,
@@ -24,7 +23,6 @@ pub struct AttachWorst {
     pub response_ns: Nanos,
     /// Whether the cycle ended.
     pub has_ended: bool,
-    /// Deadline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_ns: Option<Nanos>,
     /// Signal that killed the thread in this cycle.

@@ -17,12 +17,12 @@ pub(super) fn rows(
     load: &Load,
     ratio: f64,
 ) -> Result<Vec<CheckedRow>, CheckError> {
-    let asked = checking.question;
-    if asked.baseline.is_empty() {
+    let question = checking.question;
+    if question.baseline.is_empty() {
         return Err(checking.wrong(row, Wrong::NoBaseline));
     }
     let mut first: Vec<PathBuf> = Vec::new();
-    for dir in &asked.baseline {
+    for dir in &question.baseline {
         let recording = Recording::open(dir)?;
         if LoadLabel::of(recording.manifest().load.as_ref()) == load.label {
             first.push(dir.clone());
@@ -40,9 +40,9 @@ pub(super) fn rows(
             .collect());
     }
     // Each service could fail by chance. All services together may fail by chance only as
-    // often as one requirement.
+    // frequently as one requirement.
     let tests = services.len();
-    let wrong = 1.0 - asked.confidence().beyond;
+    let wrong = 1.0 - question.confidence().beyond;
     let comparison = compare(&Question {
         first,
         second: load.runs.iter().map(|run| run.dir.clone()).collect(),
@@ -52,7 +52,7 @@ pub(super) fn rows(
         equal: ratio,
         changed: None,
         load_may_differ: false,
-        threads: asked.threads,
+        threads: question.threads,
         confidence: 1.0 - 2.0 * wrong / tests as f64,
         look: None,
         seed: None,

@@ -107,10 +107,10 @@ fn of_row(
             application,
             mttf_ns,
         } => {
-            let asked = row.service.or(application.service);
+            let service = row.service.or(application.service);
             let lines = checking.lines(row, load, row.service)?;
-            let Some(line) = runs(asked, lines) else {
-                return Err(checking.not_measured(row, load, asked));
+            let Some(line) = runs(service, lines) else {
+                return Err(checking.not_measured(row, load, service));
             };
             Ok(vec![checking.mttf(
                 row,

@@ -22,11 +22,9 @@ use crate::qos::QosError;
 /// Recordings and the requirements on them.
 #[derive(Clone, Debug)]
 pub struct CheckQuestion {
-    /// The recordings.
     pub recordings: Vec<PathBuf>,
     /// Recordings to compare with.
     pub baseline: Vec<PathBuf>,
-    /// The requirements.
     pub requirements: Requirements,
     /// Number of the evaluation, if recording continues.
     pub look: Option<CheckLook>,
@@ -192,8 +190,8 @@ impl<'a> Checking<'a> {
         (row, load): (&RequirementRow, &Load),
         count: &CountAndLimit<'_>,
     ) -> Result<(), InputError> {
-        let found = &count.found;
-        let undecided = match (count.is_waiting_late, found.verdict) {
+        let against = &count.found;
+        let undecided = match (count.is_waiting_late, against.verdict) {
             _ if row.is_of_less_than(load) => Some(Undecided::LoadEnded),
             // The wait has not ended, but it is already longer than the limit.
             (Some(true), _) => None,
@@ -218,9 +216,9 @@ impl<'a> Checking<'a> {
             if checked.longest_stall_ns.is_some() {
                 // If nothing else is late, the answer must still cover the longest stall.
                 let stalls = rate_upper_limit(0.0, 1.0, self.question.confidence().within)?;
-                least_times = stalls * count.seen.together / found.limit;
+                least_times = stalls * count.seen.together / against.limit;
             }
-            let times = found.times.map(|times| times.max(least_times));
+            let times = against.times.map(|times| times.max(least_times));
             checked.needed_ns = times.map(|times| times * recorded);
         }
         checked.why = undecided;

@@ -51,8 +51,8 @@ struct Entry {
 /// Result whose error has its place in the text.
 type Placed<T> = Result<T, Box<(Range<usize>, Wrong)>>;
 
-fn misplaced(at: Range<usize>, wrong: Wrong) -> Box<(Range<usize>, Wrong)> {
-    Box::new((at, wrong))
+fn misplaced(place: Range<usize>, wrong: Wrong) -> Box<(Range<usize>, Wrong)> {
+    Box::new((place, wrong))
 }
 
 /// Reads a file of requirements.
@@ -116,17 +116,17 @@ fn parse(text: &str) -> Placed<Requirements> {
 
 impl Entry {
     /// Returns the requirements: one, or the two for handlers.
-    fn rows(self, text: &str, at: Range<usize>) -> Placed<Vec<RequirementRow>> {
+    fn rows(self, text: &str, table: Range<usize>) -> Placed<Vec<RequirementRow>> {
         let given = self.given();
         let Some((first, place)) = given.first().cloned() else {
-            return Err(misplaced(at, Wrong::Nothing));
+            return Err(misplaced(table, Wrong::Nothing));
         };
         let of_handlers = |name: &str| name.starts_with("longest_");
         let other = given
             .iter()
             .find(|(name, _)| *name != first && !(of_handlers(first) && of_handlers(name)));
-        if let Some((other, at)) = other {
-            return Err(misplaced(at.clone(), Wrong::Two { first, other }));
+        if let Some((other, place)) = other {
+            return Err(misplaced(place.clone(), Wrong::Two { first, other }));
         }
         self.partners()?;
         let service = match &self.service {
@@ -148,9 +148,9 @@ impl Entry {
             requirement,
         };
         let requirements = self.requirements()?.into_iter();
-        let at = place.start;
+        let start = place.start;
         Ok(requirements
-            .map(|requirement| row(requirement, at))
+            .map(|requirement| row(requirement, start))
             .collect())
     }
 
@@ -184,45 +184,48 @@ impl Entry {
         };
         let wrong = match self {
             Self {
-                at_most: Some(of),
+                at_most: Some(value),
                 share: None,
                 ..
-            } => (of.span(), lacks("at_most", "share", "share = 1e-5")),
+            } => (value.span(), lacks("at_most", "share", "share = 1e-5")),
             Self {
                 at_most: None,
-                share: Some(of),
-                ..
-            } => (of.span(), lacks("share", "at_most", "at_most = \"250us\"")),
-            Self {
-                at_most: None,
-                longest: Some(of),
+                share: Some(value),
                 ..
             } => (
-                of.span(),
+                value.span(),
+                lacks("share", "at_most", "at_most = \"250us\""),
+            ),
+            Self {
+                at_most: None,
+                longest: Some(value),
+                ..
+            } => (
+                value.span(),
                 lacks("longest", "at_most", "at_most = \"250us\""),
             ),
             Self {
-                app: Some(of),
+                app: Some(value),
                 mttf: None,
                 ..
-            } => (of.span(), lacks("app", "mttf", "mttf = \"1h\"")),
+            } => (value.span(), lacks("app", "mttf", "mttf = \"1h\"")),
             Self {
                 app: None,
-                mttf: Some(of),
+                mttf: Some(value),
                 ..
-            } => (of.span(), lacks("mttf", "app", "app = \"jack-128\"")),
+            } => (value.span(), lacks("mttf", "app", "app = \"jack-128\"")),
             Self {
-                level: Some(of),
+                level: Some(value),
                 per: None,
                 ..
-            } => (of.span(), lacks("level", "per", "per = \"week\"")),
+            } => (value.span(), lacks("level", "per", "per = \"week\"")),
             Self {
                 level: None,
-                per: Some(of),
+                per: Some(value),
                 longest_softirq: None,
                 longest_irq: None,
                 ..
-            } => (of.span(), lacks("per", "level", "level = \"2ms\"")),
+            } => (value.span(), lacks("per", "level", "level = \"2ms\"")),
             _ => return Ok(()),
         };
         Err(Box::new(wrong))
@@ -337,8 +340,8 @@ mod tests {
 
     /// Returns the place and the message of an error.
     fn error(text: &str) -> String {
-        let (at, wrong) = *parse(text).unwrap_err();
-        format!("{}: {wrong}", Place::of(text, at.start))
+        let (place, wrong) = *parse(text).unwrap_err();
+        format!("{}: {wrong}", Place::of(text, place.start))
     }
 
     #[test]

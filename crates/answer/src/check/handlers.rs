@@ -15,7 +15,6 @@ use laggard_record::{OpenError, Recording};
 use super::LongestHandler;
 use crate::load::{Load, Run};
 
-/// Kind of handlers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum HandlerSort {
     Softirq,
@@ -35,7 +34,7 @@ pub(super) struct Handlers {
 }
 
 impl Handlers {
-    /// Reads the handlers. Returns `None` if a recording has no trace data.
+    /// Reads the handlers. Returns `None` if a recording lacks trace data.
     pub(super) fn read(
         load: &Load,
         sort: HandlerSort,
@@ -82,7 +81,6 @@ impl Handlers {
     }
 }
 
-/// Run of a handler.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Handler {
     activity: Activity,
@@ -110,9 +108,9 @@ fn ended_handlers(evidence: &Evidence, sort: HandlerSort) -> Vec<Handler> {
             }
             Happening::End(activity) => {
                 let ends = |begun: &(Activity, Nanos)| is_end_of(*activity, begun.0);
-                if let Some(at) = open.iter().rposition(ends) {
-                    let (activity, begun) = open[at];
-                    open.truncate(at);
+                if let Some(index) = open.iter().rposition(ends) {
+                    let (activity, begun) = open[index];
+                    open.truncate(index);
                     handlers.push((activity, begun, event.at_ns));
                 }
             }
@@ -277,7 +275,7 @@ mod tests {
 
     #[test]
     fn handler_lasts_until_it_ends_or_the_trace_data_end() {
-        let seen = evidence(&[
+        let trace = evidence(&[
             (50, begin(NET)),
             (60, begin(DISK)),
             (85, end(DISK)),
@@ -285,8 +283,8 @@ mod tests {
             (300, begin(NET)),
         ]);
 
-        assert_eq!(times(&seen, HandlerSort::Softirq), [200, 600]);
-        assert_eq!(times(&seen, HandlerSort::Irq), [25]);
+        assert_eq!(times(&trace, HandlerSort::Softirq), [200, 600]);
+        assert_eq!(times(&trace, HandlerSort::Irq), [25]);
     }
 
     #[test]
@@ -299,30 +297,30 @@ mod tests {
             before: None,
             preempted: true,
         };
-        let seen = evidence(&[
+        let trace = evidence(&[
             (150, end(NET)),
             (200, begin(NET)),
             (300, switch),
             (800, end(NET)),
         ]);
 
-        assert_eq!(times(&seen, HandlerSort::Softirq), Vec::<u64>::new());
+        assert_eq!(times(&trace, HandlerSort::Softirq), Vec::<u64>::new());
     }
 
     #[test]
     fn steal_time_is_not_run_time() {
-        let mut seen = evidence(&[(200, begin(NET)), (700, end(NET))]);
-        let at = Nanos::from_us;
-        seen.steals = Some(vec![Steal {
-            since_ns: at(300),
-            at_ns: at(600),
-            time_ns: at(280),
+        let mut trace = evidence(&[(200, begin(NET)), (700, end(NET))]);
+        let us = Nanos::from_us;
+        trace.steals = Some(vec![Steal {
+            since_ns: us(300),
+            at_ns: us(600),
+            time_ns: us(280),
         }]);
-        assert_eq!(times(&seen, HandlerSort::Softirq), [220]);
-        seen.still = vec![Span {
-            from_ns: at(100),
-            to_ns: at(650),
+        assert_eq!(times(&trace, HandlerSort::Softirq), [220]);
+        trace.still = vec![Span {
+            from_ns: us(100),
+            to_ns: us(650),
         }];
-        assert_eq!(times(&seen, HandlerSort::Softirq), [50]);
+        assert_eq!(times(&trace, HandlerSort::Softirq), [50]);
     }
 }

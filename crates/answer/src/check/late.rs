@@ -12,7 +12,6 @@ use crate::selection::Selection;
 
 /// Number of the latest wakeups that show how late wakeups cluster.
 const MAX_LATEST: usize = 100;
-/// Minimum number of wakeups for that.
 const MIN_LATEST: usize = 10;
 /// Maximum number of late wakeups whose pairs are counted. If there are more, the latest are
 /// used.
@@ -172,7 +171,7 @@ impl EndToEnd {
             .collect()
     }
 
-    /// Returns the clusters of late wakeups; `None` if there are none.
+    /// Returns the clusters of late wakeups; `None` without any.
     fn clusters(&self) -> Result<Option<Clusters>, InputError> {
         Clusters::of(&self.events(self.limit), self.length)
     }

@@ -37,7 +37,6 @@ pub const CHECK_SCHEMA: u32 = 3;
 pub struct CheckReport {
     /// Version of this layout.
     pub schema: u32,
-    /// File of requirements.
     pub file: String,
     /// Confidence of each verdict, 0.5 to 1.
     pub confidence: f64,
@@ -80,14 +79,13 @@ pub enum CheckVerdict {
     Fail,
 }
 
-/// Verdict on a requirement under one load, for one service.
+/// Verdict on a requirement of one service under one load.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct CheckedRow {
     /// Place of the requirement in the file.
     pub place: Place,
     /// Name that the file gives it.
     pub name: Option<String>,
-    /// The requirement.
     pub requirement: Requirement,
     /// Load during the recordings.
     pub load: LoadLabel,
@@ -95,7 +93,6 @@ pub struct CheckedRow {
     pub service: Option<Service>,
     /// Route from the timer interrupt to the service.
     pub route: Option<Route>,
-    /// The verdict.
     pub verdict: CheckVerdict,
     /// Reason for an unknown verdict.
     pub why: Option<Undecided>,
@@ -115,15 +112,14 @@ pub struct CheckedRow {
     /// time is met: late wakeups of a share, together in all stalls of the burst. Absent if
     /// it is not met for any burst.
     pub holds_to_burst: Option<f64>,
-    /// Latency above which wakeups are compared with the baseline.
+    /// Latency threshold of the comparison with the baseline.
     pub level_ns: Option<Nanos>,
-    /// CPUs on which an application misses most often, if they differ from the others.
+    /// CPUs where an application misses most often, if they differ from the others.
     pub worst_cpus: Option<CpuList>,
     /// Longest handler in the trace data of late wakeups.
     pub handler: Option<LongestHandler>,
 }
 
-/// Longest handler of a kind.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct LongestHandler {
     /// Run time without steal time. A handler that was still running when the trace data
@@ -144,7 +140,7 @@ pub struct CheckFigure {
     pub value: Option<f64>,
     /// Lower end of the interval. The confidence holds for each end separately.
     pub low: f64,
-    /// Upper end of the interval; absent if there is none.
+    /// Upper end of the interval; absent if unbounded.
     pub high: Option<f64>,
     /// Limit that the requirement sets.
     pub limit: f64,
@@ -177,11 +173,9 @@ pub enum FigureOf {
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Undecided {
-    /// The recordings are too short.
     TooShort,
     /// The recordings are too short to exclude stalls as long as the requirement covers.
     LongStalls,
-    /// A recording is not trustworthy.
     NotTrustworthy,
     /// A thread that was still waiting when measuring ended may have become later.
     StillWaiting,

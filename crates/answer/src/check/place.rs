@@ -10,7 +10,6 @@ use serde::Serialize;
 /// A line and a column, from 1. Displayed as `4:11`.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Place {
-    /// Line number.
     pub line: usize,
     /// Number of the character in the line.
     pub column: usize,
@@ -18,8 +17,8 @@ pub struct Place {
 
 impl Place {
     /// Returns the place of the byte `at` in `text`, or the end of the text.
-    pub(super) fn of(text: &str, at: usize) -> Self {
-        let before = text.get(..at).unwrap_or(text);
+    pub(super) fn of(text: &str, offset: usize) -> Self {
+        let before = text.get(..offset).unwrap_or(text);
         let line = before.rsplit('\n').next().unwrap_or_default();
         Self {
             line: before.matches('\n').count() + 1,
@@ -42,7 +41,7 @@ mod tests {
     fn columns_count_characters_and_not_bytes() {
         let text = "a = 1\n# µs\nb = 2";
 
-        for (at, said) in [
+        for (offset, expected) in [
             (0, "1:1"),
             (4, "1:5"),
             (6, "2:1"),
@@ -50,7 +49,7 @@ mod tests {
             (12, "3:1"),
             (99, "3:6"),
         ] {
-            assert_eq!(Place::of(text, at).to_string(), said, "at {at}");
+            assert_eq!(Place::of(text, offset).to_string(), expected, "at {offset}");
         }
     }
 }

@@ -13,7 +13,6 @@ use crate::qos::Application;
 /// Content of a file of requirements.
 #[derive(Clone, Debug)]
 pub struct Requirements {
-    /// Path of the file.
     pub file: PathBuf,
     /// Confidence of each verdict, 0.5 to 1.
     pub confidence: f64,
@@ -39,7 +38,6 @@ pub enum WhenUnclear {
 /// Requirement with its service and load.
 #[derive(Clone, Debug)]
 pub struct RequirementRow {
-    /// Place in the file.
     pub place: Place,
     /// Name that the file gives it.
     pub name: Option<String>,
@@ -47,7 +45,6 @@ pub struct RequirementRow {
     pub service: Option<Service>,
     /// Load; `None` means every recorded load.
     pub load: Option<String>,
-    /// The requirement.
     pub requirement: Requirement,
 }
 
@@ -69,7 +66,6 @@ pub(super) fn longest_stall(at_most: Nanos, longest: Option<Nanos>) -> Nanos {
     longest.unwrap_or_else(|| DEFAULT_LONGEST.max(at_most + at_most))
 }
 
-/// A requirement.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Requirement {
@@ -85,7 +81,6 @@ pub enum Requirement {
     },
     /// Minimum mean time between xruns of an application.
     Mttf {
-        /// The application.
         application: Application,
         /// Minimum mean time to failure.
         mttf_ns: Nanos,
@@ -94,14 +89,10 @@ pub enum Requirement {
     Level {
         /// Latency limit.
         level_ns: Nanos,
-        /// The mean time.
         per_ns: Nanos,
     },
     /// Maximum ratio of the rate of late wakeups to the rate in the baseline.
-    NotWorseThan {
-        /// The ratio.
-        ratio: f64,
-    },
+    NotWorseThan { ratio: f64 },
     /// Maximum run time of a softirq.
     LongestSoftirq {
         /// Maximum run time.

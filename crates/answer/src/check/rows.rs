@@ -15,7 +15,6 @@ use crate::qos::{Application, Fitness, assess_series_at};
 pub(super) struct WantedShare {
     pub(super) at_most: Nanos,
     pub(super) share: f64,
-    /// Longest stall.
     pub(super) longest: Nanos,
 }
 
@@ -36,19 +35,19 @@ impl Checking<'_> {
         let seen_together = late.wakeups.together;
         let longest = Some(longest).filter(|_| load.wakes_up_during_stalls());
         let of_longest = longest.map_or(1.0, |longest| late.stall.wakeups(longest.as_f64()));
-        let seen = &Tallied {
+        let tallied = &Tallied {
             together: of_longest.max(seen_together),
             ..late.wakeups
         };
-        let found = self.against(seen, late.samples * share)?;
+        let against = self.against(tallied, late.samples * share)?;
         let mut checked = self.row(row, load, Some(line));
         checked.longest_stall_ns = longest;
-        let holds_to = found.holds_to.filter(|_| longest.is_some());
+        let holds_to = against.holds_to.filter(|_| longest.is_some());
         checked.holds_to_ns = holds_to.map(|size| late.stall.length_ns(size));
         checked.holds_to_burst = holds_to;
         let count = CountAndLimit {
-            seen,
-            found,
+            seen: tallied,
+            found: against,
             is_waiting_late: late.waited.map(|waited| waited > at_most),
             is_kept: true,
             together: Some(seen_together),
@@ -56,12 +55,12 @@ impl Checking<'_> {
         self.judge(&mut checked, (row, load), &count)?;
         checked.figure = Some(CheckFigure {
             of: FigureOf::Share,
-            value: Some(seen.least / late.samples),
-            low: found.interval.low / late.samples,
-            high: Some((found.interval.high / late.samples).min(1.0)),
+            value: Some(tallied.least / late.samples),
+            low: against.interval.low / late.samples,
+            high: Some((against.interval.high / late.samples).min(1.0)),
             limit: share,
-            seen: seen.least,
-            unknown: seen.most - seen.least,
+            seen: tallied.least,
+            unknown: tallied.most - tallied.least,
             samples: Some(late.samples),
             is_counted: true,
         });
@@ -76,26 +75,26 @@ impl Checking<'_> {
         (level, per): (Nanos, Nanos),
     ) -> Result<CheckedRow, CheckError> {
         let late = LateTally::new(load, line, level)?;
-        let seen = &late.runs;
-        let found = self.against(seen, late.exposure / per.as_f64())?;
+        let tallied = &late.runs;
+        let against = self.against(tallied, late.exposure / per.as_f64())?;
         let mut checked = self.row(row, load, Some(line));
         let count = CountAndLimit {
-            seen,
-            found,
+            seen: tallied,
+            found: against,
             is_waiting_late: late.waited.map(|waited| waited > level),
             is_kept: late.is_kept,
             together: None,
         };
-        checked.holds_to_burst = found.holds_to;
+        checked.holds_to_burst = against.holds_to;
         self.judge(&mut checked, (row, load), &count)?;
         checked.figure = Some(CheckFigure {
             of: FigureOf::MeanTime,
-            value: (seen.least > 0.0).then(|| late.exposure / seen.least),
-            low: late.exposure / found.interval.high,
-            high: (found.interval.low > 0.0).then(|| late.exposure / found.interval.low),
+            value: (tallied.least > 0.0).then(|| late.exposure / tallied.least),
+            low: late.exposure / against.interval.high,
+            high: (against.interval.low > 0.0).then(|| late.exposure / against.interval.low),
             limit: per.as_f64(),
-            seen: seen.least,
-            unknown: seen.most - seen.least,
+            seen: tallied.least,
+            unknown: tallied.most - tallied.least,
             samples: None,
             is_counted: true,
         });
@@ -123,7 +122,7 @@ impl Checking<'_> {
         };
         let failures = figures.failures.unwrap_or_default();
         let clusters = figures.clusters.filter(|count| *count > 0.0);
-        let seen = Tallied {
+        let tallied = Tallied {
             least: failures,
             most: failures,
             clusters: clusters.map(|count| Clusters {
@@ -139,27 +138,27 @@ impl Checking<'_> {
             Some(_) => f64::midpoint(confidence, 1.0),
             None => confidence,
         };
-        let found = against_limit(&seen, figures.exposure_ns / required, each)?;
-        let found = AgainstLimit {
+        let against = against_limit(&tallied, figures.exposure_ns / required, each)?;
+        let against = AgainstLimit {
             verdict,
             // Without failures the lower limit grows with the recording.
-            times: match found.times {
+            times: match against.times {
                 Some(_) if clusters.is_none() && figures.mttf_low_ns > 0.0 => {
                     Some((required / figures.mttf_low_ns).max(1.0))
                 }
                 times => times,
             },
-            ..found
+            ..against
         };
         let slack = application.slack_ns;
         let count = CountAndLimit {
-            seen: &seen,
-            found,
+            seen: &tallied,
+            found: against,
             is_waiting_late: outlook.waited_ns.map(|waited| waited > slack),
             is_kept: true,
             together: None,
         };
-        checked.holds_to_burst = found.holds_to.filter(|_| figures.failures.is_some());
+        checked.holds_to_burst = against.holds_to.filter(|_| figures.failures.is_some());
         self.judge(&mut checked, (row, load), &count)?;
         // Without a count, 0 failures do not mean that there were none.
         let is_counted = figures.failures.is_some();
@@ -189,7 +188,7 @@ impl Checking<'_> {
         (sort, limit, per): (HandlerSort, Nanos, Nanos),
     ) -> Result<CheckedRow, CheckError> {
         let mut checked = self.row(row, load, None);
-        let Some(known) = Handlers::read(load, sort, limit)? else {
+        let Some(handlers) = Handlers::read(load, sort, limit)? else {
             checked.why = Some(Undecided::NotWatched);
             return Ok(checked);
         };
@@ -199,16 +198,16 @@ impl Checking<'_> {
             clusters: None,
             together: 1.0,
         };
-        let watched = known.watched_ns.filter(|watched| *watched > 0.0);
+        let watched = handlers.watched_ns.filter(|watched| *watched > 0.0);
         match watched {
             _ if row.is_of_less_than(load) => checked.why = Some(Undecided::LoadEnded),
-            _ if known.longer > 0 && load.is_trusted() => checked.verdict = CheckVerdict::Fail,
+            _ if handlers.longer > 0 && load.is_trusted() => checked.verdict = CheckVerdict::Fail,
             Some(watched) => {
-                let found = self.against(&none, watched / per.as_f64())?;
-                checked.holds_to_burst = found.holds_to;
+                let against = self.against(&none, watched / per.as_f64())?;
+                checked.holds_to_burst = against.holds_to;
                 let count = CountAndLimit {
                     seen: &none,
-                    found,
+                    found: against,
                     is_waiting_late: None,
                     is_kept: true,
                     together: None,
@@ -218,7 +217,7 @@ impl Checking<'_> {
             None if load.is_trusted() => checked.why = Some(Undecided::NotWatched),
             None => checked.why = Some(Undecided::NotTrustworthy),
         }
-        let longest = known.longest.as_ref();
+        let longest = handlers.longest.as_ref();
         let longest = longest.map_or(0.0, |handler| handler.time_ns.as_f64());
         checked.figure = Some(CheckFigure {
             of: FigureOf::Longest,
@@ -226,12 +225,12 @@ impl Checking<'_> {
             low: longest,
             high: None,
             limit: limit.as_f64(),
-            seen: known.longer as f64,
+            seen: handlers.longer as f64,
             unknown: 0.0,
             samples: None,
             is_counted: true,
         });
-        checked.handler = known.longest;
+        checked.handler = handlers.longest;
         Ok(checked)
     }
 }

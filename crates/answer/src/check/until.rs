@@ -32,7 +32,6 @@ pub struct UntilDecided {
     /// Confidence of a FAIL of each evaluation, so that all of them together hold at
     /// `confidence`.
     pub confidence_of_each: f64,
-    /// Confidence of a PASS of each evaluation.
     pub pass_confidence_of_each: f64,
     /// Maximum total length of the recordings.
     pub at_most_ns: Nanos,
@@ -46,13 +45,11 @@ pub struct UntilDecided {
 pub enum EndedBy {
     /// All requirements pass.
     Pass,
-    /// A requirement fails.
     Fail,
     /// A longer recording would decide nothing more.
     NoTimeWould,
     /// The maximum length was recorded.
     AtMost,
-    /// The user interrupted it.
     User,
 }
 

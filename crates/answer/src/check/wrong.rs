@@ -19,7 +19,6 @@ pub enum RequirementError {
     /// The file cannot be read.
     #[error("cannot read `{}`", file.display())]
     Read {
-        /// Path of the file.
         file: PathBuf,
         /// The reason.
         source: std::io::Error,
@@ -27,9 +26,7 @@ pub enum RequirementError {
     /// The file has an error.
     #[error("{}:{place}", file.display())]
     At {
-        /// Path of the file.
         file: PathBuf,
-        /// Place in the file.
         place: Place,
         /// The error, and the likely intention.
         source: Box<Wrong>,
@@ -59,7 +56,7 @@ pub enum Wrong {
         }
     )]
     OutsideRequire(String),
-    /// The file has no requirement.
+    /// The file lacks a requirement.
     #[error("the file has no requirement; write at least one [[require]]")]
     Empty,
     /// A `[[require]]` has no limit.
@@ -73,13 +70,11 @@ pub enum Wrong {
     Two {
         /// The key that comes first in the list of keys.
         first: &'static str,
-        /// The other key.
         other: &'static str,
     },
     /// A key needs another key.
     #[error("`{key}` needs `{lacks}`, such as {example}")]
     Lacks {
-        /// The key.
         key: &'static str,
         /// The missing key.
         lacks: &'static str,
@@ -113,7 +108,6 @@ pub enum Wrong {
          short; write a longer time"
     )]
     Longest {
-        /// The longest stall.
         longest: String,
         /// The latency limit.
         at_most: String,
@@ -139,20 +133,16 @@ pub enum Wrong {
     NotMeasured {
         /// The service; `None` for any thread.
         service: Option<Service>,
-        /// The load of the recordings.
         load: Option<String>,
-        /// The measured services.
         measured: String,
     },
     /// No recording has the load.
     #[error("no recording has the load `{load}`; recorded: {recorded}")]
     NotLoaded {
-        /// The load.
         load: String,
         /// The loads of the recordings.
         recorded: String,
     },
-    /// There is no baseline.
     #[error("`not_worse_than` needs a baseline; give its recordings with --baseline")]
     NoBaseline,
     /// A single recording has no baseline.
@@ -166,10 +156,7 @@ pub enum Wrong {
         "no recording of the baseline has the load `{load}`; add one, or set `load` in the \
          requirement"
     )]
-    BaselineNotLoaded {
-        /// The load.
-        load: String,
-    },
+    BaselineNotLoaded { load: String },
 }
 
 impl Wrong {

@@ -27,14 +27,14 @@ use crate::qos::{Application, CONFIDENCE, LoadOutlook, assess};
 use crate::selection::Selection;
 use crate::trust::Trust;
 
-/// Shares by which a level is chosen, the rarest first of which so many
-/// activations of both sides are later.
+/// Quantiles from which a level is chosen. The highest with enough later wakeups of both sides is
+/// used.
 const SHARES: [f64; 4] = [0.9999, 0.999, 0.99, 0.9];
 const ENOUGH_LATER: f64 = 100.0;
-/// The change that `needed_ns` is for, and how often it is to be found.
+/// Change that `needed_ns` is for, and the power to find it.
 const TIMES: f64 = 2.0;
 const POWER: f64 = 0.8;
-/// So many times what is seen in no time at all is still possible: -ln 0.05.
+/// Upper 95 % limit of the expected count if nothing was counted: -ln 0.05.
 const RULE_OF_THREE: f64 = 2.995_732_273_553_991;
 
 /// Recordings to compare, and options.
@@ -62,15 +62,15 @@ pub struct Question {
     pub confidence: f64,
     /// Number of the evaluation, if the recordings are made for this.
     pub look: Option<TrialLook>,
-    /// Seed from which the order was drawn, if the recordings are made for this.
+    /// Seed of the order, if the recordings are made for this.
     pub seed: Option<u64>,
 }
 
 /// Compares two sets of recordings.
 ///
 /// # Errors
-/// When they were not measured alike, one is given twice, cannot be read or is
-/// not trustworthy, or a figure is out of its range.
+/// If recordings differ in their plans, a recording is given twice, cannot be read or is not
+/// trustworthy, or a figure is out of its range.
 pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
     let dirs = [question.first.as_slice(), &question.second].concat();
     let mut recordings = open(&dirs)?;
@@ -89,7 +89,9 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
     )?;
     let (first, second) = recordings.split_at_mut(of_first);
     for side in [&mut *first, second] {
-        side.sort_by(|one, other| began(one.manifest()).cmp(&began(other.manifest())));
+        side.sort_by(|first_recording, second_recording| {
+            began(first_recording.manifest()).cmp(&began(second_recording.manifest()))
+        });
     }
     let sides = [&*first, &*second];
     let order = order(sides, question.seed.is_some());
@@ -99,14 +101,16 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
     }
     let loads = [&loads[0], &loads[1]];
     let blocks = sides.map(|side| {
-        let all = side.iter().map(|one| blocks(one, question.threads));
-        all.collect::<Vec<_>>()
+        let blocks_of_side = side
+            .iter()
+            .map(|recording| blocks(recording, question.threads));
+        blocks_of_side.collect::<Vec<_>>()
     });
     let is_enough = sides.iter().all(|side| side.len() >= LEAST_RECORDINGS);
     let look = question.look.as_ref();
-    let all = question.confidence;
-    let confidence = look.map_or(Ok(all), |look| look.confidence(all))?;
-    let asked = Comparing {
+    let overall = question.confidence;
+    let confidence = look.map_or(Ok(overall), |look| look.confidence(overall))?;
+    let comparing = Comparing {
         question,
         loads,
         is_enough,
@@ -115,10 +119,10 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
         rows: rows.as_ref(),
     };
     let mut services = Vec::new();
-    for line in asked.lines() {
-        services.push(asked.service(line, &blocks)?);
+    for line in comparing.lines() {
+        services.push(comparing.service(line, &blocks)?);
     }
-    let needed_alone = asked.adjust(&mut services)?;
+    let needed_alone = comparing.adjust(&mut services)?;
     tails::adjust(&mut services)?;
     if let Some(application) = &question.application {
         for (side, load) in loads.into_iter().enumerate() {
@@ -168,18 +172,20 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
     Ok(report)
 }
 
-/// Returns the order in which the recordings of both sides were made.
+/// Returns the order of the recordings of both sides in time.
 fn order(sides: [&[Recording]; 2], is_drawn: bool) -> RecordingOrder {
-    let of_side = |(side, all): (usize, &[Recording])| {
-        let starts = all.iter().map(|one| began(one.manifest()));
+    let of_side = |(side, recordings): (usize, &[Recording])| {
+        let starts = recordings
+            .iter()
+            .map(|recording| began(recording.manifest()));
         let starts: Vec<_> = starts
-            .map(|(at, text)| (at, text.to_owned(), side))
+            .map(|(start, text)| (start, text.to_owned(), side))
             .collect();
         starts
     };
-    let mut all: Vec<_> = sides.into_iter().enumerate().flat_map(of_side).collect();
-    all.sort();
-    let sides = all.into_iter().map(|(_, _, side)| side).collect();
+    let mut ordered: Vec<_> = sides.into_iter().enumerate().flat_map(of_side).collect();
+    ordered.sort();
+    let sides = ordered.into_iter().map(|(_, _, side)| side).collect();
     if is_drawn {
         RecordingOrder::from_drawn(sides)
     } else {
@@ -187,17 +193,15 @@ fn order(sides: [&[Recording]; 2], is_drawn: bool) -> RecordingOrder {
     }
 }
 
-/// A letter for each recording.
 fn letters(order: &RecordingOrder) -> String {
     let letter = |&side: &usize| if side == 0 { 'A' } else { 'B' };
     order.sides().iter().map(letter).collect()
 }
 
-/// The recordings of one side.
 pub(super) fn load(side: &[Recording], threads: NonZeroUsize) -> Result<Load, CompareError> {
     let runs = side
         .iter()
-        .map(|one| Run::read(one, threads))
+        .map(|recording| Run::read(recording, threads))
         .collect::<Result<Vec<_>, LoadError>>()?;
     for run in &runs {
         if let Trust::None(reasons) = &run.trust {
@@ -225,27 +229,26 @@ fn side_view(load: &Load) -> SideView {
     }
 }
 
-/// A question, and what was recorded.
+/// Comparison of two loads.
 struct Comparing<'a> {
     question: &'a Question,
     loads: [&'a Load; 2],
     is_enough: bool,
-    /// How sure verdicts are to be.
     confidence: f64,
-    /// In which order the recordings were made.
+    /// Order of the recordings in time.
     order: &'a RecordingOrder,
-    /// What they are of, where no rates are told.
+    /// Kind of the rows, if they have no rates.
     rows: Option<&'a RowsCompared>,
 }
 
 impl Comparing<'_> {
-    /// What both sides measured, the most direct first.
+    /// Returns the series that both sides have, the most direct first.
     fn lines(&self) -> Vec<(Service, Route)> {
         let of_second = self.loads[1].lines();
-        let mut all = self.loads[0].lines();
-        all.retain(|line| of_second.contains(line));
-        all.retain(|line| self.question.service.is_none_or(|only| only == line.0));
-        all
+        let mut lines = self.loads[0].lines();
+        lines.retain(|line| of_second.contains(line));
+        lines.retain(|line| self.question.service.is_none_or(|only| only == line.0));
+        lines
     }
 
     fn service(
@@ -277,7 +280,8 @@ impl Comparing<'_> {
         })
     }
 
-    /// How quantiles are compared: of what does not come by itself, they are the answer.
+    /// Returns the options of the comparison of quantiles. They are the only result if rows have no
+    /// rates.
     fn quantiles(&self) -> QuantilesAsked {
         QuantilesAsked {
             early: self.rows.map_or([0; 2], |rows| rows.early),
@@ -286,8 +290,7 @@ impl Comparing<'_> {
         }
     }
 
-    /// How late is too late: what was asked, or what few activations of both
-    /// together are.
+    /// Returns the levels: the given ones, or otherwise one that few wakeups of both sides exceed.
     fn levels(&self, line: (Service, Route)) -> Vec<(Nanos, Option<f64>)> {
         if self.rows.is_some() {
             return Vec::new();
@@ -320,43 +323,49 @@ impl Comparing<'_> {
         }
         let [first, second] = [&both[0], &both[1]];
         let margin = self.question.equal;
-        let set = |one: &Lateness| one.counts.clone();
-        let compared = |one: &[_], other: &[_]| {
-            compare_recordings_in_order(one, other, self.order, (margin, self.confidence))
+        let set = |lateness: &Lateness| lateness.counts.clone();
+        let compared = |first_counts: &[_], second_counts: &[_]| {
+            compare_recordings_in_order(
+                first_counts,
+                second_counts,
+                self.order,
+                (margin, self.confidence),
+            )
         };
-        let found = compared(&set(first), &set(second))?;
-        let ratio = found.comparison.ratio;
+        let comparison = compared(&set(first), &set(second))?;
+        let ratio = comparison.comparison.ratio;
         let is_kept = self.loads.iter().all(|load| {
             let floor = Selection::new(load, line, None).floor();
             floor.unwrap_or_default() <= level
         });
-        let change = match found.comparison.verdict {
+        let change = match comparison.comparison.verdict {
             _ if !is_kept => Change::Unclear(Unclear::NotKept),
             _ if first.events() + second.events() == 0.0 => Change::Unclear(Unclear::Never),
             _ if !self.is_enough => Change::Unclear(Unclear::FewRecordings),
-            ComparisonVerdict::Worse | ComparisonVerdict::Better if !found.pairs_agree => {
+            ComparisonVerdict::Worse | ComparisonVerdict::Better if !comparison.pairs_agree => {
                 Change::Unclear(Unclear::PairsDisagree)
             }
             ComparisonVerdict::Worse => Change::Worse,
             ComparisonVerdict::Better => Change::Better,
             ComparisonVerdict::Equivalent => Change::Equivalent,
-            ComparisonVerdict::Inconclusive if found.is_of_order && found.pairs_agree => {
+            ComparisonVerdict::Inconclusive if comparison.is_of_order && comparison.pairs_agree => {
                 Change::Unclear(Unclear::FixedOrder)
             }
-            ComparisonVerdict::Inconclusive if found.varies || !found.pairs_agree => {
+            ComparisonVerdict::Inconclusive if comparison.varies || !comparison.pairs_agree => {
                 Change::Unclear(Unclear::Varies)
             }
             ComparisonVerdict::Inconclusive => Change::Unclear(Unclear::TooFew),
         };
-        let turned = |one: &[_], other: &[_]| {
-            compared(one, other)
-                .map(|other| verdict_of(change).is_some_and(|it| it != other.comparison.verdict))
+        let turned = |first_counts: &[_], second_counts: &[_]| {
+            compared(first_counts, second_counts).map(|other| {
+                verdict_of(change).is_some_and(|verdict| verdict != other.comparison.verdict)
+            })
         };
         let is_lost =
             turned(&first.at_most(), &set(second))? || turned(&set(first), &second.at_most())?;
         let [first, second] = [
-            first.view(found.dispersions[0]),
-            second.view(found.dispersions[1]),
+            first.view(comparison.dispersions[0]),
+            second.view(comparison.dispersions[1]),
         ];
         let change = if is_lost {
             Change::Unclear(Unclear::Lost)
@@ -373,12 +382,12 @@ impl Comparing<'_> {
             ratio_high: Some(ratio.interval.high).filter(|high| high.is_finite()),
             p: ratio.p,
             p_adjusted: ratio.p,
-            between: found.between,
-            trend: found.trend,
-            contradicting: found.contradicting,
+            between: comparison.between,
+            trend: comparison.trend,
+            contradicting: comparison.contradicting,
             change,
             is_ten_times: matches!(
-                found.comparison.magnitude,
+                comparison.comparison.magnitude,
                 Magnitude::TenTimesWorse | Magnitude::TenTimesBetter
             ),
             needed_ns: None,
@@ -390,14 +399,15 @@ impl Comparing<'_> {
     /// Pays for how many comparisons there are (docs/method.md 10.1). Returns how
     /// much of the time that is needed one comparison by itself would take.
     fn adjust(&self, services: &mut [ServiceComparison]) -> Result<f64, InputError> {
-        let all = services.iter_mut().flat_map(|one| &mut one.levels);
-        let mut tested: Vec<&mut LevelComparison> = all.filter(|level| is_tested(level)).collect();
+        let levels = services.iter_mut().flat_map(|service| &mut service.levels);
+        let mut tested: Vec<&mut LevelComparison> =
+            levels.filter(|level| is_tested(level)).collect();
         let p: Vec<f64> = tested.iter().map(|level| level.p).collect();
         let adjusted = holm(&p)?;
         let tests = p.len().max(1) as f64;
         let wrong = 1.0 - self.confidence;
         let recordings: usize = self.loads.iter().map(|load| load.runs.len()).sum();
-        // Fewer than it takes are not told how long, but how many.
+        // Ranks need more recordings than there are.
         let recordings = recordings.max(2 * LEAST_RECORDINGS);
         let clusters = |wrong: f64| expected_clusters_for(TIMES, POWER, wrong, recordings);
         let (alone, wanted) = (clusters(wrong)?, clusters(wrong / tests)?);
@@ -408,7 +418,7 @@ impl Comparing<'_> {
                 level.change = Change::Unclear(Unclear::Chance);
             }
         }
-        for level in services.iter_mut().flat_map(|one| &mut one.levels) {
+        for level in services.iter_mut().flat_map(|service| &mut service.levels) {
             level.is_ten_times &= matches!(level.change, Change::Worse | Change::Better);
             let helps = matches!(level.change, Change::Unclear(why) if why.is_of_length());
             let cpus = self.cpus(level);
@@ -418,19 +428,19 @@ impl Comparing<'_> {
         Ok(alone / wanted)
     }
 
-    /// How many CPUs the exposure of a level is of.
+    /// Returns the number of CPUs in the exposure of a level.
     fn cpus(&self, level: &LevelComparison) -> f64 {
         let time = self.loads[0].runs.iter().map(|run| run.duration.as_f64());
         (level.first.exposure_ns / time.sum::<f64>()).max(1.0)
     }
 }
 
-/// Whether the share of activations that were late speaks against what was told by how
-/// often there were runs of them, where one side has hardly anything else.
-pub(super) fn is_contradicted(told: Change, sides: [&LateCount; 2], margin: f64) -> bool {
+/// Returns whether the share of late wakeups contradicts `change`, a verdict on the number of runs.
+/// It matters if nearly all wakeups of a side are late.
+pub(super) fn is_contradicted(change: Change, sides: [&LateCount; 2], margin: f64) -> bool {
     let ratio = sides[1].share() / sides[0].share();
     sides.iter().any(|side| side.is_crowded())
-        && match told {
+        && match change {
             Change::Worse => ratio < 1.0,
             Change::Better => ratio > 1.0,
             Change::Equivalent => !(1.0 / margin..margin).contains(&ratio),
@@ -439,7 +449,7 @@ pub(super) fn is_contradicted(told: Change, sides: [&LateCount; 2], margin: f64)
 }
 
 impl Unclear {
-    /// Whether longer recordings would help.
+    /// Returns whether longer recordings would help.
     pub const fn is_of_length(self) -> bool {
         matches!(
             self,
@@ -457,18 +467,19 @@ const fn verdict_of(change: Change) -> Option<ComparisonVerdict> {
     }
 }
 
-/// The level that few activations of all `loads` together are later than, and
-/// the share that are not.
+/// Returns the level that few wakeups of all `loads` exceed, and the share that does not.
 pub(super) fn chosen_level(loads: &[&Load], line: (Service, Route)) -> Option<(Nanos, f64)> {
     let mut both = Histogram::default();
     let mut floor = Nanos::ZERO;
     for load in loads {
-        let way = Selection::new(load, line, None);
-        way.histograms().for_each(|one| both.merge(one));
-        floor = floor.max(way.floor().unwrap_or_default());
+        let selection = Selection::new(load, line, None);
+        selection
+            .histograms()
+            .for_each(|histogram| both.merge(histogram));
+        floor = floor.max(selection.floor().unwrap_or_default());
     }
-    let all = both.count() as f64;
-    let is_enough = |share: &&f64| all * (1.0 - *share) >= ENOUGH_LATER;
+    let samples = both.count() as f64;
+    let is_enough = |share: &&f64| samples * (1.0 - *share) >= ENOUGH_LATER;
     let share = SHARES.iter().find(is_enough).copied()?;
     let level = nearest(&both, both.quantile(share)?, share);
     let level = if level < floor {
@@ -479,22 +490,25 @@ pub(super) fn chosen_level(loads: &[&Load], line: (Service, Route)) -> Option<(N
     Some((level, share))
 }
 
-/// Time of all CPUs for one independent event, at least, ns: by the first
-/// side's rate, or by both sides' where that had none.
+/// Returns the time of all CPUs per independent event, ns (a lower limit): from the first side, or
+/// from both sides if it had no event.
 fn time_per_event(level: &LevelComparison) -> f64 {
     let independent = |side: &LateCount| side.clusters / (side.dispersion * level.between);
     let (first, second) = (&level.first, &level.second);
     if first.clusters > 0.0 {
         return first.exposure_ns / independent(first);
     }
-    let seen = independent(second);
-    let events = if seen > 0.0 { seen } else { RULE_OF_THREE };
+    let independent_events = independent(second);
+    let events = if independent_events > 0.0 {
+        independent_events
+    } else {
+        RULE_OF_THREE
+    };
     (first.exposure_ns + second.exposure_ns) / events
 }
 
-/// The edge of the bucket of `level` beyond which there are most nearly as many
-/// as are wanted: many activations may be equally late. Histograms tell exactly
-/// how many are beyond an edge.
+/// Returns the edge near the bucket of `level` that the wanted number of wakeups exceeds most
+/// exactly: many may have the same latency. Histograms have exact counts at their edges.
 fn nearest(both: &Histogram, level: Nanos, share: f64) -> Nanos {
     let bucket = Histogram::bucket_of(level);
     let wanted = (1.0 - share) * both.count() as f64;
@@ -505,12 +519,11 @@ fn nearest(both: &Histogram, level: Nanos, share: f64) -> Nanos {
     let edges = [bucket, bucket.saturating_sub(1)].map(Histogram::upper_edge);
     edges
         .into_iter()
-        .min_by(|one, other| off(one).total_cmp(&off(other)))
+        .min_by(|first, second| off(first).total_cmp(&off(second)))
         .unwrap_or(level)
 }
 
-/// Whether it is a test of anything: without an event, or where events were not
-/// kept, it is none.
+/// Returns whether the level is a test: it needs events, and recordings that kept them.
 const fn is_tested(level: &LevelComparison) -> bool {
     !matches!(
         level.change,
@@ -518,72 +531,73 @@ const fn is_tested(level: &LevelComparison) -> bool {
     )
 }
 
-/// How often each latency was seen in the recordings of one side.
+/// Returns the latency counts of a side.
 fn counts(load: &Load, line: (Service, Route)) -> LatencyCounts {
-    let way = Selection::new(load, line, None);
-    let mut all = Histogram::default();
-    way.histograms().for_each(|one| all.merge(one));
+    let selection = Selection::new(load, line, None);
+    let mut merged = Histogram::default();
+    selection
+        .histograms()
+        .for_each(|histogram| merged.merge(histogram));
     LatencyCounts {
-        buckets: all.buckets().collect(),
-        is_at_least: !way.waiting.is_empty(),
+        buckets: merged.buckets().collect(),
+        is_at_least: !selection.waiting.is_empty(),
     }
 }
 
-/// Adds how often the application misses on one side.
+/// Adds the xruns of the application on one side.
 fn misses(services: &mut [ServiceComparison], side: usize, outlook: &LoadOutlook) {
-    for one in services {
-        let of_line = outlook
-            .services
-            .iter()
-            .find(|it| (it.service, it.route) == (one.service, one.route));
-        let Some(figures) = of_line.map(|it| it.outlook.clone()) else {
+    for service in services {
+        let of_line = outlook.services.iter().find(|candidate| {
+            (candidate.service, candidate.route) == (service.service, service.route)
+        });
+        let Some(figures) = of_line.map(|candidate| candidate.outlook.clone()) else {
             continue;
         };
-        one.misses = match (side, one.misses.take()) {
+        service.misses = match (side, service.misses.take()) {
             (0, _) => Some(MissesComparison {
                 second: figures.clone(),
                 first: figures,
             }),
-            (_, Some(known)) => Some(MissesComparison {
+            (_, Some(misses)) => Some(MissesComparison {
                 second: figures,
-                ..known
+                ..misses
             }),
             (_, None) => None,
         };
     }
 }
 
-/// How much the load did, where all recordings counted the same.
+/// Compares the work of the load, if all recordings count in the same unit.
 fn work(
     sides: [&[&Manifest]; 2],
     order: &RecordingOrder,
 ) -> Result<Option<WorkComparison>, InputError> {
     let counted = |side: &[&Manifest]| -> Option<Vec<(String, f64)>> {
-        let all = side.iter().map(|one| {
-            let work = one.load.as_ref()?.throughput.as_ref()?;
+        let work_of_side = side.iter().map(|manifest| {
+            let work = manifest.load.as_ref()?.throughput.as_ref()?;
             let rate = work.per_second().filter(|rate| *rate > 0.0)?;
             Some((work.unit.clone(), rate))
         });
-        all.collect()
+        work_of_side.collect()
     };
     let (Some(first), Some(second)) = (counted(sides[0]), counted(sides[1])) else {
         return Ok(None);
     };
-    let Some(unit) = first.first().map(|one| one.0.clone()) else {
+    let Some(unit) = first.first().map(|work| work.0.clone()) else {
         return Ok(None);
     };
-    if first.iter().chain(&second).any(|one| one.0 != unit) {
+    if first.iter().chain(&second).any(|work| work.0 != unit) {
         return Ok(None);
     }
-    let rates = |side: &[(String, f64)]| side.iter().map(|one| one.1).collect::<Vec<_>>();
-    let found = mean_ratio(&rates(&first), &rates(&second), CONFIDENCE)?;
+    let rates = |side: &[(String, f64)]| side.iter().map(|work| work.1).collect::<Vec<_>>();
+    let ratio = mean_ratio(&rates(&first), &rates(&second), CONFIDENCE)?;
     // The interval does not cover a job that comes in the rhythm of the order.
-    let interval = found.interval.filter(|_| order.repeats_after().is_none());
+    let interval = ratio.interval.filter(|_| order.repeats_after().is_none());
     Ok(Some(WorkComparison {
         unit,
-        first_per_second: found.means[0],
-        second_per_second: found.means[1],
-        ratio: found.ratio,
+        first_per_second: ratio.means[0],
+        second_per_second: ratio.means[1],
+        ratio: ratio.ratio,
         ratio_low: interval.map(|interval| interval.low),
         ratio_high: interval.map(|interval| interval.high),
     }))

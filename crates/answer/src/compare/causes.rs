@@ -27,7 +27,6 @@ const MIN_CHANGE: f64 = 1.25;
 pub enum CausesUnknown {
     /// A recording has no trace data.
     NoTraceData {
-        /// Path of the recording.
         recording: String,
         /// Whether it is from Windows.
         is_windows: bool,
@@ -72,13 +71,11 @@ struct Watched {
 /// cause took, ns.
 type Moments = Vec<(f64, f64)>;
 
-/// Moments of each cause.
 type MomentsByCause<'a> = BTreeMap<&'a NamedCause, Moments>;
 
-/// Latency above which late wakeups are compared, per series.
+/// Latency threshold of the comparison, per series.
 type Limits = BTreeMap<(Service, Route), Nanos>;
 
-/// Comparison of causes.
 pub(super) struct CausesCompared {
     /// Per recording of each side: whether it has trace data. Tracing costs time.
     pub(super) watched: [Vec<bool>; 2],
@@ -158,11 +155,13 @@ fn changes(
                 |moments: &MomentsByCause<'_>| moments.get(cause).cloned().unwrap_or_default();
             recordings.map(of_cause).collect()
         });
-        let lengths = watched
-            .each_ref()
-            .map(|side| side.iter().map(|one| one.length(&limits)).collect());
-        if let Some(one) = Candidate::of(cause, lengths, moments, (order, confidence))? {
-            changes_found.push(one);
+        let lengths = watched.each_ref().map(|side| {
+            side.iter()
+                .map(|recording| recording.length(&limits))
+                .collect()
+        });
+        if let Some(candidate) = Candidate::of(cause, lengths, moments, (order, confidence))? {
+            changes_found.push(candidate);
         }
     }
     let changes = significant(changes_found, cut, confidence)?;
@@ -173,7 +172,7 @@ fn changes(
 }
 
 impl Watched {
-    /// Reads a recording. Returns `None` if it has no trace data.
+    /// Reads a recording. Returns `None` without trace data.
     fn read(recording: &Recording) -> Result<Option<Self>, CompareError> {
         let manifest = recording.manifest();
         let mut late = Vec::new();
@@ -247,11 +246,11 @@ impl Watched {
             let limit = limits.get(&(late.service, late.route));
             late.expiry >= since && limit.is_some_and(|&limit| late.latency > limit)
         };
-        let mut all: Vec<&LateMoment> = self.late.iter().filter(is_meant).collect();
-        all.sort_by_key(|late| late.expiry);
+        let mut late_wakeups: Vec<&LateMoment> = self.late.iter().filter(is_meant).collect();
+        late_wakeups.sort_by_key(|late| late.expiry);
         let length = self.length(limits);
         let mut runs: BTreeMap<&NamedCause, (Moments, Nanos)> = BTreeMap::new();
-        for late in all {
+        for late in late_wakeups {
             let (served, time) = (late.expiry + late.latency, late.time.as_f64());
             let (moments, until) = runs.entry(&late.cause).or_default();
             match moments.last_mut() {
@@ -260,8 +259,8 @@ impl Watched {
                     *until = served.max(*until);
                 }
                 _ => {
-                    let at = late.expiry.saturating_sub(since).as_f64();
-                    moments.push((at.min(length), time));
+                    let since_start = late.expiry.saturating_sub(since).as_f64();
+                    moments.push((since_start.min(length), time));
                     *until = served + RUN;
                 }
             }
@@ -276,12 +275,12 @@ fn limits(sides: &[Vec<Watched>; 2]) -> Limits {
     let mut limits_of: BTreeMap<(Service, Route), (Nanos, usize)> = BTreeMap::new();
     for side in sides.iter().flatten() {
         for (&key, &(threshold, _)) in &side.from {
-            let known = limits_of.entry(key).or_default();
-            *known = (known.0.max(threshold), known.1 + 1);
+            let of_key = limits_of.entry(key).or_default();
+            *of_key = (of_key.0.max(threshold), of_key.1 + 1);
         }
     }
     let recordings = sides.iter().map(Vec::len).sum::<usize>();
-    limits_of.retain(|_, (_, told)| *told == recordings);
+    limits_of.retain(|_, (_, count)| *count == recordings);
     limits_of
         .into_iter()
         .map(|(key, (limit, _))| (key, limit))
@@ -315,17 +314,17 @@ impl Candidate {
                 counts.push(RecordingCount::of(times, length, length)?);
             }
         }
-        let all = moments
+        let durations = moments
             .each_ref()
             .map(|side| -> Vec<f64> { side.iter().flatten().map(|moment| moment.1).collect() });
-        if all.iter().all(Vec::is_empty) {
+        if durations.iter().all(Vec::is_empty) {
             return Ok(None);
         }
         let limits = (MIN_CHANGE, confidence);
         let comparison = compare_recordings_in_order(&counts[0], &counts[1], order, limits)?;
         // A job with the period of the order is on one side only.
-        let is_enough =
-            order.repeats_after().is_none() && all.iter().all(|side| side.len() >= MIN_MOMENTS);
+        let is_enough = order.repeats_after().is_none()
+            && durations.iter().all(|side| side.len() >= MIN_MOMENTS);
         let long = moments.each_ref().map(|side| {
             let times = |list: &Vec<(f64, f64)>| list.iter().map(|moment| moment.1).collect();
             let medians = side.iter().filter_map(|moments| median(times(moments)));
@@ -333,8 +332,8 @@ impl Candidate {
         });
         Ok(Some(Self {
             cause: cause.clone(),
-            moments: all.each_ref().map(Vec::len),
-            medians: all.map(median),
+            moments: durations.each_ref().map(Vec::len),
+            medians: durations.map(median),
             often: (comparison.comparison.verdict, comparison.comparison.ratio.p),
             long,
         }))
@@ -368,8 +367,10 @@ impl Candidate {
         // The unit is the recording, because runs within one are similar.
         let ratio = mean_ratio(first, second, 1.0 - level / tests as f64)?;
         Ok(match ratio.interval {
-            Some(all) if all.low > 1.0 && ratio.ratio >= MIN_CHANGE => Some(CauseChange::Longer),
-            Some(all) if all.high < 1.0 && ratio.ratio <= 1.0 / MIN_CHANGE => {
+            Some(interval) if interval.low > 1.0 && ratio.ratio >= MIN_CHANGE => {
+                Some(CauseChange::Longer)
+            }
+            Some(interval) if interval.high < 1.0 && ratio.ratio <= 1.0 / MIN_CHANGE => {
                 Some(CauseChange::Shorter)
             }
             _ => None,
@@ -413,16 +414,16 @@ fn significant(
         .collect();
     p.resize(tests, 1.0);
     let mut rows = Vec::new();
-    for (one, p) in candidates.into_iter().zip(holm(&p)?) {
-        let Some(change) = one.change(p, cut, tests, 1.0 - confidence)? else {
+    for (candidate, p) in candidates.into_iter().zip(holm(&p)?) {
+        let Some(change) = candidate.change(p, cut, tests, 1.0 - confidence)? else {
             continue;
         };
-        let [first_ns, second_ns] = one.times(change);
+        let [first_ns, second_ns] = candidate.times(change);
         rows.push(CauseComparison {
             change,
-            cause: one.cause,
-            first: one.moments[0] as f64,
-            second: one.moments[1] as f64,
+            cause: candidate.cause,
+            first: candidate.moments[0] as f64,
+            second: candidate.moments[1] as f64,
             first_ns,
             second_ns,
         });
@@ -430,9 +431,9 @@ fn significant(
     let moved = |cause_comparison: &CauseComparison| {
         (cause_comparison.second - cause_comparison.first).abs()
     };
-    rows.sort_by(|one, other| {
-        let order = one.change.cmp(&other.change);
-        order.then(moved(other).total_cmp(&moved(one)))
+    rows.sort_by(|first, second| {
+        let order = first.change.cmp(&second.change);
+        order.then(moved(second).total_cmp(&moved(first)))
     });
     Ok(rows)
 }
@@ -491,15 +492,16 @@ mod tests {
             (0..each).map(|_| first()).collect(),
             (0..each).map(|_| second()).collect(),
         ];
-        let all = changes(sides, &unknown_order(), CONFIDENCE)
+        let changes_found = changes(sides, &unknown_order(), CONFIDENCE)
             .unwrap()
             .unwrap();
-        all.into_iter()
+        changes_found
+            .into_iter()
             .map(|row| (row.cause.who.unwrap_or_default(), row.change))
             .collect()
     }
 
-    fn found(
+    fn changes_between(
         first: &[(&str, u64, Nanos)],
         second: &[(&str, u64, Nanos)],
     ) -> Vec<(String, CauseChange)> {
@@ -516,11 +518,12 @@ mod tests {
             ("timer", 60, two),
         ];
 
-        let there = found(&first, &second);
-        let back = found(&second, &first);
+        let there = changes_between(&first, &second);
+        let back = changes_between(&second, &first);
 
-        let named = |all: &[(&str, CauseChange)]| -> Vec<(String, CauseChange)> {
-            all.iter()
+        let named = |changes: &[(&str, CauseChange)]| -> Vec<(String, CauseChange)> {
+            changes
+                .iter()
                 .map(|&(name, change)| (name.into(), change))
                 .collect()
         };
@@ -536,7 +539,7 @@ mod tests {
             ("timer", CauseChange::LessOften),
         ];
         assert_eq!(back, named(&expected));
-        assert_eq!(found(&first, &first), []);
+        assert_eq!(changes_between(&first, &first), []);
     }
 
     /// If all wakeups were pooled, the one recording with most of them would indicate that it
@@ -544,21 +547,21 @@ mod tests {
     #[test]
     fn duration_of_a_cause_is_compared() {
         let recorded = |times: [u64; 4], busy: usize| -> Vec<Watched> {
-            let one = |(nth, ms)| {
+            let recording = |(nth, ms)| {
                 let moments = if nth == busy { 200 } else { 5 };
                 watched(&[("irq 7", moments, Nanos::from_ms(ms))])
             };
-            times.into_iter().enumerate().map(one).collect()
+            times.into_iter().enumerate().map(recording).collect()
         };
         let sides = || [recorded([2, 2, 2, 8], 3), recorded([7, 9, 8, 10], 0)];
 
-        let told = changes(sides(), &unknown_order(), 0.5).unwrap().unwrap();
+        let rows = changes(sides(), &unknown_order(), 0.5).unwrap().unwrap();
 
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert_eq!(told[0].change, CauseChange::Longer);
-        let [first, second] = [told[0].first_ns, told[0].second_ns].map(|ns| ns.unwrap() / 1e6);
-        assert!((first - 64.0_f64.powf(0.25)).abs() < 1e-9, "{told:?}");
-        assert!((second - 5040.0_f64.powf(0.25)).abs() < 1e-9, "{told:?}");
+        assert_eq!(rows.len(), 1, "{rows:?}");
+        assert_eq!(rows[0].change, CauseChange::Longer);
+        let [first, second] = [rows[0].first_ns, rows[0].second_ns].map(|ns| ns.unwrap() / 1e6);
+        assert!((first - 64.0_f64.powf(0.25)).abs() < 1e-9, "{rows:?}");
+        assert!((second - 5040.0_f64.powf(0.25)).abs() < 1e-9, "{rows:?}");
     }
 
     #[test]
@@ -573,7 +576,7 @@ mod tests {
         // One activation of one recording.
         alone[1][0] = watched(&[first[0], second[1]]);
 
-        let longer = found(&first, &second[..1]);
+        let longer = changes_between(&first, &second[..1]);
         let once = changes(alone, &unknown_order(), CONFIDENCE)
             .unwrap()
             .unwrap();
@@ -593,9 +596,9 @@ mod tests {
         let (seldom, always) = ([("vda", 60, two)], [("vda", 5_999, two)]);
 
         let more = [("vda".to_owned(), CauseChange::MoreOften)];
-        assert_eq!(found(&seldom, &always), more);
+        assert_eq!(changes_between(&seldom, &always), more);
         let less = [("vda".to_owned(), CauseChange::LessOften)];
-        assert_eq!(found(&always, &seldom), less);
+        assert_eq!(changes_between(&always, &seldom), less);
         // 20 ms from the time at which the first was served, so that every third starts a run.
         let always = watched(&always);
         let limits = limits(&[vec![watched(&seldom)], vec![watched(&seldom)]]);
@@ -607,12 +610,12 @@ mod tests {
     #[test]
     fn rate_of_a_cause_uses_the_time_in_which_late_wakeups_were_kept() {
         let decided = |seconds: u64| {
-            let mut one = watched(&[("vda", 600, Nanos::from_ms(2))]);
+            let mut recording = watched(&[("vda", 600, Nanos::from_ms(2))]);
             let start = Nanos::from_secs(1_000);
-            one.from = [(LINE, (Nanos::from_ms(1), start + Nanos::from_secs(3)))].into();
-            one.end = start + Nanos::from_secs(seconds);
-            one.late.retain(|late| late.expiry < one.end);
-            one
+            recording.from = [(LINE, (Nanos::from_ms(1), start + Nanos::from_secs(3)))].into();
+            recording.end = start + Nanos::from_secs(seconds);
+            recording.late.retain(|late| late.expiry < recording.end);
+            recording
         };
 
         assert_eq!(changed(20, || decided(6), || decided(60)), []);

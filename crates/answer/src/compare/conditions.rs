@@ -30,9 +30,9 @@ pub(super) fn differing(sides: [&[&Manifest]; 2]) -> Vec<Difference> {
                 .collect::<Vec<_>>()
         });
         // Of a long list, only items that some recordings do not have.
-        let mut all = lists.iter().flatten();
-        let mut common: BTreeSet<String> = all.next().cloned().unwrap_or_default();
-        all.for_each(|list| common.retain(|item| list.contains(item)));
+        let mut items = lists.iter().flatten();
+        let mut common: BTreeSet<String> = items.next().cloned().unwrap_or_default();
+        items.for_each(|list| common.retain(|item| list.contains(item)));
         let [first, second] = lists.map(|side| {
             let rest = side.iter().map(|list| match list.difference(&common) {
                 rest if rest.clone().next().is_none() => "-".to_owned(),
@@ -95,29 +95,33 @@ const ROWS: [Row; 37] = [
     ("kernel", |manifest| text(&manifest.host.kernel)),
     ("kernel build", |manifest| text(&manifest.host.build)),
     ("distribution", |manifest| {
-        known(manifest.host.distribution.clone())
+        text_or_unknown(manifest.host.distribution.clone())
     }),
     ("architecture", |manifest| text(&manifest.host.architecture)),
     ("preemption", |manifest| {
-        known(manifest.host.preemption.clone())
+        text_or_unknown(manifest.host.preemption.clone())
     }),
-    ("ticks per second", |manifest| known(manifest.host.hz)),
+    ("ticks per second", |manifest| {
+        text_or_unknown(manifest.host.hz)
+    }),
     ("processor", |manifest| text(&manifest.host.processor.model)),
     ("microcode", |manifest| {
-        known(manifest.host.processor.microcode.clone())
+        text_or_unknown(manifest.host.processor.microcode.clone())
     }),
     ("logical CPUs", |manifest| {
         manifest.host.processor.threads.to_string()
     }),
     ("memory", |manifest| bytes(manifest.host.memory_bytes)),
     ("hypervisor", |manifest| {
-        known(manifest.host.hypervisor.clone())
+        text_or_unknown(manifest.host.hypervisor.clone())
     }),
     ("frequency governor", governor),
-    ("turbo", |manifest| known(manifest.host.turbo.map(yes))),
+    ("turbo", |manifest| {
+        text_or_unknown(manifest.host.turbo.map(yes))
+    }),
     ("idle states", idle),
     ("idle driver", |manifest| {
-        known(manifest.host.idle_driver.clone())
+        text_or_unknown(manifest.host.idle_driver.clone())
     }),
     ("isolated CPUs", |manifest| {
         list(&manifest.host.isolation.isolated)
@@ -131,14 +135,16 @@ const ROWS: [Row; 37] = [
     ("real-time throttling", throttling),
     ("fair server", fair_server),
     ("huge pages", |manifest| {
-        known(manifest.host.huge_pages.clone())
+        text_or_unknown(manifest.host.huge_pages.clone())
     }),
     ("clock source", |manifest| {
         text(&manifest.host.clocksource.current)
     }),
-    ("lockdown", |manifest| known(manifest.host.lockdown.clone())),
+    ("lockdown", |manifest| {
+        text_or_unknown(manifest.host.lockdown.clone())
+    }),
     ("swap", |manifest| {
-        known(manifest.host.settings.swap_bytes.map(bytes))
+        text_or_unknown(manifest.host.settings.swap_bytes.map(bytes))
     }),
     ("NUMA balancing", |manifest| {
         setting(manifest, |settings| settings.numa_balancing)
@@ -186,12 +192,12 @@ fn text(text: &str) -> String {
     }
 }
 
-fn known(value: Option<impl ToString>) -> String {
+fn text_or_unknown(value: Option<impl ToString>) -> String {
     value.map_or_else(|| UNKNOWN.into(), |value| value.to_string())
 }
 
 fn setting(manifest: &Manifest, setting_of: impl Fn(&Settings) -> Option<bool>) -> String {
-    known(setting_of(&manifest.host.settings).map(yes))
+    text_or_unknown(setting_of(&manifest.host.settings).map(yes))
 }
 
 fn bytes(bytes: u64) -> String {
@@ -237,7 +243,7 @@ fn throttling(manifest: &Manifest) -> String {
             Some(runtime) => format!("{} of {}", time(runtime), time(throttling.period_ns)),
             None => "off".into(),
         });
-    known(words)
+    text_or_unknown(words)
 }
 
 fn fair_server(manifest: &Manifest) -> String {
@@ -249,7 +255,7 @@ fn fair_server(manifest: &Manifest) -> String {
         Nanos::ZERO => "off".into(),
         runtime => format!("{runtime} of {}", fair_server.period_ns),
     });
-    known(words)
+    text_or_unknown(words)
 }
 
 fn cpus(manifest: &Manifest) -> String {
@@ -269,8 +275,8 @@ fn words(line: &str) -> BTreeSet<String> {
     words.map(str::to_owned).collect()
 }
 
-fn set(all: &[String]) -> BTreeSet<String> {
-    all.iter().cloned().collect()
+fn set(items: &[String]) -> BTreeSet<String> {
+    items.iter().cloned().collect()
 }
 
 #[cfg(test)]
@@ -288,10 +294,10 @@ mod tests {
 
     #[test]
     fn only_different_rows_and_words_of_the_command_line_are_listed() {
-        let one = manifest("6.12.9", "quiet root=/dev/vda nohz=off");
-        let other = manifest("6.12.9-rt", "quiet root=/dev/vda isolcpus=1");
+        let first = manifest("6.12.9", "quiet root=/dev/vda nohz=off");
+        let second = manifest("6.12.9-rt", "quiet root=/dev/vda isolcpus=1");
 
-        let rows = differing([&[&one, &one], &[&other, &other]]);
+        let rows = differing([&[&first, &first], &[&second, &second]]);
 
         let rows: Vec<(&str, &str, &str)> = rows
             .iter()
@@ -308,17 +314,17 @@ mod tests {
 
     #[test]
     fn timer_that_is_not_the_default_is_a_difference() {
-        let (one, mut other) = (manifest("26100", ""), manifest("26100", ""));
-        other.plan.timer = Some(TimerApi::TimeSetEvent);
+        let (first, mut second) = (manifest("26100", ""), manifest("26100", ""));
+        second.plan.timer = Some(TimerApi::TimeSetEvent);
 
-        let rows = differing([&[&one], &[&other]]);
+        let rows = differing([&[&first], &[&second]]);
 
         assert_eq!(rows.len(), 1);
         let row = (&*rows[0].what, &*rows[0].first[0], &*rows[0].second[0]);
         assert_eq!(row, ("timer", "default", "timeSetEvent"));
-        assert_eq!(one.plan.rhythm(), "period 1ms (dithered)");
+        assert_eq!(first.plan.rhythm(), "period 1ms (dithered)");
         assert_eq!(
-            other.plan.rhythm(),
+            second.plan.rhythm(),
             "period 1ms (dithered, by timeSetEvent)"
         );
     }
@@ -342,10 +348,10 @@ mod tests {
 
     #[test]
     fn change_within_a_side_is_a_difference() {
-        let (one, mut other) = (manifest("6.12.9", "quiet"), manifest("6.12.9", "quiet"));
-        other.host.settings.timer_migration = Some(true);
+        let (first, mut second) = (manifest("6.12.9", "quiet"), manifest("6.12.9", "quiet"));
+        second.host.settings.timer_migration = Some(true);
 
-        let rows = differing([&[&one, &other], &[&one, &other]]);
+        let rows = differing([&[&first, &second], &[&first, &second]]);
 
         assert_eq!(rows.len(), 1);
         assert_eq!(

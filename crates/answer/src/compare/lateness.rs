@@ -17,7 +17,6 @@ pub(crate) const RUN: Nanos = Nanos::from_ms(20);
 /// Late wakeups of each recording of one side.
 #[derive(Clone, Debug)]
 pub(super) struct Lateness {
-    /// Per recording.
     pub(super) counts: Vec<RecordingCount>,
     /// Per recording: other wakeups that may have been late.
     pub(super) unknown: Vec<u64>,
@@ -38,15 +37,15 @@ impl Lateness {
             unknown: Vec::new(),
             wakeups: Vec::new(),
         };
-        for one in &load.runs {
-            lateness.add(one, line, level, run)?;
+        for recorded in &load.runs {
+            lateness.add(recorded, line, level, run)?;
         }
         Ok(lateness)
     }
 
     fn add(
         &mut self,
-        seen: &Run,
+        recording: &Run,
         (service, route): (Service, Route),
         level: Nanos,
         run: Nanos,
@@ -54,20 +53,27 @@ impl Lateness {
         let is_of = |stream: &&Stream| (stream.service, stream.route) == (service, route);
         let mut times = Vec::new();
         let mut cpus = 0_u32;
-        for stream in seen.streams.iter().filter(is_of) {
+        for stream in recording.streams.iter().filter(is_of) {
             cpus += 1;
-            let since = |time: Nanos| time.saturating_sub(seen.start).min(seen.duration).as_f64();
+            let since = |time: Nanos| {
+                time.saturating_sub(recording.start)
+                    .min(recording.duration)
+                    .as_f64()
+            };
             times.extend(clusters(stream, level, run).into_iter().map(since));
         }
-        let exposure = seen.duration.as_f64() * f64::from(cpus.max(1));
-        self.counts
-            .push(RecordingCount::of(times, seen.duration.as_f64(), exposure)?);
-        let waiting = seen.waiting.iter().filter(|waiting| {
+        let exposure = recording.duration.as_f64() * f64::from(cpus.max(1));
+        self.counts.push(RecordingCount::of(
+            times,
+            recording.duration.as_f64(),
+            exposure,
+        )?);
+        let waiting = recording.waiting.iter().filter(|waiting| {
             (waiting.service, waiting.route) == (service, route) && waiting.at_least_ns <= level
         });
         let mut unknown = waiting.count() as u64;
         let (mut samples, mut later) = (0, 0);
-        for group in &seen.groups {
+        for group in &recording.groups {
             if (group.key.service, group.key.route) == (service, route) {
                 let histogram = group.latency.histogram();
                 samples += histogram.count();
@@ -113,7 +119,7 @@ impl Lateness {
     /// Returns the counts of each recording.
     pub(super) fn points(&self) -> Vec<LateCount> {
         let each = self.counts.iter().enumerate();
-        each.map(|(at, one)| self.part(at..at + 1, one.dispersion.max(1.0)))
+        each.map(|(index, point)| self.part(index..index + 1, point.dispersion.max(1.0)))
             .collect()
     }
 
@@ -164,7 +170,7 @@ mod tests {
             route: Route::Direct,
             samples: 10_000,
             floor: Nanos::ZERO,
-            // A stall of 5 s, one right after it, one 21 ms after that, and
+            // Stalls: 5 s, the next right after it, another 21 ms after that, and
             // one that is not late enough.
             exceedances: vec![
                 late(100, 5_000),

@@ -24,13 +24,11 @@ pub struct TrialLook {
 pub struct EarlierVerdict {
     /// Number of recordings per side at that time.
     pub after: usize,
-    /// The service.
     pub service: Service,
     /// Route from the timer interrupt to the service.
     pub route: Route,
     /// Number of the level, from 0. Each evaluation may choose other levels.
     pub level: usize,
-    /// The level.
     pub level_ns: Nanos,
     /// The verdict.
     pub change: Change,
@@ -41,7 +39,7 @@ pub struct EarlierVerdict {
 pub struct TrialLooks {
     /// Planned recordings per side.
     pub rounds: usize,
-    /// Numbers of recordings per side after which an evaluation was planned.
+    /// Planned evaluations, as numbers of recordings per side.
     pub after: Vec<usize>,
     /// Confidence of each evaluation, so that all together hold at 95 %.
     pub confidence_of_each: Vec<f64>,
@@ -65,14 +63,19 @@ pub enum TrialEnd {
 
 impl TrialLook {
     /// Returns the confidence of this evaluation with which all evaluations hold at `all`.
-    pub(super) fn confidence(&self, all: f64) -> Result<f64, InputError> {
-        self.looks.confidence(self.number.saturating_sub(1), all)
+    pub(super) fn confidence(&self, overall: f64) -> Result<f64, InputError> {
+        self.looks
+            .confidence(self.number.saturating_sub(1), overall)
     }
 
     /// Returns the state of the trial after this evaluation.
-    pub(super) fn state(&self, report: &CompareReport, all: f64) -> Result<TrialLooks, InputError> {
+    pub(super) fn state(
+        &self,
+        report: &CompareReport,
+        overall: f64,
+    ) -> Result<TrialLooks, InputError> {
         let after = self.looks.after();
-        let each = (0..after.len()).map(|look| self.looks.confidence(look, all));
+        let each = (0..after.len()).map(|look| self.looks.confidence(look, overall));
         Ok(TrialLooks {
             rounds: after.last().copied().unwrap_or_default(),
             after: after.to_vec(),
@@ -175,7 +178,7 @@ mod tests {
 
     #[test]
     fn trial_ends_after_the_last_round_or_when_all_are_decided() {
-        let at = |number: usize, is_decided: bool| {
+        let end_of = |number: usize, is_decided: bool| {
             let look = TrialLook {
                 looks: RoundLooks::planned(8, 4),
                 number,
@@ -184,8 +187,8 @@ mod tests {
             look.ended(is_decided)
         };
 
-        assert_eq!(at(1, false), None);
-        assert_eq!(at(2, true), Some(TrialEnd::Decided));
-        assert_eq!(at(3, true), Some(TrialEnd::AllRounds));
+        assert_eq!(end_of(1, false), None);
+        assert_eq!(end_of(2, true), Some(TrialEnd::Decided));
+        assert_eq!(end_of(3, true), Some(TrialEnd::AllRounds));
     }
 }

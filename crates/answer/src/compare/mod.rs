@@ -48,9 +48,7 @@ const CROWDED: f64 = 0.1;
 pub struct CompareReport {
     /// Version of this layout.
     pub schema: u32,
-    /// Side A, the reference.
     pub first: SideView,
-    /// Side B.
     pub second: SideView,
     /// Whether there are enough recordings for verdicts: four per side.
     pub is_enough: bool,
@@ -61,7 +59,7 @@ pub struct CompareReport {
     pub confidence: f64,
     /// Evaluations while the recordings were made; absent if this program did not make them.
     pub looks: Option<TrialLooks>,
-    /// Order in which the recordings were made.
+    /// Order of the recordings in time.
     pub order: OrderView,
     /// The change under test, if this program made the recordings.
     pub changed: Option<Difference>,
@@ -89,26 +87,24 @@ pub struct CompareReport {
     pub notes: Vec<Note>,
 }
 
-/// The recordings of one side.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct SideView {
-    /// Paths, in the order in which they were made.
+    /// Paths, in order of time.
     pub recordings: Vec<String>,
-    /// The load.
     pub load: LoadLabel,
     /// Total length.
     pub duration_ns: Nanos,
 }
 
-/// The order in which the recordings of both sides were made.
+/// Order of the recordings of both sides in time.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct OrderView {
     /// A letter for each recording, as in `ABABBABA`, by the time at which it started.
     pub sides: String,
-    /// Number of recordings after which the order repeats; absent if it does not. A job with
-    /// that period is in the recordings of one side only.
+    /// Length of the repeating order in recordings; absent if it does not. A job with that period
+    /// is in the recordings of one side only.
     pub repeats_after: Option<usize>,
-    /// Seed from which the order was drawn, if this program made the recordings.
+    /// Seed of the order, if this program made the recordings.
     pub seed: Option<u64>,
 }
 
@@ -126,7 +122,6 @@ pub struct Difference {
 /// Series on both sides.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct ServiceComparison {
-    /// The service.
     pub service: Service,
     /// Route from the timer interrupt to the service.
     pub route: Route,
@@ -134,13 +129,11 @@ pub struct ServiceComparison {
     pub levels: Vec<LevelComparison>,
     /// Quantiles of the latency; empty if a recording did not keep every sample.
     pub quantiles: Vec<QuantileComparison>,
-    /// Comparison of the tails; absent if one of them has no model.
+    /// Comparison of the tails; absent if a tail lacks a model.
     pub tail: Option<TailComparison>,
     /// Reason why tails are not compared.
     pub tail_unknown: Option<TailUnknown>,
-    /// Misses of the application.
     pub misses: Option<MissesComparison>,
-    /// Number of wakeups per latency in A.
     pub first: LatencyCounts,
     /// The same in B.
     pub second: LatencyCounts,
@@ -159,24 +152,22 @@ pub struct LatencyCounts {
 /// Rates of wakeups that were later than a level.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct LevelComparison {
-    /// The level.
     pub level_ns: Nanos,
-    /// Quantile of the wakeups of both sides from which the level was chosen; absent if the
-    /// user set the level.
+    /// Quantile of the wakeups of both sides that the level was chosen from; absent if the user set
+    /// the level.
     pub share: Option<f64>,
-    /// Late wakeups in A.
     pub first: LateCount,
     /// Late wakeups in B.
     pub second: LateCount,
     /// Rate in B divided by the rate in A; absent if A was never late.
     pub ratio: Option<f64>,
-    /// Lower end of its interval, at `confidence`.
+    /// Lower end of its interval at `confidence`.
     pub ratio_low: f64,
-    /// Upper end; absent if there is none.
+    /// Upper end; absent if unbounded.
     pub ratio_high: Option<f64>,
     /// Two-sided p-value of equal rates, for this comparison alone.
     pub p: f64,
-    /// The same, adjusted for all comparisons of this report (Holm).
+    /// The same, adjusted for the number of comparisons of this report (Holm).
     pub p_adjusted: f64,
     /// Variation between recordings of one side, divided by the variation that their events
     /// explain; at least 1.
@@ -299,18 +290,15 @@ pub struct QuantileComparison {
 /// rate.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct TailComparison {
-    /// The threshold.
     pub threshold_ns: Nanos,
-    /// Tail of A.
     pub first: TailView,
-    /// Tail of B.
     pub second: TailView,
     /// Likelihood-ratio statistic, corrected for few peaks: chi-squared with two degrees of
     /// freedom if the tails have the same form.
     pub statistic: f64,
     /// p-value of tails of the same form.
     pub p: f64,
-    /// The same, adjusted for all compared tails (Holm).
+    /// The same, adjusted for the number of compared tails (Holm).
     pub p_adjusted: f64,
 }
 
@@ -355,12 +343,10 @@ pub struct WorkComparison {
 /// Cause of late wakeups that is new, gone or changed.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct CauseComparison {
-    /// The cause.
     #[serde(flatten)]
     pub cause: NamedCause,
-    /// The change.
     pub change: CauseChange,
-    /// Runs of late wakeups in A in which it took most of the time.
+    /// Runs of late wakeups in A with this cause as the longest.
     pub first: f64,
     /// The same in B.
     pub second: f64,
@@ -371,7 +357,6 @@ pub struct CauseComparison {
     pub second_ns: Option<f64>,
 }
 
-/// Change of a cause.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CauseChange {

@@ -50,7 +50,7 @@ pub(super) struct QuantilesAsked {
     /// Rows of each side with a latency of 0, because they came before they were due.
     pub(super) early: [u64; 2],
     /// Number of series whose intervals hold together, from the differences between
-    /// recordings of a side (Welch 1947, of logarithms). `None`: each interval holds
+    /// recordings of a side (Welch 1947 with logarithms). `None`: each interval holds
     /// separately, from the bootstrap.
     pub(super) among: Option<usize>,
 }
@@ -59,13 +59,13 @@ pub(super) struct QuantilesAsked {
 pub(super) fn quantiles(
     line: (Service, Route),
     blocks: &[Vec<Option<ByService>>; 2],
-    asked: QuantilesAsked,
+    request: QuantilesAsked,
 ) -> Result<Vec<QuantileComparison>, InputError> {
     let of_line = |side: &Vec<Option<ByService>>| -> Option<Vec<Vec<Histogram>>> {
-        let all = side
+        let histograms = side
             .iter()
             .map(|counts| counts.as_ref()?.get(&line).cloned());
-        all.collect()
+        histograms.collect()
     };
     let (Some(first), Some(second)) = (of_line(&blocks[0]), of_line(&blocks[1])) else {
         return Ok(Vec::new());
@@ -75,15 +75,15 @@ pub(super) fn quantiles(
     let counts = [count(&first), count(&second)];
     let least = counts[0].min(counts[1]) as f64;
     let is_late = |share: &f64| {
-        let mut sides = counts.iter().zip(asked.early);
-        sides.all(|(&all, early)| (early as f64) < share * all as f64)
+        let mut sides = counts.iter().zip(request.early);
+        sides.all(|(&count, early)| (early as f64) < share * count as f64)
     };
     let shares = QUANTILES.into_iter();
     shares
         .filter(is_late)
         .filter(|share| least * (1.0 - share) >= ENOUGH_BEYOND)
         .map(|share| {
-            if let Some(among) = asked.among {
+            if let Some(among) = request.among {
                 let each = 1.0 - (1.0 - CONFIDENCE) / (among * QUANTILES.len()) as f64;
                 return between_recordings([&first, &second], share, each);
             }
@@ -114,7 +114,7 @@ fn between_recordings(
         merged.quantile(share).map_or(0.0, |time| time.as_f64())
     };
     let [first, second] = sides.map(|side| side.iter().map(of_recording).collect::<Vec<f64>>());
-    if first.iter().chain(&second).any(|&one| one <= 0.0) {
+    if first.iter().chain(&second).any(|&value| value <= 0.0) {
         return Ok(None);
     }
     let ratio = mean_ratio(&first, &second, confidence)?;

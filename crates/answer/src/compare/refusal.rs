@@ -44,7 +44,6 @@ pub enum CompareError {
     NoService {
         /// The recording.
         dir: PathBuf,
-        /// The service.
         service: Service,
     },
     /// A recording cannot be trusted.
@@ -78,22 +77,15 @@ impl CompareError {
     }
 }
 
-/// Property in which recordings must not differ.
+/// Property that recordings must share.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Unlike {
-    /// Kind of the rows.
     Rows,
-    /// Measured services.
     Services,
-    /// Period of the timers.
     Period,
-    /// Dither of the timers.
     Dither,
-    /// Measuring backend.
     Backend,
-    /// Measured stages.
     Stages,
-    /// Load within a side.
     LoadOfSide,
     /// Load of the two sides.
     Load,

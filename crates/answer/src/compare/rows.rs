@@ -9,7 +9,6 @@ use serde::Serialize;
 /// Kind of the rows of all recordings.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct RowsCompared {
-    /// The kind.
     pub kind: RowsOf,
     /// Requested period of the rows.
     pub period_ns: Nanos,

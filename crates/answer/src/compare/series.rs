@@ -32,7 +32,6 @@ const SEED: u64 = 0x6c61_6767_6172_6421;
 /// Recordings of a series, and options.
 #[derive(Clone, Debug)]
 pub struct SeriesQuestion {
-    /// The recordings.
     pub recordings: Vec<PathBuf>,
     /// Whether they are in the order of the series. Otherwise the start times set the order.
     pub is_in_order: bool,
@@ -67,36 +66,30 @@ pub struct SeriesReport {
 /// Service and route.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Series {
-    /// The service.
     pub service: Service,
     /// Route from the timer interrupt to the service.
     pub route: Route,
 }
 
-/// Recording of a series.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct SeriesRecording {
-    /// Path.
     pub path: String,
     /// Wall-clock time of its start, such as
     /// `2026-11-20T11:00:00+01:00[Europe/Berlin]`.
     pub recorded_at: String,
     /// Length.
     pub duration_ns: Nanos,
-    /// Release of the kernel.
     pub kernel: String,
 }
 
 /// Service over the recordings.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct ServiceSeries {
-    /// The service.
     pub service: Service,
     /// Route from the timer interrupt to the service.
     pub route: Route,
-    /// The level.
     pub level_ns: Nanos,
-    /// Quantile from which the level was chosen; absent if the user set the level.
+    /// Quantile that the level was chosen from; absent if the user set the level.
     pub share: Option<f64>,
     /// Late wakeups per recording.
     pub points: Vec<LateCount>,
@@ -104,7 +97,6 @@ pub struct ServiceSeries {
     pub changes: Vec<SeriesChange>,
 }
 
-/// Change in a series.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct SeriesChange {
     /// Number of the first recording after the change, from 0.
@@ -124,7 +116,7 @@ pub struct SeriesChange {
     pub ratio: Option<f64>,
     /// Lower end of its 95 % interval.
     pub ratio_low: f64,
-    /// Upper end; absent if there is none.
+    /// Upper end; absent if unbounded.
     pub ratio_high: Option<f64>,
     /// Whether wakeups are late more often after the change.
     pub is_worse: bool,
@@ -133,7 +125,7 @@ pub struct SeriesChange {
 /// Finds changes in a series of recordings.
 ///
 /// # Errors
-/// When they were not measured alike, one is given twice, cannot be read or is
+/// If recordings differ in their plans, a recording is given twice, cannot be read or is
 /// not trustworthy, or a figure is out of its range.
 pub fn compare_series(question: &SeriesQuestion) -> Result<SeriesReport, CompareError> {
     let mut recordings = open(&question.recordings)?;
@@ -183,8 +175,8 @@ pub fn compare_series(question: &SeriesQuestion) -> Result<SeriesReport, Compare
     })
 }
 
-fn viewed(recordings: &[Recording], all: &Load) -> Vec<SeriesRecording> {
-    let each = recordings.iter().zip(&all.runs);
+fn viewed(recordings: &[Recording], load: &Load) -> Vec<SeriesRecording> {
+    let each = recordings.iter().zip(&load.runs);
     each.map(|(recording, run)| {
         let manifest = recording.manifest();
         SeriesRecording {
@@ -207,7 +199,7 @@ fn changes(late: &Lateness, services: usize) -> Result<Vec<SeriesChange>, Compar
     let services = services.max(1) as f64;
     let points = change_points(&rates, MIN_PART, (1.0 - CONFIDENCE) / services, SEED)?;
     let mut changes = Vec::new();
-    for (number, one) in points.iter().enumerate() {
+    for (number, point) in points.iter().enumerate() {
         let from = number.checked_sub(1).map_or(0, |before| points[before].at);
         let to = points.get(number + 1).map_or(rates.len(), |next| next.at);
         let ratio = |before: &[RecordingCount], behind: &[RecordingCount]| {
@@ -215,19 +207,19 @@ fn changes(late: &Lateness, services: usize) -> Result<Vec<SeriesChange>, Compar
             Ok::<_, CompareError>((points.comparison.ratio, points.dispersions))
         };
         let (counts, most) = (&late.counts, late.at_most());
-        let (told, dispersions) = ratio(&counts[from..one.at], &counts[one.at..to])?;
-        let is_worse = told.ratio.is_none_or(|ratio| ratio > 1.0);
+        let (ratio_found, dispersions) = ratio(&counts[from..point.at], &counts[point.at..to])?;
+        let is_worse = ratio_found.ratio.is_none_or(|ratio| ratio > 1.0);
         // An unknown outcome must not decide the verdict.
         let (turned, _) = if is_worse {
-            ratio(&most[from..one.at], &counts[one.at..to])?
+            ratio(&most[from..point.at], &counts[point.at..to])?
         } else {
-            ratio(&counts[from..one.at], &most[one.at..to])?
+            ratio(&counts[from..point.at], &most[point.at..to])?
         };
         if turned.ratio.is_some_and(|ratio| (ratio > 1.0) != is_worse) {
             continue;
         }
-        let before = late.part(from..one.at, dispersions[0]);
-        let behind = late.part(one.at..to, dispersions[1]);
+        let before = late.part(from..point.at, dispersions[0]);
+        let behind = late.part(point.at..to, dispersions[1]);
         let change = if is_worse {
             Change::Worse
         } else {
@@ -237,15 +229,15 @@ fn changes(late: &Lateness, services: usize) -> Result<Vec<SeriesChange>, Compar
             continue;
         }
         changes.push(SeriesChange {
-            at: one.at,
-            earliest: one.between.0,
-            latest: one.between.1,
-            p: (one.p * services).min(1.0),
+            at: point.at,
+            earliest: point.between.0,
+            latest: point.between.1,
+            p: (point.p * services).min(1.0),
             before,
             behind,
-            ratio: told.ratio,
-            ratio_low: told.interval.low,
-            ratio_high: Some(told.interval.high).filter(|high| high.is_finite()),
+            ratio: ratio_found.ratio,
+            ratio_low: ratio_found.interval.low,
+            ratio_high: Some(ratio_found.interval.high).filter(|high| high.is_finite()),
             is_worse,
         });
     }

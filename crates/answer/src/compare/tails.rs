@@ -96,19 +96,19 @@ fn against(load: &Load, (service, route): (Service, Route), peaks: &Peaks) -> Op
     (lost > 0 && is_much).then_some(TailDoubt::Lost { wakeups: lost })
 }
 
-fn view(found: TailsCompared) -> TailComparison {
+fn view(tails: TailsCompared) -> TailComparison {
     let tail = |side: usize| TailView {
-        peaks: found.peaks[side],
-        shape: found.forms[side].shape,
-        scale_ns: found.forms[side].scale,
+        peaks: tails.peaks[side],
+        shape: tails.forms[side].shape,
+        scale_ns: tails.forms[side].scale,
     };
     TailComparison {
-        threshold_ns: Nanos::from_f64(found.threshold),
+        threshold_ns: Nanos::from_f64(tails.threshold),
         first: tail(0),
         second: tail(1),
-        statistic: found.statistic,
-        p: found.p,
-        p_adjusted: found.p,
+        statistic: tails.statistic,
+        p: tails.p,
+        p_adjusted: tails.p,
     }
 }
 

@@ -37,7 +37,7 @@ pub struct StaysBelow {
     /// Share of the horizons, 0 to 1.
     pub share: f64,
     /// Smallest measured latency that holds for the share, ns; absent if the recordings are
-    /// shorter than `record_ns`. If latencies drift or changed, it is the latency at the end of
+    /// shorter than `record_ns`. If latencies drift or changed, this is the latency at the end of
     /// the horizon, or after the last change; if they went up and down, as measured or larger.
     pub bound_ns: Option<f64>,
     /// Whether the true bound is at least that: samples were lost, or a thread was still
@@ -52,7 +52,7 @@ pub struct StaysBelow {
     /// Bound under the assumption that the tail is no heavier than `assumed_shape`, ns. If
     /// `bound_ns` is known, no assumption is needed, and both are equal. Absent if the
     /// recordings are shorter than `assumed_record_ns`. If it differs from `bound_ns` and
-    /// `is_at_least` of the chance is set, it is a lower limit.
+    /// `is_at_least` of the chance is set, this is a lower limit.
     pub assumed_ns: Option<f64>,
     /// Total recording time that gives such a bound, ns.
     pub assumed_record_ns: f64,
@@ -93,10 +93,9 @@ pub enum LatencyCourse {
     },
 }
 
-/// Change of the latencies.
 #[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct LatencyChange {
-    /// Time since the start of the recordings, one after the other, ns.
+    /// Time since the start of the recordings one after the other, ns.
     pub at_ns: f64,
     /// Latencies after it, relative to those before.
     pub times: f64,
@@ -158,9 +157,9 @@ impl Past<'_> {
         let stays_below = SHARES
             .iter()
             .map(|&share| {
-                let found = prediction_bound(peaks, horizon_ns, self.blocks.least_ns, share)?;
-                let found = found.filter(|one| one.bound > 0.0 && !is_unknown);
-                let bound = found.map(|one| one.bound);
+                let ranked = prediction_bound(peaks, horizon_ns, self.blocks.least_ns, share)?;
+                let ranked = ranked.filter(|prediction| prediction.bound > 0.0 && !is_unknown);
+                let bound = ranked.map(|prediction| prediction.bound);
                 let assumed = || {
                     if is_unknown {
                         return Ok(None);
@@ -170,9 +169,10 @@ impl Past<'_> {
                 Ok(StaysBelow {
                     share,
                     bound_ns: bound,
-                    is_at_least: found.is_some_and(|one| self.may_be_larger(one.bound)),
-                    rank: found.map(|one| one.rank),
-                    carried: found.map(|one| one.chance),
+                    is_at_least: ranked
+                        .is_some_and(|prediction| self.may_be_larger(prediction.bound)),
+                    rank: ranked.map(|prediction| prediction.rank),
+                    carried: ranked.map(|prediction| prediction.chance),
                     record_ns: exposure_for_bound(horizon_ns, share)?,
                     assumed_ns: bound.map_or_else(assumed, |bound| Ok(Some(bound)))?,
                     assumed_record_ns: horizon_ns / FARTHEST_HORIZON,
@@ -236,7 +236,9 @@ mod tests {
 
     /// Ten blocks of 10 s, the largest of each 10 to 100 ms, and a horizon of one.
     fn past_of<T>(waited: Option<f64>, lost: u64, ask: impl Fn(&Past<'_>) -> T) -> T {
-        let times = (0..10_u32).map(|at| f64::from(at) * 10e9 + 1e9).collect();
+        let times = (0..10_u32)
+            .map(|index| f64::from(index) * 10e9 + 1e9)
+            .collect();
         let sizes = (1..=10_u32).map(|size| f64::from(size) * 10e6).collect();
         past_with((times, sizes), 10e9, |past| {
             ask(&Past {
@@ -274,9 +276,11 @@ mod tests {
     #[test]
     fn a_block_is_five_times_as_long_as_the_longest_time_in_which_something_was_late() {
         let lasting = |ms: u64| {
-            let times = (0..40_u32).map(|at| f64::from(at) * 10e9 + 1e9).collect();
+            let times = (0..40_u32)
+                .map(|index| f64::from(index) * 10e9 + 1e9)
+                .collect();
             let sizes = (0..40_u32)
-                .map(|at| 10e6 + f64::from(at * 7 % 40))
+                .map(|index| 10e6 + f64::from(index * 7 % 40))
                 .collect();
             let from = Nanos::from_secs(11);
             let span = PeakSpan {
@@ -306,9 +310,9 @@ mod tests {
         let ahead = ahead(None, 0);
 
         // Of a tenth of the time ranks bound half, and nine of ten.
-        for asked in &ahead.stays_below {
-            assert!(asked.bound_ns.is_some());
-            assert_eq!(asked.assumed_ns, asked.bound_ns);
+        for horizon in &ahead.stays_below {
+            assert!(horizon.bound_ns.is_some());
+            assert_eq!(horizon.assumed_ns, horizon.bound_ns);
         }
         let long = past_of(None, 0, |past| past.ahead(900e9).unwrap());
         let nine = long.stays_below[1];
@@ -323,11 +327,11 @@ mod tests {
     fn what_lasts_longer_makes_longer_blocks_and_a_horizon_is_no_shorter_than_one() {
         // One stall of 20 s in a minute; it expired once.
         let peaks = Peaks::new(1e6, 60e9, vec![10e9], vec![20e9]).unwrap();
-        let at = Nanos::from_ns(10_000_000_000);
+        let time = Nanos::from_ns(10_000_000_000);
         let spans = vec![PeakSpan {
             observation: 0,
-            from: at,
-            to: at,
+            from: time,
+            to: time,
         }];
         let observed = ObservedPeaks {
             peaks,
@@ -347,13 +351,18 @@ mod tests {
 
         assert!((blocks.least_ns / 100e9 - 1.0).abs() < 1e-9);
         assert!((ahead.new_largest - 100.0 / 160.0).abs() < 1e-9);
-        assert!(ahead.stays_below.iter().all(|one| one.bound_ns.is_none()));
+        assert!(
+            ahead
+                .stays_below
+                .iter()
+                .all(|below| below.bound_ns.is_none())
+        );
     }
 
     #[test]
     fn where_the_largest_came_twice_a_new_one_is_as_likely_at_most() {
         let is_at_most = |sizes: Vec<f64>| {
-            let times = (0..sizes.len()).map(|at| at as f64 * 1e9).collect();
+            let times = (0..sizes.len()).map(|index| index as f64 * 1e9).collect();
             past_with((times, sizes), 1e9, |past| {
                 past.ahead(10e9).unwrap().is_at_most
             })
@@ -366,7 +375,7 @@ mod tests {
 
     #[test]
     fn what_had_not_ended_spoils_the_bounds_that_its_rank_may_pass() {
-        // Ten seen, one to come: rank 5 carries half, rank 1 nine of ten.
+        // Ten maxima and the next: rank 5 has probability 0.5, rank 1 has 0.9.
         for (waited, lost, expected) in [
             (None, 0, [false, false]),
             (Some(80e6), 0, [false, true]),
@@ -374,15 +383,19 @@ mod tests {
             (None, 3, [true, true]),
         ] {
             let ahead = ahead(waited, lost);
-            let bounds: Vec<_> = ahead.stays_below.iter().map(|one| one.bound_ns).collect();
-            let found: Vec<_> = ahead
+            let bounds: Vec<_> = ahead
                 .stays_below
                 .iter()
-                .map(|one| one.is_at_least)
+                .map(|below| below.bound_ns)
+                .collect();
+            let at_least: Vec<_> = ahead
+                .stays_below
+                .iter()
+                .map(|below| below.is_at_least)
                 .collect();
 
             assert_eq!(bounds, [Some(60e6), Some(100e6)]);
-            assert_eq!(found, expected, "waited {waited:?}, lost {lost}");
+            assert_eq!(at_least, expected, "waited {waited:?}, lost {lost}");
             assert_eq!(ahead.is_at_least, waited.is_some() || lost > 0);
             assert!((ahead.new_largest - 1.0 / 11.0).abs() < 1e-12);
         }

@@ -30,34 +30,34 @@ const PERIODIC_SHARE: f64 = 0.2;
 /// # Errors
 /// When a usage pattern's numbers are not positive.
 pub fn predict(
-    seen: &Load,
-    known: &KnownCauses,
+    load: &Load,
+    causes: &KnownCauses,
     (usage, usage_from): (UsagePattern, UsageSource),
     horizons: &[Horizon],
 ) -> Result<LoadForecast, InputError> {
-    let services: Vec<ServiceForecast> = seen
+    let services: Vec<ServiceForecast> = load
         .lines()
         .into_iter()
-        .map(|line| of_service(seen, known, usage, horizons, line))
+        .map(|line| of_service(load, causes, usage, horizons, line))
         .collect::<Result<_, _>>()?;
-    let waited = seen
+    let waited = load
         .lines()
         .into_iter()
-        .flat_map(|line| waits(seen, line))
+        .flat_map(|line| waits(load, line))
         .reduce(f64::max);
-    let limits = ForecastLimit::list(seen.is_trusted(), waited, &services);
+    let limits = ForecastLimit::list(load.is_trusted(), waited, &services);
     Ok(LoadForecast {
-        load: seen.label.clone(),
-        recordings: seen.paths(),
-        observed_ns: seen
+        load: load.label.clone(),
+        recordings: load.paths(),
+        observed_ns: load
             .runs
             .iter()
-            .map(|one| one.duration.as_secs_f64() * 1e9)
+            .map(|run| run.duration.as_secs_f64() * 1e9)
             .sum(),
         usage,
         usage_from,
         services,
-        notes: seen.notes(),
+        notes: load.notes(),
         limits,
     })
 }
@@ -72,19 +72,19 @@ fn late_events(events: &[(f64, f64)], ordinary: f64) -> Vec<(f64, f64)> {
     late.copied().collect()
 }
 
-fn observation(seen: &Run, (service, route): (Service, Route)) -> Observation<'_> {
-    let is_of = |one: &&_| {
-        let one: &laggard_analyze::exceedance::Stream = one;
-        (one.service, one.route) == (service, route)
+fn observation(run: &Run, (service, route): (Service, Route)) -> Observation<'_> {
+    let is_of = |stream: &&_| {
+        let stream: &laggard_analyze::exceedance::Stream = stream;
+        (stream.service, stream.route) == (service, route)
     };
     Observation {
-        start: seen.start,
-        duration: seen.duration,
-        streams: seen.streams.iter().filter(is_of).collect(),
+        start: run.start,
+        duration: run.duration,
+        streams: run.streams.iter().filter(is_of).collect(),
     }
 }
 
-/// Peaks of one service with their causes, from which levels are computed.
+/// Peaks of one service with their causes: the input of levels.
 #[derive(Debug)]
 pub(crate) struct ExplainedPeaks<'a> {
     observations: Vec<Observation<'a>>,
@@ -108,30 +108,30 @@ pub(crate) struct ExplainedPeaks<'a> {
 
 impl<'a> ExplainedPeaks<'a> {
     pub(crate) fn new(
-        seen: &'a Load,
-        known: &'a KnownCauses,
+        load: &'a Load,
+        causes: &'a KnownCauses,
         usage: UsagePattern,
         horizons: &[Horizon],
         line: (Service, Route),
     ) -> Result<Self, InputError> {
-        let (observations, late): (Vec<Observation<'_>>, Vec<Vec<ExplainedLatency>>) = seen
+        let (observations, late): (Vec<Observation<'_>>, Vec<Vec<ExplainedLatency>>) = load
             .runs
             .iter()
             .enumerate()
-            .map(|(at, one)| (observation(one, line), at))
-            .filter(|(one, _)| !one.streams.is_empty())
-            .map(|(one, at)| (one, known.of(line.0, line.1, at)))
+            .map(|(index, run)| (observation(run, line), index))
+            .filter(|(observation, _)| !observation.streams.is_empty())
+            .map(|(observation, index)| (observation, causes.of(line.0, line.1, index)))
             .unzip();
         let shortest = horizons
             .iter()
             .map(|&horizon| measured(horizon, usage))
             .fold(HOUR_NS, f64::min);
         let observed = observe(&observations, shortest)?;
-        let searched = seen.lines().len();
-        let ordinary = ORDINARY * Selection::new(seen, line, None).base.as_f64();
+        let searched = load.lines().len();
+        let ordinary = ORDINARY * Selection::new(load, line, None).base.as_f64();
         let events = late_events(&observed.events, ordinary);
         let (periodic, periodic_share) = periodic_share(&observations, &events, searched)?;
-        let unended = waits(seen, line)
+        let unended = waits(load, line)
             .filter(|&waited| waited > observed.peaks.threshold())
             .reduce(f64::min);
         Ok(Self {
@@ -145,8 +145,8 @@ impl<'a> ExplainedPeaks<'a> {
             periodic_share,
             searched,
             usage,
-            known,
-            kept_from: known.threshold(line.0, line.1),
+            known: causes,
+            kept_from: causes.threshold(line.0, line.1),
         })
     }
 
@@ -171,8 +171,8 @@ impl<'a> ExplainedPeaks<'a> {
     pub(crate) fn level(&self, horizon: Horizon) -> Outcome {
         let measured = measured(horizon, self.usage);
         let peaks = &self.observed.peaks;
-        let found = self.single(peaks, measured, self.periodic_share);
-        match (found, self.unended) {
+        let estimate = self.single(peaks, measured, self.periodic_share);
+        match (estimate, self.unended) {
             (Ok(estimate), unended) if is_known(&estimate, unended) => {
                 outcome(&estimate, Vec::new())
             }
@@ -237,7 +237,7 @@ impl<'a> ExplainedPeaks<'a> {
                 exposure_for_model: None,
                 exposure_without_model: horizon * self.usage.compression,
             }),
-            found => found,
+            result => result,
         }
     }
 
@@ -266,8 +266,8 @@ impl<'a> ExplainedPeaks<'a> {
                 let causes = sources.into_iter().map(|source| self.known.set(source));
                 outcome(&estimate, causes.collect())
             }
-            Err(found) => {
-                let by_cause = Objection::by_cause(&found, self.known);
+            Err(of_causes) => {
+                let by_cause = Objection::by_cause(&of_causes, self.known);
                 Outcome::Refused(refused(refusal, Some(by_cause)))
             }
         }
@@ -283,12 +283,12 @@ fn is_known(estimate: &Estimate, unended: Option<f64>) -> bool {
 
 /// Returns the waits of a service that had not ended at the end of each recording and CPU,
 /// ns.
-fn waits(seen: &Load, (service, route): (Service, Route)) -> impl Iterator<Item = f64> + '_ {
-    seen.runs
+fn waits(load: &Load, (service, route): (Service, Route)) -> impl Iterator<Item = f64> + '_ {
+    load.runs
         .iter()
-        .flat_map(|one| &one.waiting)
-        .filter(move |one| (one.service, one.route) == (service, route))
-        .map(|one| one.at_least_ns.as_secs_f64() * 1e9)
+        .flat_map(|run| &run.waiting)
+        .filter(move |waiting| (waiting.service, waiting.route) == (service, route))
+        .map(|waiting| waiting.at_least_ns.as_secs_f64() * 1e9)
 }
 
 /// Returns a horizon in measured time.
@@ -297,15 +297,15 @@ fn measured(horizon: Horizon, usage: UsagePattern) -> f64 {
 }
 
 fn of_service(
-    seen: &Load,
-    known: &KnownCauses,
+    load: &Load,
+    causes: &KnownCauses,
     usage: UsagePattern,
     horizons: &[Horizon],
     line: (Service, Route),
 ) -> Result<ServiceForecast, InputError> {
-    let tails = ExplainedPeaks::new(seen, known, usage, horizons, line)?;
-    let groups = || of_line(seen, line);
-    let past = past(seen, &tails, line)?;
+    let tails = ExplainedPeaks::new(load, causes, usage, horizons, line)?;
+    let groups = || of_line(load, line);
+    let past = past(load, &tails, line)?;
     let cells = horizons
         .iter()
         .map(|&horizon| {
@@ -318,17 +318,17 @@ fn of_service(
         })
         .collect::<Result<_, InputError>>()?;
     let peaks = &tails.observed.peaks;
-    let histograms = || groups().map(|one| one.latency.histogram());
+    let histograms = || groups().map(|group| group.latency.histogram());
     Ok(ServiceForecast {
         service: line.0,
         route: line.1,
         observed_ns: peaks.exposure(),
-        samples: histograms().map(|one| one.count()).sum(),
+        samples: histograms().map(|histogram| histogram.count()).sum(),
         largest_ns: histograms()
-            .filter_map(|one| one.max())
+            .filter_map(|histogram| histogram.max())
             .max()
             .map(|max| max.ns()),
-        largest_is_at_least: waits(seen, line).next().is_some(),
+        largest_is_at_least: waits(load, line).next().is_some(),
         peaks: peaks.sizes().len(),
         threshold_ns: peaks.threshold(),
         lost: past.lost,
@@ -343,18 +343,18 @@ fn of_service(
                 p: source.p,
             })
             .collect(),
-        composed: known.composed(line.0, line.1),
+        composed: causes.composed(line.0, line.1),
         cells,
     })
 }
 
-fn of_line(seen: &Load, line: (Service, Route)) -> impl Iterator<Item = &Group> {
-    let groups = seen.runs.iter().flat_map(|one| &one.groups);
-    groups.filter(move |one| (one.key.service, one.key.route) == line)
+fn of_line(load: &Load, line: (Service, Route)) -> impl Iterator<Item = &Group> {
+    let groups = load.runs.iter().flat_map(|run| &run.groups);
+    groups.filter(move |group| (group.key.service, group.key.route) == line)
 }
 
 fn past<'a>(
-    seen: &Load,
+    load: &Load,
     tails: &'a ExplainedPeaks<'_>,
     line: (Service, Route),
 ) -> Result<Past<'a>, InputError> {
@@ -363,8 +363,8 @@ fn past<'a>(
         blocks: Blocks::of(observed, &tails.course)?,
         course: tails.course.clone(),
         observed,
-        waited: waits(seen, line).reduce(f64::min),
-        lost: of_line(seen, line).map(|one| one.lost).sum(),
+        waited: waits(load, line).reduce(f64::min),
+        lost: of_line(load, line).map(|group| group.lost).sum(),
     })
 }
 

@@ -33,7 +33,6 @@ pub const FORECAST_SCHEMA: u32 = 3;
 pub struct ForecastReport {
     /// Version of this layout.
     pub schema: u32,
-    /// One entry per load.
     pub loads: Vec<LoadForecast>,
 }
 
@@ -49,7 +48,6 @@ pub enum Horizon {
     Week,
 }
 
-/// Forecasts under one load.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct LoadForecast {
     /// The load, or `no load`.
@@ -60,7 +58,6 @@ pub struct LoadForecast {
     pub observed_ns: f64,
     /// Usage of the machine. An assumption, not a measurement.
     pub usage: UsagePattern,
-    /// Source of the usage pattern.
     pub usage_from: UsageSource,
     /// One entry per service, the most direct first.
     pub services: Vec<ServiceForecast>,
@@ -74,11 +71,8 @@ pub struct LoadForecast {
 /// Forecasts of one service, on the worst of the measured CPUs.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct ServiceForecast {
-    /// The service.
     pub service: Service,
-    /// Route of its wakeups.
     pub route: Route,
-    /// Number of samples.
     pub samples: u64,
     /// Total length of the recordings that have this service, ns.
     pub observed_ns: f64,
@@ -102,7 +96,6 @@ pub struct ServiceForecast {
     /// Latency that the observed parts of late wakeups could add up to, an estimate without
     /// a tail. Absent without trace data, and for services that wait for a time slice.
     pub composed: Option<Composed>,
-    /// One cell per horizon.
     pub cells: Vec<Cell>,
 }
 
@@ -117,21 +110,20 @@ pub struct Periodic {
     pub p: f64,
 }
 
-/// Forecast for one horizon.
+/// Forecast of a horizon.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Cell {
-    /// The horizon.
     pub horizon: Horizon,
     /// The horizon in measured time, its hours of use over the compression, ns.
     pub measured_ns: f64,
     /// Chances and bounds without a model.
     pub ahead: Ahead,
-    /// Return level, or the reasons why there is none.
+    /// Return level, or the reasons for its absence.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
-/// Return level, or the reasons why there is none.
+/// Return level, or the reasons for its absence.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case", tag = "method")]
 pub enum Outcome {
@@ -148,7 +140,6 @@ pub enum Outcome {
 /// Return level, and the causes that it rests on.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct CauseLevel {
-    /// The level.
     #[serde(flatten)]
     pub level: Level,
     /// The causes, each periodic or with a separate tail.
@@ -170,7 +161,7 @@ pub struct Level {
     pub doubts: Vec<Objection>,
 }
 
-/// Reasons why there is no return level, and the recording time that would help.
+/// Reasons for the missing return level, and the recording time that would help.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Refused {
     /// All reasons.

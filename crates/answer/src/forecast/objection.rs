@@ -9,7 +9,6 @@ use crate::causes::{CauseSet, KnownCauses, MissingTraces};
 /// Reason against a return level.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct Objection {
-    /// The reason.
     #[serde(flatten)]
     pub reason: Reason,
     /// Scope of a reason against a level that is computed cause by cause; absent if the
@@ -35,16 +34,16 @@ impl Objection {
         }
     }
 
-    pub(super) fn by_cause(refusal: &CauseRefusal, known: &KnownCauses) -> Self {
+    pub(super) fn by_cause(refusal: &CauseRefusal, causes: &KnownCauses) -> Self {
         let is_unknown = matches!(refusal.reason, Reason::CausesUnknown { .. });
         let missing_traces = match refusal.source {
-            None if is_unknown => known.missing_traces(),
+            None if is_unknown => causes.missing_traces(),
             None | Some(_) => None,
         };
         Self {
             reason: refusal.reason,
             by_cause: Some(ObjectionScope {
-                source: refusal.source.map(|source| known.set(source)),
+                source: refusal.source.map(|source| causes.set(source)),
                 missing_traces,
             }),
         }

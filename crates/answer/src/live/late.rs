@@ -24,9 +24,8 @@ pub struct LateActivation {
     pub line: Line,
     /// Service and route in words.
     pub name: String,
-    /// CPU on which the thread ran.
+    /// CPU that the thread ran on.
     pub cpu: Cpu,
-    /// Latency.
     pub latency: Nanos,
     /// Whether the thread was still waiting at the end. The latency is then a lower bound.
     pub censored: bool,
@@ -41,7 +40,6 @@ pub struct LateActivation {
 /// Part of a latency with its cause.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LatePart {
-    /// Time.
     pub time: Nanos,
     /// Cause with the place in the code.
     pub cause: NamedCause,
@@ -65,8 +63,8 @@ enum By {
 }
 
 impl LateFinder {
-    /// Creates a finder for a measurement of `lines`. With `names`, it uses episodes with
-    /// trace data. Without, it uses latencies above `threshold` or, without one, above a
+    /// Creates a finder for a measurement of `lines`. With `names`, the finder uses episodes with
+    /// trace data. Otherwise, it uses latencies above `threshold` or, without a threshold, above a
     /// threshold from the first seconds of each series.
     #[must_use]
     pub fn new(lines: &[Line], names: Option<Box<dyn Names>>, threshold: Option<Nanos>) -> Self {
@@ -114,7 +112,7 @@ impl LateFinder {
                         stages: episode
                             .stages
                             .iter()
-                            .map(|(&at, &time)| (at, time))
+                            .map(|(&index, &time)| (index, time))
                             .collect(),
                         ..late(line, episode.expiry_ns, episode.latency())
                     })
@@ -123,9 +121,9 @@ impl LateFinder {
             By::Latency(selector) => selector
                 .choose(batch)
                 .into_iter()
-                .filter_map(|one| {
-                    let line = *lines.get(usize::from(one.activation.line.0))?;
-                    let activation = &one.activation;
+                .filter_map(|wakeup| {
+                    let line = *lines.get(usize::from(wakeup.activation.line.0))?;
+                    let activation = &wakeup.activation;
                     let until = |stage| Some((stage, activation.until(stage)?));
                     Some(LateActivation {
                         censored: activation.censored,

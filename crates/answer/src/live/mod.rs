@@ -26,15 +26,13 @@ pub use wakeup::LateWakeupLog;
 /// Interval between two readings of the overhead.
 const COST_EVERY: Nanos = Nanos::from_secs(2);
 
-/// A service with its route.
 pub type ServiceRoute = (Service, Route);
 
-/// Figures of one service in one window.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct WindowFigures {
     /// Number of latencies.
     pub count: u64,
-    /// Median, at most 1.09 % high. `None` with too few samples, or if too many were lost or
+    /// Median; at most 1.09 % high. `None` with too few samples, or if too many were lost or
     /// still waiting at the end.
     pub p50: Option<Nanos>,
     /// p99, with the same limits.
@@ -46,16 +44,16 @@ pub struct WindowFigures {
 impl WindowFigures {
     /// Computes the figures of a window from all latencies, those that were still waiting at
     /// the end, and the number of lost ones.
-    fn new(all: &Histogram, waiting: &Histogram, lost: u64) -> Self {
-        let quantile_of = |q| match bounded(all, waiting, lost, q) {
+    fn new(samples: &Histogram, waiting: &Histogram, lost: u64) -> Self {
+        let quantile_of = |q| match bounded(samples, waiting, lost, q) {
             Quantile::Is(time) => Some(time),
             _ => None,
         };
         Self {
-            count: all.count(),
+            count: samples.count(),
             p50: quantile_of(0.5),
             p99: quantile_of(0.99),
-            max: all.max(),
+            max: samples.max(),
         }
     }
 }
@@ -63,11 +61,9 @@ impl WindowFigures {
 /// One service on one CPU or all CPUs.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Row {
-    /// Service and route.
     pub way: ServiceRoute,
     /// Figures in the order of [`Window::ALL`].
     pub windows: [WindowFigures; 3],
-    /// Number of missed wakeups.
     pub missed: u64,
     /// Number of the missed wakeups that were still waiting at the end of the run. The max is
     /// then a lower bound.
@@ -83,7 +79,6 @@ pub struct Live {
     pub manifest: Manifest,
     /// Length of the window `now`.
     step: Nanos,
-    /// Latencies per series.
     lines: Vec<LineSeries>,
     /// Latencies of the interrupts per CPU.
     irqs: BTreeMap<Cpu, LineSeries>,
@@ -98,7 +93,7 @@ pub struct Live {
     /// Overhead. `None` before it was read.
     pub cost: Option<OwnCost>,
     cost_due: Nanos,
-    /// Warnings found during the measurement, known at its end.
+    /// Warnings found during the measurement. They are known at its end.
     pub found: Vec<Caveat>,
     /// Late wakeups.
     pub late: LateList,
@@ -289,42 +284,47 @@ impl Live {
     pub fn rows(&self, cpu: Option<Cpu>) -> Vec<Row> {
         self.ways()
             .into_iter()
-            .map(|way| {
-                let of_way = || self.of(way, cpu);
+            .map(|service_route| {
+                let of_way = || self.of(service_route, cpu);
                 let mut waiting = Histogram::default();
                 of_way().for_each(|series| waiting.merge(&series.waiting));
                 let lost: u64 = of_way().map(|series| series.lost).sum();
                 let histogram_of = |window| {
                     // The time of a loss is not known.
                     let lost = if window == Window::Start { lost } else { 0 };
-                    WindowFigures::new(&self.histogram(way, cpu, window), &waiting, lost)
+                    WindowFigures::new(&self.histogram(service_route, cpu, window), &waiting, lost)
                 };
                 Row {
-                    way,
+                    way: service_route,
                     windows: Window::ALL.map(histogram_of),
                     missed: of_way().map(|series| series.missed).sum(),
                     still_waiting: waiting.count(),
-                    lost: way.0.has_lines().then_some(lost),
+                    lost: service_route.0.has_lines().then_some(lost),
                 }
             })
             .collect()
     }
 
     /// Returns the histogram of a service in a window.
-    pub fn histogram(&self, way: ServiceRoute, cpu: Option<Cpu>, window: Window) -> Histogram {
+    pub fn histogram(
+        &self,
+        service_route: ServiceRoute,
+        cpu: Option<Cpu>,
+        window: Window,
+    ) -> Histogram {
         let mut merged = Histogram::default();
-        self.of(way, cpu)
+        self.of(service_route, cpu)
             .for_each(|series| series.add_to(&mut merged, window));
         merged
     }
 
     /// Returns the max of each step on a CPU, the newest first.
-    pub fn largest(&self, way: ServiceRoute, cpu: Cpu) -> Vec<Option<Nanos>> {
+    pub fn largest(&self, service_route: ServiceRoute, cpu: Cpu) -> Vec<Option<Nanos>> {
         let mut columns: Vec<Option<Nanos>> = Vec::new();
-        for series in self.of(way, Some(cpu)) {
+        for series in self.of(service_route, Some(cpu)) {
             for (index, largest) in series.largest().enumerate() {
                 match columns.get_mut(index) {
-                    Some(one) => *one = (*one).max(largest),
+                    Some(column) => *column = (*column).max(largest),
                     None => columns.push(largest),
                 }
             }
@@ -350,18 +350,24 @@ impl Live {
         keys.iter().map(|key| (key.service, key.route)).collect()
     }
 
-    fn of(&self, way: ServiceRoute, cpu: Option<Cpu>) -> impl Iterator<Item = &LineSeries> {
+    fn of(
+        &self,
+        service_route: ServiceRoute,
+        cpu: Option<Cpu>,
+    ) -> impl Iterator<Item = &LineSeries> {
         let is_wanted = move |other: Cpu| cpu.is_none_or(|cpu| cpu == other);
         let irqs = self
             .irqs
             .iter()
-            .filter(move |(cpu, _)| !way.0.has_lines() && is_wanted(**cpu))
+            .filter(move |(cpu, _)| !service_route.0.has_lines() && is_wanted(**cpu))
             .map(|(_, series)| series);
         self.manifest
             .lines
             .iter()
             .zip(&self.lines)
-            .filter(move |(line, _)| (line.service, line.route) == way && is_wanted(line.cpu))
+            .filter(move |(line, _)| {
+                (line.service, line.route) == service_route && is_wanted(line.cpu)
+            })
             .map(|(_, series)| series)
             .chain(irqs)
     }

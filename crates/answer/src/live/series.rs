@@ -7,7 +7,7 @@ use laggard_model::{Histogram, Nanos, STAGES};
 /// The last minute is kept in parts of this length, so it has 50 to 60 s.
 const PART: Nanos = Nanos::from_secs(10);
 const PARTS: u64 = 6;
-/// Time after which there is a last minute.
+/// Minimum run time for figures of the last minute.
 pub(super) const MINUTE: Nanos = Nanos::from_secs(60);
 /// Steps whose max is kept: more than a terminal has columns.
 const MAX_STEPS: usize = 1_000;
@@ -28,7 +28,6 @@ impl Window {
     pub const ALL: [Self; 3] = [Self::Now, Self::Minute, Self::Start];
 }
 
-/// Figures of one series.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LineSeries {
     /// The current step, which is in no window yet.
@@ -49,7 +48,6 @@ pub(super) struct LineSeries {
 }
 
 impl LineSeries {
-    /// Counts one latency.
     pub(super) fn add(&mut self, latency: Nanos) {
         self.open.add(latency);
         self.is_known = true;

@@ -81,7 +81,8 @@ pub fn overview(input: &OverviewInput<'_>) -> Overview {
 }
 
 fn fits(input: &OverviewInput<'_>) -> (Vec<Fit>, Option<MissingFits>) {
-    // A measurement of deferred work beside busy processes is not meant for an application.
+    // A measurement of deferred work while processes keep a CPU busy is not meant for an
+    // application.
     if input.report.contexts.is_some() && input.application.is_none() {
         return (Vec::new(), None);
     }

@@ -61,7 +61,6 @@ fn choose<'a>(
     })
 }
 
-/// Causes of one stall.
 type Causes = Vec<(NamedCause, Nanos)>;
 
 /// Stalls that are longer than a slack, with the time of each cause.
@@ -73,10 +72,10 @@ struct Stalls {
 impl Stalls {
     fn new(explained: &Explained<'_>, slack: Nanos) -> Self {
         let symbols = explained.symbols();
-        let stalls = explained.episodes.iter().map(|known| {
-            let causes = known.causes().iter();
+        let stalls = explained.episodes.iter().map(|episode| {
+            let causes = episode.causes().iter();
             let causes = causes.map(|cause| (named(cause, symbols), cause.time_ns));
-            (known.episode.latency(), causes.collect())
+            (episode.episode.latency(), causes.collect())
         });
         Self {
             slack,

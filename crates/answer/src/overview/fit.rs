@@ -43,9 +43,9 @@ impl Fit {
 
 /// Returns the required length of a recording, ns. More CPUs do not shorten it, because a stall of
 /// all of them at once counts once.
-fn decided_by(found: &ServiceOutlook, goal: &Needed) -> Option<f64> {
+fn decided_by(outlook: &ServiceOutlook, goal: &Needed) -> Option<f64> {
     // If a failure could remain undetected, a longer recording would not exclude it.
-    let is_none = found.outlook.failures == Some(0.0);
+    let is_none = outlook.outlook.failures == Some(0.0);
     if !is_none || goal.is_coarse {
         return None;
     }
@@ -54,8 +54,8 @@ fn decided_by(found: &ServiceOutlook, goal: &Needed) -> Option<f64> {
 
 /// Returns the time in which a recording with the same number of CPUs is expected to see enough
 /// xruns.
-fn narrowed_by(found: &ServiceOutlook) -> Option<f64> {
-    let (figures, cpus) = found.judged();
+fn narrowed_by(outlook: &ServiceOutlook) -> Option<f64> {
+    let (figures, cpus) = outlook.judged();
     let clusters = figures.clusters.filter(|_| figures.mttf_ns.is_some())?;
     let exposure = figures.exposure_ns / cpus.max(1) as f64;
     figures
@@ -72,12 +72,12 @@ fn enough(goal: &Needed) -> Option<Enough> {
 
 /// Returns the smallest number of buffers without an xrun, if the recording would have detected
 /// one.
-fn unfailing(found: &ServiceOutlook, goal: &Needed) -> Option<Unfailing> {
+fn unfailing(outlook: &ServiceOutlook, goal: &Needed) -> Option<Unfailing> {
     if enough(goal).is_some() || goal.is_coarse {
         return None;
     }
     Some(Unfailing {
-        buffers: found.without_failure()?.buffers,
+        buffers: outlook.without_failure()?.buffers,
         record_ns: goal.record_ns?,
     })
 }

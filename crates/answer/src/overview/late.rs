@@ -12,7 +12,7 @@ const MAX_CAUSES: usize = 3;
 pub(super) struct Scope<'a> {
     /// The episodes.
     pub(super) explained: Explained<'a>,
-    /// Their causes, all of them.
+    /// Their causes (all).
     pub(super) why: LateWakeups,
     route: Option<Route>,
 }
@@ -113,8 +113,11 @@ mod tests {
         });
         let deferred = LineId(u16::try_from(manifest.lines.len() - 1).unwrap());
         let mut episodes: Vec<_> = (1..=direct + 3).map(episode).collect();
-        for one in episodes.iter_mut().filter(|one| one.number > direct) {
-            one.line = deferred;
+        for episode in episodes
+            .iter_mut()
+            .filter(|episode| episode.number > direct)
+        {
+            episode.line = deferred;
         }
         RecordedEpisodes {
             path: "r.laggard".into(),

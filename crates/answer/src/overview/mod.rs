@@ -58,7 +58,7 @@ pub struct Overview {
     /// Scope of `late` and `first`: the service of the user's application, or the most
     /// urgent thread.
     pub subject: Option<Subject>,
-    /// Deferred work beside busy processes; absent if the recording has none.
+    /// Deferred work while processes keep a CPU busy; absent if the recording has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contexts: Option<ContextsReport>,
     /// Latencies of the main series.
@@ -82,9 +82,7 @@ pub struct Overview {
 /// Series: a service and its route.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Subject {
-    /// The service.
     pub service: Service,
-    /// How it is reached.
     pub route: Route,
 }
 
@@ -92,9 +90,9 @@ pub struct Subject {
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum MissingFits {
-    /// The recording has no samples.
+    /// The recording lacks samples.
     NothingMeasured,
-    /// The recording has no thread that could run the application.
+    /// The recording lacks a thread that could run the application.
     NoThread,
     /// The recording is of the threads of a program. `laggard attach` compares them with
     /// deadlines.
@@ -122,23 +120,19 @@ pub struct Conditions {
     pub duration_ns: Nanos,
     /// Start, RFC 3339.
     pub started: String,
-    /// How it ended.
     pub state: State,
     /// Source of the stages.
     pub backend: Backend,
     /// Load during the measurement.
     pub load: LoadLabel,
-    /// Number of measured CPUs.
     pub cpus: usize,
     /// Mean time between two expiries of a series.
     pub period_ns: Nanos,
     /// Kernel release; empty for a script, which has no machine.
     pub kernel: String,
-    /// Preemption model.
     pub preemption: Option<String>,
     /// Hypervisor of a virtual machine.
     pub hypervisor: Option<String>,
-    /// Name of the processor.
     pub processor: String,
 }
 
@@ -149,69 +143,58 @@ impl Conditions {
     }
 }
 
-/// An application, and whether the machine serves it.
+/// An application, and its verdict on this machine.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Fit {
-    /// The application.
     pub application: Application,
-    /// The service that would run it: its own, or the nearest to it that was
-    /// recorded.
+    /// Service that would run it: the application's service, or the nearest one that was recorded.
     pub service: Service,
-    /// How that is reached.
     pub route: Route,
-    /// Whether its buffers run dry once an hour at most.
+    /// Verdict: at most one xrun per hour, or not.
     pub verdict: Fitness,
-    /// How often its buffers run dry, all CPUs together.
+    /// Xruns over all CPUs.
     pub figures: MissFigures,
-    /// CPUs on which they run dry more often than on the others.
+    /// CPUs with more xruns than the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub apart: Option<Apart>,
     /// See [`crate::qos::ServiceOutlook::waited_ns`].
     pub waited_ns: Option<Nanos>,
-    /// How well the recording resolves stalls that use up the slack.
+    /// Resolution of stalls that use up the slack.
     pub resolution: Resolution,
-    /// How long a recording without a dropout decides it, ns; absent where one
-    /// was seen, or a longer recording as coarse as this one would not.
+    /// Length of a recording without an xrun that decides the verdict, ns. Absent if an xrun was
+    /// seen, or if a longer recording as coarse as this one would not decide it.
     pub decided_by_ns: Option<f64>,
-    /// Where the interval is wide for want of dropouts: how long a recording
-    /// narrows it, ns. Absent where it is not, or a longer recording as coarse
-    /// as this one would not.
+    /// Length of a recording that narrows an interval that is wide because of few xruns, ns. Absent
+    /// if the interval is narrow, or if a longer recording as coarse as this one would not narrow
+    /// it.
     pub narrowed_by_ns: Option<f64>,
-    /// The fewest buffers of the same length for one dropout an hour at most.
+    /// The fewest buffers of the same length with at most one xrun per hour.
     pub enough: Option<Enough>,
-    /// Where none is shown to be enough: the fewest with which no buffer ran dry.
+    /// Fewest buffers without an xrun, if no number of buffers is shown to be enough.
     pub unfailing: Option<Unfailing>,
 }
 
-/// With so many buffers none ran dry in what was recorded.
+/// Number of buffers without an xrun in the recording.
 #[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct Unfailing {
-    /// The buffers.
     pub buffers: u32,
-    /// How long must be recorded without a dropout to show that there is one an hour
-    /// at most, ns.
+    /// Length of a recording without an xrun that shows at most one xrun per hour, ns.
     pub record_ns: f64,
 }
 
-/// So many buffers are enough.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Enough {
-    /// The buffers.
     pub buffers: u32,
-    /// Whether the whole interval says so, or only the estimate.
+    /// Whether the whole interval supports it, or only the estimate.
     pub is_sure: bool,
 }
 
 /// Latency of a series.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct LateService {
-    /// The service.
     pub service: Service,
-    /// How it was reached.
     pub route: Route,
-    /// Number of samples.
     pub samples: u64,
-    /// Median.
     pub median: Share,
     /// Latency that 1 % of the samples exceed.
     pub p99: Share,
@@ -219,7 +202,7 @@ pub struct LateService {
     pub p999: Share,
     /// Largest latency in this recording.
     pub max_ns: Option<Nanos>,
-    /// Whether the true max is larger or equal: one was still waiting.
+    /// Whether the true max may be larger: a wakeup was still waiting.
     pub max_is_at_least: bool,
 }
 
@@ -230,7 +213,7 @@ pub struct Late {
     pub service: Option<Service>,
     /// Route of these wakeups: the subject's, or the other one if it had none.
     pub route: Option<Route>,
-    /// Number of late wakeups with trace data of their own.
+    /// Number of late wakeups with separate trace data.
     pub episodes: usize,
     /// Number of late wakeups: these, expiries that passed during them, and those without
     /// trace data.
@@ -246,7 +229,7 @@ pub struct Late {
     pub is_incomplete: bool,
     /// Largest latency with trace data.
     pub max_ns: Nanos,
-    /// Whether the true value is larger or equal, because it was still waiting.
+    /// Whether the true value may be larger, because a wakeup was still waiting.
     pub max_is_at_least: bool,
     /// Causes with the largest shares of the time.
     pub causes: Vec<CauseShare>,
@@ -258,7 +241,6 @@ pub struct Late {
 /// Causes that are not listed.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct OtherCauses {
-    /// Number of causes.
     pub causes: usize,
     /// Share of the latencies of all late wakeups, 0 to 1.
     pub share: f64,
@@ -270,9 +252,7 @@ pub struct OtherCauses {
 /// application or, without one, lowers the max most.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct First {
-    /// The cause.
     pub cause: CauseShare,
-    /// The fix.
     pub fix: Fix,
     /// Largest latency with trace data in this recording.
     pub max_ns: Nanos,
@@ -288,7 +268,6 @@ pub struct First {
 /// Stalls with trace data that are longer than the slack of an application.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct StallsAboveSlack {
-    /// The slack.
     pub slack_ns: Nanos,
     /// Number of stalls in this recording.
     pub count: usize,
@@ -301,11 +280,9 @@ pub struct StallsAboveSlack {
 pub struct Measurement {
     /// Number of samples of all series.
     pub samples: u64,
-    /// Number of lost samples.
     pub lost: u64,
     /// Share of the time of the measured CPUs that measuring took, 0 to 1; absent if it is
     /// not known.
     pub overhead: Option<f64>,
-    /// Number of warnings.
     pub warnings: usize,
 }

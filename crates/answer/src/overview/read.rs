@@ -80,6 +80,6 @@ fn examine(from: &Recording, threads: NonZeroUsize) -> Result<(Measured, Option<
 
 /// Returns the application that a recording was made for, if its figures are valid.
 pub fn made_for(manifest: &Manifest) -> Option<Application> {
-    let asked = manifest.application.as_ref()?;
-    Application::try_from(asked).ok()
+    let application = manifest.application.as_ref()?;
+    Application::try_from(application).ok()
 }

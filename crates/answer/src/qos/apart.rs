@@ -1,4 +1,4 @@
-//! CPUs on which an application fails more often than on the others.
+//! CPUs where an application fails more often than on the others.
 
 use std::collections::BTreeMap;
 
@@ -17,15 +17,12 @@ const ERROR: f64 = 1e-3;
 /// by chance more often than that.
 const MIN_CLUSTERS: f64 = 3.0;
 
-/// CPUs on which an application fails more often than chance explains. An application on
-/// these CPUs fails at their rate, not at the average rate.
+/// CPUs where an application fails more often than chance explains. An application on these CPUs
+/// fails at their rate, not at the average rate.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Apart {
-    /// The CPUs.
     pub cpus: CpuList,
-    /// Number of the other CPUs.
     pub others: usize,
-    /// Figures of one of the CPUs.
     pub on: MissFigures,
     /// Figures of one of the other CPUs.
     pub elsewhere: MissFigures,
@@ -45,16 +42,16 @@ impl Selection<'_> {
             return Ok(None);
         }
         let mut by_cpu: BTreeMap<Cpu, Vec<&Observed>> = BTreeMap::new();
-        for ((_, stream), one) in self.streams.iter().zip(observed) {
-            by_cpu.entry(stream.cpu).or_default().push(one);
+        for ((_, stream), recording) in self.streams.iter().zip(observed) {
+            by_cpu.entry(stream.cpu).or_default().push(recording);
         }
         let outlook = |is_of: &dyn Fn(Cpu) -> bool| {
-            let of = by_cpu.iter().filter(|(cpu, _)| is_of(**cpu));
-            let of: Vec<Observed> = of
-                .flat_map(|(_, all)| all)
+            let recordings = by_cpu.iter().filter(|(cpu, _)| is_of(**cpu));
+            let recordings: Vec<Observed> = recordings
+                .flat_map(|(_, recordings)| recordings)
                 .map(|observed| (*observed).clone())
                 .collect();
-            qos::outlook(&of, buffering, confidence)
+            qos::outlook(&recordings, buffering, confidence)
         };
         let cpus: Vec<Cpu> = by_cpu.keys().copied().collect();
         let each = cpus
@@ -69,21 +66,21 @@ impl Selection<'_> {
             .iter()
             .map(|outlook_of_cpu| outlook_of_cpu.exposure)
             .collect();
-        let found = qos::stand_out(&clusters, &exposures, ERROR)?;
-        if found.is_empty() {
+        let indices = qos::stand_out(&clusters, &exposures, ERROR)?;
+        if indices.is_empty() {
             return Ok(None);
         }
-        let found: Vec<Cpu> = found.into_iter().map(|at| cpus[at]).collect();
+        let worst_cpus: Vec<Cpu> = indices.into_iter().map(|index| cpus[index]).collect();
         let figures = |is_in: bool| {
-            let other_cpu = outlook(&|cpu| found.contains(&cpu) == is_in)?;
+            let other_cpu = outlook(&|cpu| worst_cpus.contains(&cpu) == is_in)?;
             // The rule of the paper needs the share of all CPUs together.
             Ok::<_, InputError>(MissFigures::from_outlook(&other_cpu, f64::INFINITY))
         };
         Ok(Some(Apart {
             on: figures(true)?,
             elsewhere: figures(false)?,
-            others: cpus.len() - found.len(),
-            cpus: found.into_iter().collect(),
+            others: cpus.len() - worst_cpus.len(),
+            cpus: worst_cpus.into_iter().collect(),
         }))
     }
 }

@@ -12,7 +12,6 @@ use super::{Application, MissPolicy, QOS_SCHEMA};
 use crate::finer::two_digits;
 use laggard_model::nearest;
 
-/// The catalogue.
 const CATALOGUE: &str = include_str!("../../applications.toml");
 
 /// Application that is evaluated if the user names none: a usual setting of JACK.
@@ -28,16 +27,14 @@ struct Catalogue {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CatalogueEntry {
-    /// Name.
     pub name: String,
     /// Description.
     #[serde(default)]
     pub about: String,
-    /// Number of buffers.
     pub buffers: u32,
     /// Length of one buffer, with its unit.
     pub buffer: String,
-    /// Work for one buffer, with its unit.
+    /// Work per buffer, with its unit.
     pub compute: String,
     /// Source of these figures.
     #[serde(default = "from_file")]
@@ -108,7 +105,7 @@ pub fn choices(first: Option<Application>) -> Result<Vec<Application>, Applicati
         None => by_name(USUAL)?,
     }];
     for entry in catalogue()? {
-        if !choices.iter().any(|known| known.name == entry.name) {
+        if !choices.iter().any(|choice| choice.name == entry.name) {
             choices.push(from_entry(&entry)?);
         }
     }
@@ -123,8 +120,8 @@ pub fn choices(first: Option<Application>) -> Result<Vec<Application>, Applicati
 
 /// Returns the applications of the catalogue that are in use today.
 pub(crate) fn today() -> Result<Vec<Application>, ApplicationError> {
-    let all = catalogue()?;
-    let current = all.iter().filter(|entry| !entry.is_historic);
+    let entries = catalogue()?;
+    let current = entries.iter().filter(|entry| !entry.is_historic);
     current.map(from_entry).collect()
 }
 
@@ -136,24 +133,24 @@ fn from_entry(entry: &CatalogueEntry) -> Result<Application, ApplicationError> {
         })
     };
     let (buffer, compute) = (time(&entry.buffer)?, time(&entry.compute)?);
-    let found = Application::new(&entry.name, entry.buffers, buffer, compute, &entry.source)?;
+    let application = Application::new(&entry.name, entry.buffers, buffer, compute, &entry.source)?;
     Ok(Application {
         service: entry.service,
-        ..found
+        ..application
     })
 }
 
 fn named(name: &str) -> Result<CatalogueEntry, ApplicationError> {
-    let mut known = catalogue()?;
-    if let Some(place) = known.iter().position(|entry| entry.name == name) {
-        return Ok(known.swap_remove(place));
+    let mut entries = catalogue()?;
+    if let Some(place) = entries.iter().position(|entry| entry.name == name) {
+        return Ok(entries.swap_remove(place));
     }
     let path = Path::new(name);
     if !name.ends_with(".toml") && !path.exists() {
-        let known: Vec<&str> = known.iter().map(|entry| &*entry.name).collect();
+        let names: Vec<&str> = entries.iter().map(|entry| &*entry.name).collect();
         return Err(ApplicationError::Unknown(
             name.into(),
-            nearest(name, &known),
+            nearest(name, &names),
         ));
     }
     let file = || name.to_owned();
@@ -224,17 +221,17 @@ impl Application {
 impl TryFrom<&AskedApplication> for Application {
     type Error = ApplicationError;
 
-    fn try_from(asked: &AskedApplication) -> Result<Self, ApplicationError> {
-        let found = Self::new(
-            &asked.name,
-            asked.buffers,
-            asked.buffer_ns,
-            asked.compute_ns,
-            &asked.source,
+    fn try_from(application: &AskedApplication) -> Result<Self, ApplicationError> {
+        let checked = Self::new(
+            &application.name,
+            application.buffers,
+            application.buffer_ns,
+            application.compute_ns,
+            &application.source,
         )?;
         Ok(Self {
-            service: asked.service,
-            ..found
+            service: application.service,
+            ..checked
         })
     }
 }
@@ -267,8 +264,8 @@ impl Application {
     pub fn probe_period(&self) -> Nanos {
         let slack = self.slack_ns.as_f64();
         let fine = Nanos::from_f64(slack / FINE_SAMPLES).clamp(USUAL_MIN_PERIOD, MAX_PERIOD);
-        let seen = Nanos::from_ns(self.slack_ns.ns() / SAMPLES_PER_SLACK).max(MIN_PERIOD);
-        two_digits(fine.min(seen))
+        let covering = Nanos::from_ns(self.slack_ns.ns() / SAMPLES_PER_SLACK).max(MIN_PERIOD);
+        two_digits(fine.min(covering))
     }
 }
 
@@ -278,17 +275,17 @@ mod tests {
 
     #[test]
     fn every_application_of_the_catalogue_can_be_asked_about() {
-        let all = catalogue().unwrap();
+        let entries = catalogue().unwrap();
 
-        assert!(all.len() >= 15, "{}", all.len());
-        for entry in all {
+        assert!(entries.len() >= 15, "{}", entries.len());
+        for entry in entries {
             let (buffer, compute) = (
                 entry.buffer.parse().unwrap(),
                 entry.compute.parse().unwrap(),
             );
-            let found =
+            let application =
                 Application::new(&entry.name, entry.buffers, buffer, compute, &entry.source);
-            assert!(found.is_ok(), "for {}: {found:?}", entry.name);
+            assert!(application.is_ok(), "for {}: {application:?}", entry.name);
             assert!(
                 !entry.source.is_empty() && !entry.about.is_empty(),
                 "for {}",
@@ -299,17 +296,17 @@ mod tests {
 
     #[test]
     fn the_papers_modem_tolerates_what_the_paper_says() {
-        let found =
+        let application =
             Application::new("m", 2, Nanos::from_ms(4), Nanos::from_ms(1), "OSDI'99 5.1").unwrap();
 
-        assert_eq!(found.slack_ns, Nanos::from_ms(3));
+        assert_eq!(application.slack_ns, Nanos::from_ms(3));
     }
 
     #[test]
     fn more_or_longer_buffers_than_a_time_can_hold_are_refused_by_their_flags_names() {
         let text = |buffers, buffer| {
-            let found = Application::new("a", buffers, buffer, Nanos::from_ms(1), "");
-            found.map(|_| ()).unwrap_err().to_string()
+            let application = Application::new("a", buffers, buffer, Nanos::from_ms(1), "");
+            application.map(|_| ()).unwrap_err().to_string()
         };
 
         assert_eq!(
@@ -331,23 +328,27 @@ mod tests {
             (Nanos::from_us(250), Nanos::from_us(60), "47us"),
             (Nanos::from_us(30), Nanos::from_us(20), "20us"),
         ] {
-            let found = Application::new("a", 2, buffer, compute, "").unwrap();
+            let application = Application::new("a", 2, buffer, compute, "").unwrap();
 
-            assert_eq!(found.probe_period().to_string(), expected, "for {buffer}");
+            assert_eq!(
+                application.probe_period().to_string(),
+                expected,
+                "for {buffer}"
+            );
         }
     }
 
     #[test]
     fn what_a_recording_keeps_of_an_application_gives_it_back() {
-        for found in choices(None).unwrap() {
-            let kept = AskedApplication::from(&found);
+        for application in choices(None).unwrap() {
+            let kept = AskedApplication::from(&application);
 
             let back = Application::try_from(&kept).unwrap();
 
             assert_eq!(AskedApplication::from(&back), kept);
             assert_eq!(
                 (back.slack_ns, back.service),
-                (found.slack_ns, found.service)
+                (application.slack_ns, application.service)
             );
         }
     }

@@ -370,7 +370,7 @@ mod tests {
             exceedances: Vec::new(),
         };
         let exposures = |interrupts: u64, stalls: &[Exceedance]| {
-            let seen = Run {
+            let run = Run {
                 dir: PathBuf::new(),
                 path: String::new(),
                 load: None,
@@ -385,7 +385,7 @@ mod tests {
                     },
                     stream(Service::Fifo(90), 0, 600),
                     stream(Service::Other, 0, 400),
-                    // Not asked for by a timer of ours, or elsewhere.
+                    // Interrupts of other timers.
                     stream(Service::Kthread, 0, 5_000),
                     stream(Service::Fifo(90), 1, 9_000),
                 ],
@@ -394,11 +394,11 @@ mod tests {
                 doubts: Vec::new(),
                 trust: Trust::Good,
             };
-            [0, 1].map(|at| exposure(&seen, &seen.streams[at]))
+            [0, 1].map(|index| exposure(&run, &run.streams[index]))
         };
 
-        // A thread's is all the time, and so is that of interrupts of which a
-        // few came while one ran already.
+        // A thread is observed during the whole time. The same holds for interrupts if a few came
+        // during another interrupt.
         assert_eq!(exposures(1_000, &[]), [8_000.0, 8_000.0]);
         assert_eq!(exposures(900, &[]), [8_000.0, 8_000.0]);
         assert_eq!(exposures(250, &[]), [2_000.0, 8_000.0]);
@@ -423,7 +423,7 @@ mod tests {
             floor: Nanos::ZERO,
             exceedances: Vec::new(),
         };
-        let seen = |cpus: u32, duration| {
+        let load = |cpus: u32, duration| {
             Load::new(
                 LoadLabel::none(),
                 vec![Run {
@@ -443,8 +443,8 @@ mod tests {
             )
         };
         let is_short = |cpus, hours: u64| {
-            let seen = seen(cpus, Nanos::from_secs(3_600 * hours));
-            let selection = Selection::new(&seen, (Service::Fifo(90), Route::Direct), None);
+            let load = load(cpus, Nanos::from_secs(3_600 * hours));
+            let selection = Selection::new(&load, (Service::Fifo(90), Route::Direct), None);
             let needed = needed(&[], |_| false, Goal::Hour, selection.span(), None);
             needed.record_ns.is_some()
         };

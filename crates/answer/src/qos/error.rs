@@ -47,15 +47,12 @@ pub enum ApplicationError {
     NoApplication {
         /// The file, as typed.
         file: String,
-        /// Error in the file.
         source: toml::de::Error,
     },
-    /// A time is malformed.
     #[error("application `{name}`")]
     Time {
         /// The application.
         name: String,
-        /// Error in the time.
         source: ParseNanosError,
     },
     /// One buffer tolerates no latency.
@@ -74,12 +71,10 @@ pub enum ApplicationError {
         /// Number of buffers that was requested.
         buffers: u32,
     },
-    /// The buffers are too long.
     #[error("`{name}` has buffers of {buffer}; the limit of `--buffer` is {MAX_BUFFER}")]
     LongBuffers {
         /// The application.
         name: String,
-        /// Length of one buffer.
         buffer: Nanos,
     },
     /// The work takes longer than the buffer.
@@ -89,9 +84,8 @@ pub enum ApplicationError {
     TooMuchWork {
         /// The application.
         name: String,
-        /// Work for one buffer.
+        /// Work per buffer.
         compute: Nanos,
-        /// Length of one buffer.
         buffer: Nanos,
     },
 }
@@ -113,11 +107,9 @@ pub enum QosError {
         count(MAX_JOBS)
     )]
     TooShort {
-        /// Length of one buffer.
         buffer: Nanos,
         /// Service that was stopped.
         service: Service,
-        /// Jobs in a replay.
         jobs: u64,
         /// Shortest buffer that can be replayed, about.
         least: Nanos,

@@ -192,7 +192,7 @@ mod tests {
     fn one_bad_cpu_fails_an_application_and_a_good_one_never_passes_it() {
         let (good, bad) = (|| figures(2.0 * HOUR_NS, None), || figures(1.0, Some(2.0)));
         let open = || figures(1.0, None);
-        let of = |all: MissFigures, on: MissFigures| {
+        let fitness_of = |overall: MissFigures, on: MissFigures| {
             let apart = Apart {
                 cpus: [Cpu(17)].into_iter().collect(),
                 others: 63,
@@ -201,14 +201,14 @@ mod tests {
             };
             let point = CurvePoint {
                 apart: Some(apart),
-                ..point(all)
+                ..point(overall)
             };
             Fitness::new(&point, None, false)
         };
 
-        assert_eq!(of(good(), bad()), Fitness::NotFit);
-        assert_eq!(of(good(), open()), Fitness::Unknown);
-        assert_eq!(of(good(), good()), Fitness::Fit);
-        assert_eq!(of(bad(), good()), Fitness::NotFit);
+        assert_eq!(fitness_of(good(), bad()), Fitness::NotFit);
+        assert_eq!(fitness_of(good(), open()), Fitness::Unknown);
+        assert_eq!(fitness_of(good(), good()), Fitness::Fit);
+        assert_eq!(fitness_of(bad(), good()), Fitness::NotFit);
     }
 }

@@ -16,9 +16,7 @@ const MIN_MEAN_TIME: Nanos = Nanos::from_ms(1);
 /// Goal: at most `failures` per `per_ns`.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct XrunGoal {
-    /// Number of failures.
     pub failures: u32,
-    /// In this time.
     pub per_ns: Nanos,
     /// Sessions without a failure, if the goal was stated as a share of them. Then `per_ns` is
     /// the mean time to failure at which failures at random times leave that share of the
@@ -34,7 +32,6 @@ pub struct SessionGoal {
     pub without: u32,
     /// Of this number of sessions.
     pub of: u32,
-    /// Length of a session.
     pub length_ns: Nanos,
 }
 
@@ -42,10 +39,10 @@ impl SessionGoal {
     /// Parses `9 of 10 sessions of 2h`.
     fn parse(text: &str) -> Option<Self> {
         let (counts, length) = text.split_once(" sessions of ")?;
-        let (without, of) = counts.split_once(" of ")?;
+        let (without, total) = counts.split_once(" of ")?;
         let goal = Self {
             without: without.trim().parse().ok()?,
-            of: of.trim().parse().ok()?,
+            of: total.trim().parse().ok()?,
             length_ns: parse_period(length.trim())?,
         };
         (goal.without > 0 && goal.without < goal.of).then_some(goal)
@@ -108,8 +105,8 @@ fn parse_period(text: &str) -> Option<Nanos> {
     } else {
         number.parse().ok()?
     };
-    let known = UNITS.iter().find(|(names, _)| names.contains(&unit));
-    match known {
+    let unit_length = UNITS.iter().find(|(names, _)| names.contains(&unit));
+    match unit_length {
         Some((_, length)) => Some(Nanos::from_ns(length.ns().checked_mul(number)?)),
         None if unit_at == 0 => [&*number.to_string(), unit].concat().parse().ok(),
         None => text.parse().ok(),
@@ -121,7 +118,7 @@ fn parse_period(text: &str) -> Option<Nanos> {
 pub struct VerdictOdds {
     /// Length of the recording, ns.
     pub length_ns: f64,
-    /// Probability, at a steady rate of failures.
+    /// Probability at a steady rate of failures.
     pub odds: f64,
 }
 
@@ -129,7 +126,6 @@ pub struct VerdictOdds {
 /// application.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct GoalOutlook {
-    /// The goal.
     pub goal: XrunGoal,
     /// Whether the application meets it.
     pub verdict: Fitness,
@@ -166,13 +162,13 @@ impl XrunGoal {
             } else {
                 1.0
             };
-            let seen = SeenFailures {
+            let seen_failures = SeenFailures {
                 clusters,
                 each,
                 span,
             };
             [1.0, 2.0, 4.0, 8.0]
-                .map(|times| (seen, times * span))
+                .map(|times| (seen_failures, times * span))
                 .to_vec()
         });
         // The number of failures is whole, so the odds of a length can be below the odds of a
@@ -180,8 +176,8 @@ impl XrunGoal {
         let mut limit = 0.0_f64;
         let odds = odds
             .into_iter()
-            .map(|(seen, length_ns)| {
-                let odds = odds_of_verdict(seen, length_ns, self.mean_time(), CONFIDENCE)?;
+            .map(|(seen_failures, length_ns)| {
+                let odds = odds_of_verdict(seen_failures, length_ns, self.mean_time(), CONFIDENCE)?;
                 limit = limit.max(odds);
                 Ok(VerdictOdds {
                     length_ns,

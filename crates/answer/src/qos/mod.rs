@@ -49,22 +49,18 @@ pub const QOS_SCHEMA: u32 = 3;
 pub struct QosReport {
     /// Version of this layout.
     pub schema: u32,
-    /// The application.
     pub application: Application,
-    /// One entry per load.
     pub loads: Vec<LoadOutlook>,
 }
 
 /// Buffers of an application (OSDI'99 Table 1).
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Application {
-    /// Name.
     pub name: String,
-    /// Number of buffers, n.
     pub buffers: u32,
     /// Length of one buffer, t.
     pub buffer_ns: Nanos,
-    /// Computing time for one buffer.
+    /// Computing time per buffer.
     pub compute_ns: Nanos,
     /// (n - 1) t: a later response is an xrun.
     pub tolerance_ns: Nanos,
@@ -99,9 +95,7 @@ pub struct LoadOutlook {
 /// Xruns of the application if one service runs it.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct ServiceOutlook {
-    /// The service.
     pub service: Service,
-    /// Route by which it is woken.
     pub route: Route,
     /// Whether this service would run the application: it is the application's service, or
     /// the nearest to it that was recorded.
@@ -110,21 +104,20 @@ pub struct ServiceOutlook {
     pub verdict: Fitness,
     /// Number of CPUs. The times of all of them are added.
     pub cpus: usize,
-    /// Number of samples.
     pub samples: u64,
     /// Time that the service had waited when measuring ended, if it was still waiting. The
     /// stall is at least this long: failures and late buffers are lower limits, mean times
     /// are upper limits.
     pub waited_ns: Option<Nanos>,
-    /// Figures with the application's own buffers, all CPUs together.
+    /// Figures with the application's own buffers over all CPUs.
     pub outlook: MissFigures,
-    /// CPUs that fail more often than the others; absent if there are none, or if the
-    /// recordings do not show it.
+    /// CPUs that fail more often than the others; absent without such CPUs, or if the recordings do
+    /// not show it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub apart: Option<Apart>,
     /// Figures with 2, 3, 4 ... buffers of the same length (OSDI'99 Fig. 6 and 7).
     pub curve: Vec<CurvePoint>,
-    /// The fewest buffers for one failure per hour, day and week.
+    /// The fewest buffers with at most one failure per hour, day and week.
     pub needed: Vec<Needed>,
     /// How well the recordings resolve stalls that use up the slack.
     pub resolution: Resolution,
@@ -133,7 +126,7 @@ pub struct ServiceOutlook {
 /// Failures of one stream of buffers.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct MissFigures {
-    /// Observed time, all CPUs together, ns.
+    /// Observed time over all CPUs, ns.
     pub exposure_ns: f64,
     /// Failures in this time: runs of late buffers (a run of more than 100 counts once per
     /// 100), mean over phases. They are pooled with the failures of other numbers of buffers
@@ -148,7 +141,7 @@ pub struct MissFigures {
     pub mttf_ns: Option<f64>,
     /// Lower limit of its 95 % interval, ns.
     pub mttf_low_ns: f64,
-    /// Upper limit; absent if there is none, or with less than one failure.
+    /// Upper limit; absent if unbounded, or with less than one failure.
     pub mttf_high_ns: Option<f64>,
     /// Late buffers per hour. If `failures` is absent: buffers that start too late, from
     /// the share of samples above the slack.
@@ -164,7 +157,6 @@ pub struct MissFigures {
 /// One point of the curve over total buffering.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct CurvePoint {
-    /// Number of buffers.
     pub buffers: u32,
     /// Length of all buffers.
     pub total_ns: Nanos,
@@ -193,9 +185,8 @@ pub enum Goal {
 /// Buffers that a goal needs.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Needed {
-    /// The goal.
     pub one_miss_per: Goal,
-    /// The fewest buffers whose estimate meets the goal; absent if there are none, or if
+    /// The fewest buffers whose estimate meets the goal; absent if no number meets it, or if
     /// nothing failed in a recording that is too short.
     pub by_estimate: Option<u32>,
     /// The fewest buffers whose lower limit meets the goal.

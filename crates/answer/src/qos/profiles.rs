@@ -27,11 +27,9 @@ const PROFILES: [&str; 7] = [
 pub struct ProfilesReport {
     /// Version of this layout.
     pub schema: u32,
-    /// One entry per load.
     pub loads: Vec<LoadProfiles>,
 }
 
-/// Outlook of one profile.
 #[derive(Debug, JsonSchema, Serialize)]
 pub struct ProfileOutlook {
     /// The profile.
@@ -39,12 +37,10 @@ pub struct ProfileOutlook {
     /// Outlook as the service that would run it; absent if it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outlook: Option<ServiceOutlook>,
-    /// Reason for a missing outlook.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<MissingOutlook>,
 }
 
-/// Reason for a missing outlook.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MissingOutlook {
@@ -52,7 +48,6 @@ pub enum MissingOutlook {
     NoThread,
     /// The buffers are too short for a replay.
     TooShort,
-    /// A figure is out of its range.
     OutOfRange,
 }
 
@@ -69,7 +64,6 @@ impl From<QosError> for MissingOutlook {
 /// Verdict on a profile that has no row.
 #[derive(Debug, JsonSchema, Serialize)]
 pub struct ProfileVerdict {
-    /// Name of the profile.
     pub name: String,
     /// Verdict on it, as the service that would run it.
     pub verdict: Fitness,

@@ -1,4 +1,4 @@
-//! How well recordings resolve the stalls that can use up a slack.
+//! Resolution of stalls that can use up a slack.
 
 use laggard_analyze::exceedance::{Exceedance, Stream};
 use laggard_analyze::qos::Sampled;
@@ -17,7 +17,7 @@ pub(crate) const MIN_SAMPLES: f64 = 2.0;
 /// With this many samples per slack or more, failures are bounded well (docs/method.md 6.3).
 pub(crate) const FINE_SAMPLES: f64 = 20.0;
 
-/// How well recordings resolve the stalls that can use up a slack.
+/// Resolution of stalls that can use up a slack.
 #[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Resolution {

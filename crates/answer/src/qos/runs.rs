@@ -21,7 +21,7 @@ pub fn runs(
     let nearest = || match asked {
         Some(Service::Fifo(wanted)) => threads()
             .filter(|thread| !thread.0.is_normal_thread())
-            // Of two as near the less urgent, which looks no better than it is.
+            // The less urgent of two equally near services, so that the result is not optimistic.
             .min_by_key(|series| (series.0.urgency().abs_diff(wanted), series.0.urgency())),
         None => threads().max_by_key(|thread| thread.0.urgency()),
         Some(_) => None,

@@ -18,11 +18,9 @@ use crate::selection::Selection;
 /// Results of a rehearsal.
 #[derive(Clone, Debug)]
 pub struct Rehearsed {
-    /// File of the tasks.
     pub file: String,
     /// Tasks of the file, in the order of the counts.
     pub asked: SchedQuestion,
-    /// Counts of the tasks.
     pub counts: Vec<TaskCount>,
     /// Path of the recording of the run.
     pub recorded_in: String,
@@ -34,24 +32,24 @@ pub struct Rehearsed {
 ///
 /// # Errors
 /// When a figure is out of its range, or no recorded service fits a task.
-pub fn compare(seen: &Load, rehearsed: &Rehearsed) -> Result<RehearsalReport, InputError> {
+pub fn compare(load: &Load, rehearsed: &Rehearsed) -> Result<RehearsalReport, InputError> {
     let ways: Vec<(Service, Route)> = rehearsed
         .counts
         .iter()
-        .map(|count| way_of(seen, count.task.service))
+        .map(|count| way_of(load, count.task.service))
         .collect();
-    let mut asked = rehearsed.asked.clone();
-    for (task, &(service, _)) in asked.tasks.iter_mut().zip(&ways) {
+    let mut question = rehearsed.asked.clone();
+    for (task, &(service, _)) in question.tasks.iter_mut().zip(&ways) {
         task.service = service;
     }
-    let analysis = analyse(seen, &asked)?;
+    let analysis = analyse(load, &question)?;
     let tasks = rehearsed
         .counts
         .iter()
         .zip(&ways)
         .zip(analysis.tasks)
-        .map(|((count, &way), analysis)| {
-            let mut rehearsal = task(seen, count, way, analysis)?;
+        .map(|((count, &series), analysis)| {
+            let mut rehearsal = task(load, count, series, analysis)?;
             rehearsal
                 .remarks
                 .extend(Remark::beside(&count.task, &rehearsed.counts));
@@ -62,16 +60,16 @@ pub fn compare(seen: &Load, rehearsed: &Rehearsed) -> Result<RehearsalReport, In
     Ok(RehearsalReport {
         schema: REHEARSAL_SCHEMA,
         file: rehearsed.file.clone(),
-        load: seen.label.clone(),
-        predicted_from: seen.paths(),
-        observed_ns: seen
+        load: load.label.clone(),
+        predicted_from: load.paths(),
+        observed_ns: load
             .runs
             .iter()
             .fold(Nanos::ZERO, |sum, run| sum + run.duration),
         recorded_in: rehearsed.recorded_in.clone(),
         tasks,
-        others: meanwhile.map_or_else(Vec::new, |meanwhile| effects(seen, meanwhile)),
-        notes: std::iter::once(seen)
+        others: meanwhile.map_or_else(Vec::new, |meanwhile| effects(load, meanwhile)),
+        notes: std::iter::once(load)
             .chain(meanwhile)
             .flat_map(|load| &load.runs)
             .flat_map(Run::notes)
@@ -81,9 +79,9 @@ pub fn compare(seen: &Load, rehearsed: &Rehearsed) -> Result<RehearsalReport, In
 
 /// Returns the recorded service and route that predict a task of `service`: the same, or
 /// for real-time threads the nearest priority.
-fn way_of(seen: &Load, service: Service) -> (Service, Route) {
+fn way_of(load: &Load, service: Service) -> (Service, Route) {
     let recorded = || {
-        let groups = seen.runs.iter().flat_map(|run| &run.groups);
+        let groups = load.runs.iter().flat_map(|run| &run.groups);
         groups.map(|group| (group.key.service, group.key.route))
     };
     let distance = |recorded: Service| match (recorded, service) {
@@ -94,11 +92,11 @@ fn way_of(seen: &Load, service: Service) -> (Service, Route) {
     recorded()
         .filter_map(|series| Some((distance(series.0)?, series.1, series)))
         .min()
-        .map_or((service, Route::Direct), |(.., way)| way)
+        .map_or((service, Route::Direct), |(.., nearest)| nearest)
 }
 
 fn task(
-    seen: &Load,
+    load: &Load,
     count: &TaskCount,
     (by, route): (Service, Route),
     analysis: crate::sched::TaskVerdict,
@@ -111,13 +109,13 @@ fn task(
         ns(task.deadline_ns),
     )?;
     let slack = task.deadline_ns.saturating_sub(task.compute_ns);
-    let way = Selection::new(seen, (by, route), Some(task.cpu));
+    let selection = Selection::new(load, (by, route), Some(task.cpu));
     let horizon = ns(count.elapsed_ns);
-    let expected = expectation(&way.observed(slack), buffering, horizon, CONFIDENCE)?;
+    let expected = expectation(&selection.observed(slack), buffering, horizon, CONFIDENCE)?;
     let failures = failures(count);
     let predicted_failures = Predicted::of(expected.failures, count.jobs);
     let predicted_late = Predicted::of(expected.misses, count.jobs);
-    let paper_failures = horizon / paper_mean_time(buffering, way.share_above(slack))?;
+    let paper_failures = horizon / paper_mean_time(buffering, selection.share_above(slack))?;
     let mut remarks = Vec::new();
     if by != task.service {
         remarks.push(Remark::OtherService {
@@ -125,14 +123,14 @@ fn task(
             service: task.service,
         });
     }
-    let resolution = way.resolution(slack);
+    let resolution = selection.resolution(slack);
     if resolution != Resolution::Full {
         remarks.push(Remark::Coarse {
             slack_ns: slack,
             resolution,
         });
     }
-    let waited = way.waited();
+    let waited = selection.waited();
     remarks.extend(waited.map(|waited_ns| Remark::Waiting { by, waited_ns }));
     remarks.extend(Remark::unlike(count));
     Ok(TaskRehearsal {
@@ -192,8 +190,8 @@ impl Inside {
 }
 
 fn effects(before: &Load, meanwhile: &Load) -> Vec<Effect> {
-    let groups = |seen: &Load| -> Vec<Group> {
-        seen.runs
+    let groups = |load: &Load| -> Vec<Group> {
+        load.runs
             .iter()
             .flat_map(|run| run.groups.clone())
             .collect()

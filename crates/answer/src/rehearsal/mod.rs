@@ -21,7 +21,6 @@ pub const REHEARSAL_SCHEMA: u32 = 4;
 pub struct RehearsalReport {
     /// Version of this layout.
     pub schema: u32,
-    /// File of the tasks.
     pub file: String,
     /// The load, or `no load`.
     pub load: LoadLabel,
@@ -29,9 +28,7 @@ pub struct RehearsalReport {
     pub predicted_from: Vec<String>,
     /// Total length of these recordings.
     pub observed_ns: Nanos,
-    /// Recording of the run.
     pub recorded_in: String,
-    /// The tasks.
     pub tasks: Vec<TaskRehearsal>,
     /// Latency of the services without and with the tasks.
     pub others: Vec<Effect>,
@@ -42,7 +39,6 @@ pub struct RehearsalReport {
 /// Counts and predictions of one task.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct TaskRehearsal {
-    /// The counts.
     pub count: TaskCount,
     /// Counted failures: underruns. A run of more than 100 late jobs counts once per 100.
     pub failures: f64,
@@ -50,7 +46,6 @@ pub struct TaskRehearsal {
     pub mttf_ns: Option<f64>,
     /// Service whose recorded latency the prediction rests on.
     pub by: Service,
-    /// Route of its wakeups.
     pub route: Route,
     /// Failures, predicted for the time that the task ran.
     pub predicted_failures: Predicted,
@@ -58,7 +53,7 @@ pub struct TaskRehearsal {
     pub predicted_late: Predicted,
     /// Whether the counted failures lie in the interval.
     pub verdict: Inside,
-    /// Whether the late jobs do.
+    /// Whether the late jobs lie in their interval.
     pub late_verdict: Inside,
     /// Counted over predicted failures; absent when either is zero.
     pub factor: Option<f64>,
@@ -75,7 +70,6 @@ pub struct TaskRehearsal {
 /// Predicted count with its prediction interval.
 #[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct Predicted {
-    /// Mean of the count.
     pub mean: f64,
     /// Lower end of the 95 % interval: 1 of 40 counts is below.
     pub low: f64,
@@ -87,7 +81,7 @@ pub struct Predicted {
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Inside {
-    /// In the predicted interval.
+    /// Whether it lies in the predicted interval.
     Inside,
     /// Fewer than predicted.
     Fewer,
@@ -112,9 +106,7 @@ impl Inside {
 /// Effect of the tasks on one service.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Effect {
-    /// The service.
     pub service: Service,
-    /// Route of its wakeups.
     pub route: Route,
     /// Latency without the tasks.
     pub before: Summary,
@@ -125,7 +117,6 @@ pub struct Effect {
 /// Summary of the latency of a service.
 #[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct Summary {
-    /// Number of samples.
     pub samples: u64,
     /// Median of the wakeups that did not wait at the end.
     pub median_ns: Nanos,

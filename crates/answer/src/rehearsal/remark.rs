@@ -14,19 +14,16 @@ pub enum Remark {
     OtherService {
         /// Service that the prediction rests on.
         by: Service,
-        /// Service of the task.
         service: Service,
     },
     /// The recordings do not resolve the slack of the task well.
     Coarse {
-        /// Slack of the task.
         slack_ns: Nanos,
         /// Resolution of the recordings.
         resolution: Resolution,
     },
     /// The service was still waiting when the first recording ended.
     Waiting {
-        /// The service.
         by: Service,
         /// Time that it had waited by then.
         waited_ns: Nanos,
@@ -35,9 +32,7 @@ pub enum Remark {
     SharesCpu,
     /// The work took longer than requested.
     LongWork {
-        /// Median.
         median_ns: Nanos,
-        /// Requested time.
         requested_ns: Nanos,
     },
     /// The task had page faults.
@@ -46,10 +41,7 @@ pub enum Remark {
         count: u64,
     },
     /// Tasks on the same CPU with the same or a higher priority.
-    Beside {
-        /// Names of these tasks.
-        tasks: Vec<String>,
-    },
+    Beside { tasks: Vec<String> },
 }
 
 impl Remark {

@@ -20,9 +20,7 @@ const MAX_GROWTH: f64 = 2.0;
 /// Latencies of a woken thread under one load.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct LoadFigures {
-    /// Name of the load.
     pub load: String,
-    /// Number of wakeups.
     pub wakeups: usize,
     /// Number of expiries before the preceding wakeup had run. They are in no other
     /// figure.
@@ -35,8 +33,8 @@ pub struct LoadFigures {
     pub max_without_steal_ns: Option<Nanos>,
     /// Whether an unknown amount of steal time may have caused the max.
     pub is_possibly_steal: bool,
-    /// Threads of other programs that the woken thread has to wait for, if they ran for as
-    /// long as the max; the longest run time first.
+    /// Threads of other programs that the woken thread has to wait for, if they ran at least for
+    /// the time of the max; the longest run time first.
     pub competitors: Vec<CompetingThread>,
     /// Growth of the max of a stretch, without known steal time, from the first load to
     /// this one. The intervals of all loads hold together with 95 % confidence
@@ -63,7 +61,7 @@ impl LoadFigures {
 pub(super) fn figures(runs: &[RtosLoadRun]) -> Vec<LoadFigures> {
     let first = runs.first().and_then(|run| run.wakeups.as_ref().ok());
     let compared = runs.iter().skip(1).filter(|run| run.wakeups.is_ok());
-    // Of 20 intervals of 95 %, one misses by chance.
+    // With 20 intervals of 95 %, about one of them misses by chance.
     #[expect(clippy::cast_precision_loss, reason = "a few loads")]
     let confidence = 1.0 - (1.0 - CONFIDENCE) / compared.count().max(1) as f64;
     runs.iter()
@@ -152,7 +150,7 @@ fn confirm_by_visits(growth: Growth, [first, load]: &[[Vec<f64>; 2]; 2]) -> Grow
     #[expect(clippy::cast_precision_loss, reason = "a few stretches")]
     let mean =
         |visit: &Vec<f64>| visit.iter().map(|max| max.ln()).sum::<f64>() / visit.len() as f64;
-    // An empty visit has no mean and is not longer.
+    // An empty visit lacks a mean and is not longer.
     let is_confirmed = load
         .iter()
         .all(|visit| first.iter().all(|other| mean(visit) > mean(other)));
@@ -242,7 +240,7 @@ mod tests {
 
     use super::*;
 
-    /// 1,000 wakeups in two visits: 990 of 5 us, and ten from `max_us` on, one per
+    /// 1,000 wakeups in two visits: 990 of 5 us, and ten of at least `max_us`: one per
     /// stretch.
     fn run(load: &str, max_us: u64) -> RtosLoadRun {
         let samples = (0..1_000).map(|number| RtosWakeup {

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use super::RtosReason;
 use super::preemption::max_if_all_known;
 
-/// Number of interrupts below which there is no verdict.
 const MIN_INTERRUPTS: usize = 100;
 /// Quantiles, and the number of interrupts from which each is reported. The first that
 /// applies is used.
@@ -28,7 +27,6 @@ pub struct InterruptFigures {
     /// Number of interrupts of something other than the computing thread: a softirq or
     /// another thread.
     pub of_others: usize,
-    /// Source of the interrupts.
     pub source: InterruptSource,
     /// Mean time between two readings of the clock, the resolution of the measurement.
     pub reading_ns: Nanos,
@@ -59,11 +57,9 @@ pub struct InterruptFigures {
 pub struct InterruptTimes {
     /// Mean, ns.
     pub mean_ns: Option<f64>,
-    /// Median.
     pub median_ns: Option<Nanos>,
     /// The quantile; absent if there are too few interrupts.
     pub quantile_ns: Option<Nanos>,
-    /// Max.
     pub max_ns: Option<Nanos>,
     /// Max without steal time between the last instruction of the thread and its next;
     /// absent if the steal clock cannot be read.

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::RtosReason;
 
-/// Number of rounds below which there is no verdict unless a round is inverted.
+/// Minimum number of rounds for a verdict unless a round is inverted.
 const MIN_ROUNDS: usize = 10;
 
 /// Waits with each kind of lock.
@@ -14,20 +14,17 @@ const MIN_ROUNDS: usize = 10;
 pub struct InversionFigures {
     /// Waits for a lock with `PTHREAD_PRIO_INHERIT`.
     pub inherit: LockWaits,
-    /// Waits for a plain lock.
     pub plain: LockWaits,
-    /// CPU time for which the low thread holds the lock.
+    /// CPU time of the low thread with the lock held.
     pub hold_ns: Nanos,
-    /// Time for which the middle thread computes.
+    /// Computing time of the middle thread.
     pub middle_ns: Nanos,
 }
 
-/// Waits for a lock of one kind.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Serialize)]
 pub struct LockWaits {
-    /// Number of rounds.
     pub rounds: usize,
-    /// Number of rounds in which the middle thread finished first.
+    /// Number of rounds where the middle thread finished first.
     pub inverted: usize,
     /// Longest wait for the lock.
     pub max_ns: Option<Nanos>,
@@ -35,7 +32,6 @@ pub struct LockWaits {
     pub middle_max_ns: Option<Nanos>,
 }
 
-/// Computes the figures.
 pub(super) fn figures(rounds: &InversionRounds) -> InversionFigures {
     InversionFigures {
         inherit: waits(&rounds.inherit),

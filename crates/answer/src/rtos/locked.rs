@@ -26,7 +26,6 @@ pub struct LockedFigures {
 /// Pages of one mapping of a file.
 #[derive(Clone, Copy, Debug, Default, JsonSchema, PartialEq, Serialize)]
 pub struct MappingFigures {
-    /// Number of pages.
     pub pages: u64,
     /// Resident pages before the pressure, by `mincore`.
     pub resident_before: u64,
@@ -45,7 +44,6 @@ impl MappingFigures {
     }
 }
 
-/// Copies the figures.
 pub(super) fn figures(pages: &LockedPages) -> LockedFigures {
     let mapping = |mapping: &MappingPages| MappingFigures {
         pages: mapping.pages,

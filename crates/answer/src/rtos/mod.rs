@@ -38,7 +38,7 @@ pub const RTOS_SCHEMA: u32 = 2;
 pub struct RtosInput {
     /// The machine.
     pub host: Host,
-    /// CPU on which all threads ran.
+    /// CPU of all threads.
     pub cpu: Cpu,
     /// Max that is allowed for a latency of `preemption` and `interrupts`.
     pub limit: Nanos,
@@ -89,7 +89,7 @@ pub struct RtosReport {
     pub schema: u32,
     /// The machine.
     pub host: Host,
-    /// CPU on which all threads ran.
+    /// CPU of all threads.
     pub cpu: Cpu,
     /// Max that is allowed for a latency of `preemption` and `interrupts`.
     pub limit_ns: Nanos,
@@ -118,11 +118,8 @@ pub struct RtosReport {
 /// Verdict on one criterion.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct CriterionRow {
-    /// The criterion.
     pub criterion: RtosCriterion,
-    /// The verdict.
     pub verdict: RtosVerdict,
-    /// Reason for the verdict.
     pub reason: RtosReason,
     /// Reasons why the test, or a part of it, did not run.
     pub absences: Vec<Absence>,
@@ -252,10 +249,10 @@ impl RtosReport {
         let mut remedies: Vec<(&str, Vec<RtosCriterion>)> = Vec::new();
         for row in &self.rows {
             for absence in &row.absences {
-                let known = remedies
+                let listed = remedies
                     .iter_mut()
                     .find(|(remedy, _)| *remedy == absence.remedy);
-                match known {
+                match listed {
                     Some((_, criteria)) if criteria.contains(&row.criterion) => {}
                     Some((_, criteria)) => criteria.push(row.criterion),
                     None => remedies.push((&absence.remedy, vec![row.criterion])),

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::RtosReason;
 
-/// Number of rounds below which a queue has no verdict if all wakeups are in order.
+/// Minimum number of rounds for a verdict if all wakeups are in order.
 const MIN_ROUNDS: u64 = 100;
 
 /// Wakeups from one queue.
@@ -115,13 +115,13 @@ mod tests {
     #[test]
     fn queues_that_did_not_run_are_unknown() {
         let none = WaitQueue::ALL.map(refused);
-        let one = [
+        let queues = [
             wakes(WaitQueue::Futex, 1_000, 0),
             refused(WaitQueue::MessageQueue),
         ];
 
         assert_eq!(reason_of(&none), RtosReason::NotRun);
-        assert_eq!(reason_of(&one), RtosReason::QueuesMissing);
+        assert_eq!(reason_of(&queues), RtosReason::QueuesMissing);
         let few = [wakes(WaitQueue::Futex, 99, 0)];
         assert_eq!(reason_of(&few), RtosReason::QueuesMissing);
     }

@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use super::RtosReason;
 
-/// Number of wakeups below which there is no verdict.
 const MIN_WAKEUPS: usize = 100;
 
 /// Latencies of a woken thread while another one computes.
@@ -23,7 +22,6 @@ pub struct PreemptionFigures {
     pub max_ns: Option<Nanos>,
     /// Max latency without steal time; absent if the steal clock cannot be read.
     pub max_without_steal_ns: Option<Nanos>,
-    /// Number of latencies above the limit.
     pub above_limit: usize,
     /// Number of these that are not above the limit without steal time.
     pub above_limit_by_steal: usize,

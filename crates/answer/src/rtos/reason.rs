@@ -39,7 +39,6 @@ pub enum RtosReason {
     PossiblySteal,
     /// Each priority preempts the next lower one and waits for an equal one.
     PrioritiesPreempt,
-    /// The system has too few priorities.
     SystemHasTooFewPriorities {
         /// Number that POSIX requires.
         required: usize,
@@ -93,10 +92,7 @@ pub enum RtosReason {
     /// The locked pages stayed in memory, and others were evicted.
     LockedPagesStayed,
     /// Locked pages were evicted or read from the disk again.
-    LockedPagesEvicted {
-        /// Number of these pages.
-        pages: u64,
-    },
+    LockedPagesEvicted { pages: u64 },
     /// Not all pages were in memory after `mlock`.
     LockIncomplete,
     /// The pressure evicted nothing.

@@ -28,16 +28,20 @@ const RARE_PERIOD: f64 = 1e18;
 ///
 /// # Errors
 /// When a task is not valid.
-pub fn analyse(seen: &Load, asked: &SchedQuestion) -> Result<SchedReport, InputError> {
-    let plain: Vec<Task> = asked.tasks.iter().map(|task| plain(task, asked)).collect();
+pub fn analyse(load: &Load, question: &SchedQuestion) -> Result<SchedReport, InputError> {
+    let plain: Vec<Task> = question
+        .tasks
+        .iter()
+        .map(|task| plain(task, question))
+        .collect();
     let mut ways: Vec<Runner<'_>> = Vec::new();
-    for task in &asked.tasks {
+    for task in &question.tasks {
         if !ways.iter().any(|runner| runner.service == task.service) {
-            ways.push(Runner::new(seen, task.service, &plain, asked.permitted)?);
+            ways.push(Runner::new(load, task.service, &plain, question.permitted)?);
         }
     }
     let mut verdicts = Vec::new();
-    for (index, task) in asked.tasks.iter().enumerate() {
+    for (index, task) in question.tasks.iter().enumerate() {
         let last: Option<&TaskVerdict> = verdicts.last();
         if let Some(last) = last.filter(|last| is_instance(&last.task, task)) {
             verdicts.push(TaskVerdict {
@@ -47,24 +51,25 @@ pub fn analyse(seen: &Load, asked: &SchedQuestion) -> Result<SchedReport, InputE
             continue;
         }
         if let Some(runner) = ways.iter().find(|runner| runner.service == task.service) {
-            let order = Order::new(&plain, asked, index);
-            let found = verdict(&order, task, runner, asked)?;
-            verdicts.push(held(found, longest(seen, task.service)));
+            let order = Order::new(&plain, question, index);
+            let analysed = verdict(&order, task, runner, question)?;
+            verdicts.push(held(analysed, longest(load, task.service)));
         }
     }
     let is_held = verdicts.iter().any(|verdict| verdict.waited_ns.is_some());
     let mut set = set(&plain, &ways)?;
     // These bounds assume different priorities.
-    set.bounds_apply &= (0..asked.tasks.len()).all(|index| equals(asked, index).next().is_none());
+    set.bounds_apply &=
+        (0..question.tasks.len()).all(|index| equals(question, index).next().is_none());
     // Tasks that miss on one CPU may fit on several.
-    let may_move = asked.tasks.len() > 1 && asked.tasks.iter().any(|task| task.rank.may_move);
+    let may_move = question.tasks.len() > 1 && question.tasks.iter().any(|task| task.rank.may_move);
     let is_certain = |meets: &bool| *meets || !may_move;
     Ok(SchedReport {
         schema: SCHED_SCHEMA,
-        load: seen.label.clone(),
-        observed_ns: seen.runs.iter().map(|run| ns(run.duration)).sum(),
+        load: load.label.clone(),
+        observed_ns: load.runs.iter().map(|run| ns(run.duration)).sum(),
         tasks: verdicts,
-        permitted_ns: asked.permitted,
+        permitted_ns: question.permitted,
         set: SetVerdict {
             // The longest stall is at least that long.
             edf: set
@@ -74,8 +79,8 @@ pub fn analyse(seen: &Load, asked: &SchedQuestion) -> Result<SchedReport, InputE
             edf_ideal: set.edf_ideal.filter(is_certain),
             ..set
         },
-        remarks: asked.remarks.clone(),
-        notes: seen
+        remarks: question.remarks.clone(),
+        notes: load
             .runs
             .iter()
             .flat_map(|run| &run.doubts)
@@ -92,12 +97,12 @@ pub fn analyse(seen: &Load, asked: &SchedQuestion) -> Result<SchedReport, InputE
 ///
 /// # Errors
 /// When no measured service can stand in, or a task is not valid.
-pub fn analysed(seen: &Load, asked: &SchedQuestion) -> Result<SchedReport, AnswerError> {
-    let measured = seen.lines();
+pub fn analysed(load: &Load, question: &SchedQuestion) -> Result<SchedReport, AnswerError> {
+    let measured = load.lines();
     let measured = || measured.iter().map(|line| line.0);
-    let mut asked = asked.clone();
+    let mut question = question.clone();
     let mut remarks = Vec::new();
-    for task in &mut asked.tasks {
+    for task in &mut question.tasks {
         let wanted = task.service;
         if measured().any(|service| service == wanted) {
             continue;
@@ -106,7 +111,7 @@ pub fn analysed(seen: &Load, asked: &SchedQuestion) -> Result<SchedReport, Answe
             return Err(AnswerError::NotMeasured {
                 task: task.name.clone(),
                 service: wanted,
-                recordings: seen.paths().join("`, `"),
+                recordings: load.paths().join("`, `"),
             });
         };
         task.service = service;
@@ -117,8 +122,8 @@ pub fn analysed(seen: &Load, asked: &SchedQuestion) -> Result<SchedReport, Answe
             measured: service,
         });
     }
-    asked.remarks.extend(remarks);
-    Ok(analyse(seen, &asked)?)
+    question.remarks.extend(remarks);
+    Ok(analyse(load, &question)?)
 }
 
 /// Three orders of the tasks, with the analysed task last. Its response lies between its
@@ -137,10 +142,10 @@ struct Order {
 }
 
 impl Order {
-    fn new(plain: &[Task], asked: &SchedQuestion, index: usize) -> Self {
-        let rank = |place: usize| asked.tasks[place].rank;
+    fn new(plain: &[Task], question: &SchedQuestion, index: usize) -> Self {
+        let rank = |place: usize| question.tasks[place].rank;
         let own = plain[index];
-        let equals: Vec<usize> = equals(asked, index).collect();
+        let equals: Vec<usize> = equals(question, index).collect();
         let above = (0..index).filter(|place| !equals.contains(place));
         let may_move = |place: usize| rank(place).may_move;
         let may_be_apart = |&place: &usize| may_move(place) || may_move(index);
@@ -185,17 +190,17 @@ fn is_instance(task: &TaskAsked, other: &TaskAsked) -> bool {
 }
 
 /// Returns the other tasks of the level of task `index`.
-fn equals(asked: &SchedQuestion, index: usize) -> impl Iterator<Item = usize> + '_ {
-    let level = |place: usize| asked.tasks[place].rank.level;
+fn equals(question: &SchedQuestion, index: usize) -> impl Iterator<Item = usize> + '_ {
+    let level = |place: usize| question.tasks[place].rank.level;
     let is_equal = move |&place: &usize| {
         place != index && level(place).is_some() && level(place) == level(index)
     };
-    (0..asked.tasks.len()).filter(is_equal)
+    (0..question.tasks.len()).filter(is_equal)
 }
 
-fn plain(task: &TaskAsked, asked: &SchedQuestion) -> Task {
+fn plain(task: &TaskAsked, question: &SchedQuestion) -> Task {
     Task {
-        cost: ns(task.compute_ns + asked.overhead),
+        cost: ns(task.compute_ns + question.overhead),
         period: ns(task.period_ns),
         deadline: ns(task.deadline_ns),
         jitter: 0.0,
@@ -206,8 +211,8 @@ fn plain(task: &TaskAsked, asked: &SchedQuestion) -> Task {
 fn verdict(
     order: &Order,
     task: &TaskAsked,
-    way: &Runner<'_>,
-    asked: &SchedQuestion,
+    runner: &Runner<'_>,
+    question: &SchedQuestion,
 ) -> Result<TaskVerdict, InputError> {
     let plain = order.latest.as_slice();
     let index = plain.len() - 1;
@@ -216,16 +221,17 @@ fn verdict(
     let jittered: Vec<Task> = plain
         .iter()
         .map(|plain_task| Task {
-            jitter: way.parts.0,
-            blocking: plain_task.blocking + way.parts.1,
+            jitter: runner.parts.0,
+            blocking: plain_task.blocking + runner.parts.1,
             ..*plain_task
         })
         .collect();
     let by_jitter = response_time(&jittered, index, Supply::default())?.time;
-    let (behind_equals, _) = way.response(plain, index, &way.least, (way.median, 0.0))?;
+    let (behind_equals, _) = runner.response(plain, index, &runner.least, (runner.median, 0.0))?;
     let earliest = order.earliest.as_slice();
     let first = earliest.len() - 1;
-    let (before_equals, _) = way.response(earliest, first, &way.least, (way.median, 0.0))?;
+    let (before_equals, _) =
+        runner.response(earliest, first, &runner.least, (runner.median, 0.0))?;
     // The latency of a less urgent service does not show a miss.
     let least = match task.rank.stand_in {
         Some(bounds) if !bounds.is_lower_bound => {
@@ -233,15 +239,15 @@ fn verdict(
         }
         Some(_) | None => before_equals,
     };
-    let at_most = (way.ordinary, way.unseen);
-    let (mut most, _) = way.response(plain, index, &way.most, at_most)?;
-    let (mut rated, until) = way.response(plain, index, &way.rated.envelope, at_most)?;
-    if way.not_kept.is_some() || way.is_all_zero {
+    let at_most = (runner.ordinary, runner.unseen);
+    let (mut most, _) = runner.response(plain, index, &runner.most, at_most)?;
+    let (mut rated, until) = runner.response(plain, index, &runner.rated.envelope, at_most)?;
+    if runner.not_kept.is_some() || runner.is_all_zero {
         (most, rated) = (f64::INFINITY, f64::INFINITY);
     }
     let doubts = doubts(&Found {
-        way,
-        permitted: asked.permitted,
+        way: runner,
+        permitted: question.permitted,
         period: task.period_ns,
         deadline,
         may_be_apart: order.may_be_apart,
@@ -249,8 +255,8 @@ fn verdict(
         least: behind_equals,
         most,
         rated,
-        is_rated: until < way.rated.told_below,
-        late: way
+        is_rated: until < runner.rated.told_below,
+        late: runner
             .seen
             .share_above(task.deadline_ns.saturating_sub(task.compute_ns)),
         stand_in: task.rank.stand_in,
@@ -269,7 +275,7 @@ fn verdict(
         least_ns: bounded(least),
         most_ns: bounded(most),
         rated_ns: bounded(rated),
-        rated_as_seen: way.rated.as_seen as f64 / way.rated.windows.max(1) as f64,
+        rated_as_seen: runner.rated.as_seen as f64 / runner.rated.windows.max(1) as f64,
         slack_ns: bounded(deadline - most),
         verdict,
         waited_ns: None,
@@ -278,8 +284,8 @@ fn verdict(
         } else {
             Vec::new()
         },
-        limit: limit(order, (ideal, behind_equals), most, way)?,
-        pseudo: pseudo(plain, index, task, way, asked.permitted)?,
+        limit: limit(order, (ideal, behind_equals), most, runner)?,
+        pseudo: pseudo(plain, index, task, runner, question.permitted)?,
         task: task.clone(),
     })
 }
@@ -290,14 +296,14 @@ fn limit(
     order: &Order,
     (ideal, least): (f64, f64),
     most: f64,
-    way: &Runner<'_>,
+    runner: &Runner<'_>,
 ) -> Result<ResponseLimit, InputError> {
     let certain = order.certain.as_slice();
     let index = certain.len() - 1;
     let (ideal, least) = if certain.len() == order.latest.len() {
         (ideal, least)
     } else {
-        let (least, _) = way.response(certain, index, &way.least, (way.median, 0.0))?;
+        let (least, _) = runner.response(certain, index, &runner.least, (runner.median, 0.0))?;
         (
             response_time(certain, index, Supply::default())?.time,
             least,
@@ -307,7 +313,7 @@ fn limit(
         &certain[index],
         ideal,
         (least, most),
-        way,
+        runner,
     ))
 }
 
@@ -315,14 +321,14 @@ fn pseudo(
     plain: &[Task],
     index: usize,
     task: &TaskAsked,
-    way: &Runner<'_>,
+    runner: &Runner<'_>,
     permitted: Nanos,
 ) -> Result<Option<Pseudo>, InputError> {
     let Some(buffers) = task.buffers else {
         return Ok(None);
     };
     let horizon = ns(permitted);
-    let histograms = || way.seen.histograms();
+    let histograms = || runner.seen.histograms();
     let largest = histograms()
         .filter_map(|histogram| histogram.max())
         .max()
@@ -331,9 +337,9 @@ fn pseudo(
         .filter_map(|histogram| histogram.quantile(0.99))
         .max()
         .map_or(0.0, ns);
-    let peaks = peaks_of(&way.observations(), horizon)?;
+    let peaks = peaks_of(&runner.observations(), horizon)?;
     let (rare, rare_from) = match return_level(&peaks, horizon, &LevelSettings::default()) {
-        _ if way.is_all_zero => (0.0, RareFrom::AllZero),
+        _ if runner.is_all_zero => (0.0, RareFrom::AllZero),
         Ok(level) => (level.interval.high, RareFrom::Level { per_ns: permitted }),
         Err(_) => (largest, RareFrom::LargestSeen { per_ns: permitted }),
     };
@@ -347,8 +353,8 @@ fn pseudo(
         rare_from,
         ordinary_ns: ordinary,
         pseudo_worst_case_ns: budget.pseudo_worst_case()?,
-        amortised_passes: !way.is_all_zero && amortized_test(plain, index, budget)?.passes(),
-        exact_passes: !way.is_all_zero && exact_test(plain, index, budget)?.passes(),
+        amortised_passes: !runner.is_all_zero && amortized_test(plain, index, budget)?.passes(),
+        exact_passes: !runner.is_all_zero && exact_test(plain, index, budget)?.passes(),
     }))
 }
 
@@ -364,13 +370,13 @@ fn set(plain: &[Task], ways: &[Runner<'_>]) -> Result<SetVerdict, InputError> {
             .ok()
             .map(|verdict| verdict.is_schedulable())
     };
-    let at = |window| {
+    let most = |window| {
         ways.iter()
-            .map(|way| way.most.at(window))
+            .map(|runner| runner.most.at(window))
             .fold(0.0, f64::max)
     };
     let supply = Supply {
-        envelope: Some(&at),
+        envelope: Some(&most),
         ..Supply::default()
     };
     let late = released_late(plain, ordinary);

@@ -93,7 +93,7 @@ pub enum TaskDoubt {
 /// Responses of one task; times in ns.
 pub(super) struct Found<'a> {
     pub(super) way: &'a Runner<'a>,
-    /// Time in which one failure is permitted.
+    /// Time per permitted failure.
     pub(super) permitted: Nanos,
     /// The task's period: a shorter time cannot be permitted.
     pub(super) period: Nanos,
@@ -102,7 +102,7 @@ pub(super) struct Found<'a> {
     pub(super) may_be_apart: bool,
     /// The worst response before the work of tasks of its priority.
     pub(super) before_equals: f64,
-    /// The worst response, at least and at most.
+    /// Lower and upper limit of the worst response.
     pub(super) least: f64,
     pub(super) most: f64,
     /// Response at the permitted rate, and true if the recording contains it.
@@ -114,16 +114,16 @@ pub(super) struct Found<'a> {
 }
 
 /// Returns the reasons why a task is not shown to meet its deadline.
-pub(super) fn doubts(found: &Found<'_>) -> Vec<TaskDoubt> {
-    if let Some(floor) = found.way.not_kept {
-        let mut recordings = found.way.seen.streams.iter().map(|(seen, _)| seen);
+pub(super) fn doubts(analysed: &Found<'_>) -> Vec<TaskDoubt> {
+    if let Some(floor) = analysed.way.not_kept {
+        let mut recordings = analysed.way.seen.streams.iter().map(|(run, _)| run);
         return vec![TaskDoubt::NotKept {
             floor_ns: floor,
-            late: found.late,
+            late: analysed.late,
             is_tail: recordings.any(|run| run.plan.keep == Keep::Tail),
         }];
     }
-    if found.way.is_all_zero {
+    if analysed.way.is_all_zero {
         return vec![TaskDoubt::AllZero];
     }
     let mut doubts = Vec::new();
@@ -131,53 +131,53 @@ pub(super) fn doubts(found: &Found<'_>) -> Vec<TaskDoubt> {
         wanted: stand_in.wanted,
     };
     let is_no_bound = |stand_in: &StandIn| !stand_in.is_upper_bound;
-    doubts.extend(found.stand_in.filter(is_no_bound).map(not_measured));
-    if found.before_equals <= found.deadline && found.least > found.deadline {
-        let (least_ns, most_ns) = (found.before_equals, found.least);
-        doubts.push(if found.may_be_apart {
+    doubts.extend(analysed.stand_in.filter(is_no_bound).map(not_measured));
+    if analysed.before_equals <= analysed.deadline && analysed.least > analysed.deadline {
+        let (least_ns, most_ns) = (analysed.before_equals, analysed.least);
+        doubts.push(if analysed.may_be_apart {
             TaskDoubt::SeveralCpus { least_ns, most_ns }
         } else {
             TaskDoubt::Shared { least_ns, most_ns }
         });
-    } else if found.least > found.deadline {
+    } else if analysed.least > analysed.deadline {
         let is_upper = |stand_in: &StandIn| stand_in.is_upper_bound;
-        doubts.extend(found.stand_in.filter(is_upper).map(not_measured));
-    } else if found.most > found.deadline {
-        doubts.push(coarse(found));
+        doubts.extend(analysed.stand_in.filter(is_upper).map(not_measured));
+    } else if analysed.most > analysed.deadline {
+        doubts.push(coarse(analysed));
     }
-    if !found.is_rated {
-        doubts.push(short(found));
-    } else if found.rated > found.deadline && found.most <= found.deadline {
+    if !analysed.is_rated {
+        doubts.push(short(analysed));
+    } else if analysed.rated > analysed.deadline && analysed.most <= analysed.deadline {
         doubts.push(TaskDoubt::Rare {
-            permitted_ns: found.permitted,
-            most_ns: found.rated,
+            permitted_ns: analysed.permitted,
+            most_ns: analysed.rated,
         });
     }
     doubts
 }
 
-fn coarse(found: &Found<'_>) -> TaskDoubt {
-    let streams = &found.way.seen.streams;
-    let factor = (found.deadline - found.least) / FINE_PART / found.way.unseen;
-    let recordings = streams.iter().map(|(seen, _)| *seen);
+fn coarse(analysed: &Found<'_>) -> TaskDoubt {
+    let streams = &analysed.way.seen.streams;
+    let factor = (analysed.deadline - analysed.least) / FINE_PART / analysed.way.unseen;
+    let recordings = streams.iter().map(|(run, _)| *run);
     TaskDoubt::Coarse {
-        apart_ns: found.way.unseen,
-        least_ns: found.least,
-        most_ns: found.most,
+        apart_ns: analysed.way.unseen,
+        least_ns: analysed.least,
+        most_ns: analysed.most,
         finer: FinerPeriod::new(recordings, factor.min(0.5)),
     }
 }
 
-fn short(found: &Found<'_>) -> TaskDoubt {
-    let permitted = found.permitted.as_secs_f64() * 1e9;
+fn short(analysed: &Found<'_>) -> TaskDoubt {
+    let permitted = analysed.permitted.as_secs_f64() * 1e9;
     let needed = exposure_without_model(permitted, CONFIDENCE).unwrap_or(f64::INFINITY);
-    let streams = &found.way.seen.streams;
-    let observed = streams.iter().map(|(seen, _)| seen.duration.ns()).min();
+    let streams = &analysed.way.seen.streams;
+    let observed = streams.iter().map(|(run, _)| run.duration.ns()).min();
     let shown = Nanos::from_f64(observed.unwrap_or_default() as f64 * permitted / needed);
     // Two digits can be a twentieth less.
-    let is_enough = shown.as_f64() * 0.95 >= found.period.as_f64();
+    let is_enough = shown.as_f64() * 0.95 >= analysed.period.as_f64();
     TaskDoubt::Short {
-        permitted_ns: found.permitted,
+        permitted_ns: analysed.permitted,
         needed_ns: needed,
         shown_ns: is_enough.then(|| two_digits(shown)),
     }

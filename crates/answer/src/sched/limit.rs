@@ -51,12 +51,10 @@ pub enum LargestPart {
     },
     /// Work of the task itself.
     Work {
-        /// Its time.
         time_ns: f64,
     },
     /// Blocking by tasks of lower priority.
     Blocking {
-        /// Its time.
         time_ns: f64,
     },
     /// Tasks of higher or the same priority that surely share its CPU.
@@ -64,9 +62,7 @@ pub enum LargestPart {
         /// Their time.
         time_ns: f64,
     },
-    /// Latency.
     Latency {
-        /// Its time.
         time_ns: f64,
     },
 }

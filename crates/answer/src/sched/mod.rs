@@ -30,7 +30,6 @@ pub const SCHED_SCHEMA: u32 = 4;
 /// Task of the set; highest priority first.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct TaskAsked {
-    /// The name.
     pub name: String,
     /// Execution time of one job.
     pub compute_ns: Nanos,
@@ -39,7 +38,7 @@ pub struct TaskAsked {
     /// Deadline after the arrival: as given, or the period, or n - 1 periods with n
     /// buffers.
     pub deadline_ns: Nanos,
-    /// Time for which tasks of lower priority can block it.
+    /// Blocking time by tasks of lower priority.
     pub blocking_ns: Nanos,
     /// Measured service that runs it.
     pub service: Service,
@@ -71,7 +70,6 @@ pub struct SchedQuestion {
 pub struct SchedReport {
     /// Version of this layout.
     pub schema: u32,
-    /// The load of the recording.
     pub load: LoadLabel,
     /// Total length of the recording, ns.
     pub observed_ns: f64,
@@ -103,7 +101,6 @@ pub enum Verdict {
 /// Responses of one task and its verdict. Times in ns; an absent response has no bound.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct TaskVerdict {
-    /// The task.
     #[serde(flatten)]
     pub task: TaskAsked,
     /// Worst response on a system without latency.
@@ -124,7 +121,6 @@ pub struct TaskVerdict {
     pub rated_as_seen: f64,
     /// Deadline minus the upper limit of the response; negative if it is later.
     pub slack_ns: Option<f64>,
-    /// The verdict.
     pub verdict: Verdict,
     /// Reasons for the verdict `unknown`.
     pub doubts: Vec<TaskDoubt>,
@@ -161,7 +157,7 @@ pub struct Pseudo {
 pub enum RareFrom {
     /// Upper limit of a return level.
     Level {
-        /// Time in which the level is exceeded once on average.
+        /// Mean time between exceedances of the level.
         per_ns: Nanos,
     },
     /// Measured maximum, because the recording supports no return level. The failure rate

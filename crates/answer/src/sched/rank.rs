@@ -1,4 +1,4 @@
-//! Order in which the tasks of a set run, and the certainty of that order.
+//! Execution order of the tasks of a set, and the certainty of that order.
 
 use laggard_model::Service;
 use schemars::JsonSchema;
@@ -25,9 +25,9 @@ pub struct TaskRank {
 pub struct StandIn {
     /// The service that runs the task.
     pub wanted: Service,
-    /// Whether the measured latency is at least that of `wanted`.
+    /// Whether the measured latency is a lower limit for `wanted`.
     pub is_upper_bound: bool,
-    /// Whether the measured latency is at most that of `wanted`.
+    /// Whether the measured latency is an upper limit for `wanted`.
     pub is_lower_bound: bool,
 }
 
@@ -37,34 +37,24 @@ pub struct StandIn {
 pub enum TaskRemark {
     /// A key of an rt-app file occurs again.
     Repeated {
-        /// The task.
         task: String,
-        /// The key.
         key: String,
         /// Line of the repetition, from 1.
         line: u32,
     },
-    /// Several threads of an rt-app file wait for one timer.
-    SharedTimer {
-        /// The timer.
-        timer: String,
-        /// Number of threads.
-        threads: usize,
-    },
+    /// Several threads of an rt-app file wait for the same timer.
+    SharedTimer { timer: String, threads: usize },
     /// The jobs of a task differ.
     LargestJob {
-        /// The task.
         task: String,
         /// Phase with the largest job, if it has a name.
         phase: Option<String>,
     },
     /// A task runs as a service that was not measured.
     StandIn {
-        /// The task.
         task: String,
         /// Service that runs the task.
         wanted: Service,
-        /// The measured service.
         measured: Service,
     },
 }

@@ -29,7 +29,7 @@ pub(super) struct Runner<'a> {
     pub(super) median: f64,
     pub(super) least: Envelope,
     pub(super) most: Envelope,
-    /// Same as `most`, at the permitted rate.
+    /// Same as `most` at the permitted rate.
     pub(super) rated: RatedEnvelope,
     /// Longest measured stall, lower limit of its length.
     pub(super) longest: f64,
@@ -45,13 +45,13 @@ pub(super) struct Runner<'a> {
 
 impl<'a> Runner<'a> {
     pub(super) fn new(
-        seen: &'a Load,
+        load: &'a Load,
         service: Service,
         tasks: &[Task],
         permitted: Nanos,
     ) -> Result<Self, InputError> {
         // A thread that is reached both ways is a task's by its own timer.
-        let route = seen
+        let route = load
             .runs
             .iter()
             .flat_map(|run| &run.streams)
@@ -59,7 +59,7 @@ impl<'a> Runner<'a> {
             .map(|stream| stream.route)
             .min()
             .unwrap_or(Route::Direct);
-        let selection = Selection::new(seen, (service, route), None);
+        let selection = Selection::new(load, (service, route), None);
         let (streams, median) = (&selection.streams, selection.base);
         let unseen = unseen(&selection);
         let part = ordinary_part(tasks, ns(median), unseen);
@@ -70,7 +70,7 @@ impl<'a> Runner<'a> {
             .unwrap_or(median);
         let blackouts: Vec<_> = streams
             .iter()
-            .map(|(seen, one)| one.blackouts(seen.start, median, part))
+            .map(|(run, stream)| stream.blackouts(run.start, median, part))
             .collect();
         let mut inner: Vec<Vec<Blackout>> = blackouts
             .iter()
@@ -85,7 +85,7 @@ impl<'a> Runner<'a> {
             .histograms()
             .filter_map(|histogram| histogram.max())
             .max();
-        if let Some(largest) = largest.filter(|&one| one > median + part) {
+        if let Some(largest) = largest.filter(|&largest| largest > median + part) {
             let end = ns(largest.saturating_sub(median));
             inner.push(vec![Blackout { start: 0.0, end }]);
         }
@@ -108,15 +108,15 @@ impl<'a> Runner<'a> {
                 .chain(longest_task.map(|length| length * BEYOND))
                 .fold(0.0, f64::max),
         );
-        let parts = parts(&selection.groups, seen);
+        let parts = parts(&selection.groups, load);
         let is_all_zero = selection
             .histograms()
             .all(|latencies| latencies.max().is_none_or(|max| max == Nanos::ZERO));
         let cpus: Vec<CpuBlackouts<'_>> = streams
             .iter()
             .zip(&outer)
-            .map(|((seen, _), blackouts)| CpuBlackouts {
-                exposure: ns(seen.duration),
+            .map(|((run, _), blackouts)| CpuBlackouts {
+                exposure: ns(run.duration),
                 blackouts,
             })
             .collect();
@@ -157,15 +157,15 @@ impl<'a> Runner<'a> {
 
     pub(super) fn observations(&self) -> Vec<Observation<'a>> {
         let mut observations: Vec<Observation<'a>> = Vec::new();
-        for (seen, stream) in &self.seen.streams {
+        for (run, stream) in &self.seen.streams {
             match observations
                 .iter_mut()
-                .find(|observation| observation.start == seen.start)
+                .find(|observation| observation.start == run.start)
             {
-                Some(one) => one.streams.push(stream),
+                Some(observation) => observation.streams.push(stream),
                 None => observations.push(Observation {
-                    start: seen.start,
-                    duration: seen.duration,
+                    start: run.start,
+                    duration: run.duration,
                     streams: vec![stream],
                 }),
             }
@@ -193,25 +193,27 @@ fn ordinary_part(tasks: &[Task], median: f64, apart: f64) -> Nanos {
 /// Returns the largest latency up to `limit`, rounded to the bucket.
 fn largest_up_to(histogram: &Histogram, limit: Nanos) -> Option<Nanos> {
     let max = histogram.max()?;
-    let edges = histogram.buckets().map(|(at, _)| Histogram::upper_edge(at));
+    let edges = histogram
+        .buckets()
+        .map(|(bucket, _)| Histogram::upper_edge(bucket));
     edges
         .map(|edge| edge.min(max))
-        .take_while(|&one| one <= limit)
+        .take_while(|&edge| edge <= limit)
         .last()
 }
 
 /// Returns the longest time between two samples of a stream, ns: the mean, or twice the
 /// mean if expiries are dithered.
-fn unseen(seen: &Selection<'_>) -> f64 {
-    let is_dithered = seen.streams.iter().any(|(run, _)| run.plan.dither);
-    seen.apart * if is_dithered { 2.0 } else { 1.0 }
+fn unseen(selection: &Selection<'_>) -> f64 {
+    let is_dithered = selection.streams.iter().any(|(run, _)| run.plan.dither);
+    selection.apart * if is_dithered { 2.0 } else { 1.0 }
 }
 
 /// Returns the largest interrupt latency, and the sum of the largest of later stages.
-fn parts(groups: &[&Group], seen: &Load) -> (f64, f64) {
+fn parts(groups: &[&Group], load: &Load) -> (f64, f64) {
     let largest =
         |group: &Group, stage: Stage| group.steps[stage.index()].histogram().max().map_or(0.0, ns);
-    let groups_of_runs = || seen.runs.iter().flat_map(|run| &run.groups);
+    let groups_of_runs = || load.runs.iter().flat_map(|run| &run.groups);
     let irq = groups_of_runs()
         .filter(|group| !group.key.service.has_lines())
         .filter_map(|group| group.latency.histogram().max())

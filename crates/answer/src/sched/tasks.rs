@@ -22,7 +22,6 @@ pub enum TasksError {
     /// The file cannot be read.
     #[error("cannot read `{}`", file.display())]
     Read {
-        /// The file.
         file: PathBuf,
         /// Reason.
         source: std::io::Error,
@@ -30,7 +29,6 @@ pub enum TasksError {
     /// The content is not a task set.
     #[error("cannot use the tasks of `{}`", file.display())]
     File {
-        /// The file.
         file: PathBuf,
         /// The fault.
         source: Box<Self>,
@@ -43,7 +41,7 @@ pub enum TasksError {
         /// The fault.
         source: Box<Self>,
     },
-    /// The file has no task.
+    /// The file lacks a task.
     #[error("`{}` has no task; write at least one", .0.display())]
     Empty(PathBuf),
     /// The TOML has other keys or types.
@@ -62,7 +60,6 @@ pub enum TasksError {
     SomePriorities {
         /// Number of tasks with a priority.
         given: usize,
-        /// Number of all tasks.
         all: usize,
     },
     /// A time is 0.
@@ -77,7 +74,6 @@ pub enum TasksError {
         name: String,
         /// Its execution time.
         compute: Nanos,
-        /// Its deadline.
         deadline: Nanos,
     },
     /// The permitted time between two misses is shorter than a period.
@@ -174,10 +170,9 @@ pub(super) fn parse(text: &str) -> Result<SchedQuestion, TasksError> {
     })
 }
 
-/// Puts the task that runs first at the top: by the priority, where all tasks
-/// have one, and otherwise by the service that runs it and the shorter period.
-/// Normal threads come last and share one level: the kernel lets none of them
-/// run before another for long.
+/// Orders the tasks: by priority if all tasks have one, otherwise by service and then by the
+/// shorter period. Normal threads come last and share one level, because the kernel lets none of
+/// them run before another for long.
 fn by_priority(mut tasks: Vec<(Option<u8>, TaskAsked)>) -> Result<Vec<TaskAsked>, TasksError> {
     let given = tasks
         .iter()
@@ -240,35 +235,35 @@ mod tests {
 
     use super::*;
 
-    /// What is wrong, and why, as a person reads it.
-    fn told(error: &TasksError) -> String {
-        let mut all = vec![error.to_string()];
+    /// Returns the message of an error with its sources.
+    fn message(error: &TasksError) -> String {
+        let mut messages = vec![error.to_string()];
         let mut below = error.source();
-        while let Some(one) = below {
-            all.push(one.to_string());
-            below = one.source();
+        while let Some(cause) = below {
+            messages.push(cause.to_string());
+            below = cause.source();
         }
-        all.join(": ")
+        messages.join(": ")
     }
 
     #[test]
     fn tasks_without_priorities_are_ordered_by_their_rate() {
-        let asked = parse(
+        let question = parse(
             "service = \"fifo:50\"\n\
              [[task]]\nname = \"slow\"\nperiod = \"10ms\"\ncompute = \"2ms\"\n\
              [[task]]\nname = \"fast\"\nperiod = \"1ms\"\ncompute = \"200us\"\nbuffers = 3\n",
         )
         .unwrap();
 
-        assert_eq!(asked.tasks[0].name, "fast");
-        assert_eq!(asked.tasks[0].deadline_ns, Nanos::from_ms(2));
-        assert_eq!(asked.tasks[1].deadline_ns, Nanos::from_ms(10));
-        assert_eq!(asked.tasks[1].service, Service::Fifo(50));
+        assert_eq!(question.tasks[0].name, "fast");
+        assert_eq!(question.tasks[0].deadline_ns, Nanos::from_ms(2));
+        assert_eq!(question.tasks[1].deadline_ns, Nanos::from_ms(10));
+        assert_eq!(question.tasks[1].service, Service::Fifo(50));
     }
 
     #[test]
     fn errors_name_the_task_and_what_is_wrong_with_it() {
-        for (text, said) in [
+        for (text, expected) in [
             (
                 "[[task]]\nname = \"a\"\nperiod = \"1\"\ncompute = \"1ms\"",
                 "`1` has no unit",
@@ -284,8 +279,8 @@ mod tests {
                 "two tasks are called `a`",
             ),
         ] {
-            let err = told(&parse(text).unwrap_err());
-            assert!(err.contains(said), "{err}");
+            let err = message(&parse(text).unwrap_err());
+            assert!(err.contains(expected), "{err}");
         }
     }
 }

@@ -11,8 +11,8 @@ use crate::load::Load;
 const ORDINARY_PART: u64 = 20;
 
 /// Returns the longest such stall of a service.
-pub(super) fn longest(seen: &Load, service: Service) -> Option<Nanos> {
-    let waits = seen.runs.iter().flat_map(|run| &run.waiting);
+pub(super) fn longest(load: &Load, service: Service) -> Option<Nanos> {
+    let waits = load.runs.iter().flat_map(|run| &run.waiting);
     waits
         .filter(|waiting| waiting.service == service)
         .map(|waiting| waiting.at_least_ns)
@@ -20,13 +20,13 @@ pub(super) fn longest(seen: &Load, service: Service) -> Option<Nanos> {
 }
 
 /// Adapts a verdict to a service that had waited this long when measuring ended.
-pub(super) fn held(found: TaskVerdict, waited: Option<Nanos>) -> TaskVerdict {
-    let task = &found.task;
+pub(super) fn held(analysed: TaskVerdict, waited: Option<Nanos>) -> TaskVerdict {
+    let task = &analysed.task;
     let slack = task.deadline_ns.saturating_sub(task.compute_ns);
     let Some(waited) = waited.filter(|waited| waited.ns() > slack.ns() / ORDINARY_PART) else {
-        return found;
+        return analysed;
     };
-    let verdict = match found.verdict {
+    let verdict = match analysed.verdict {
         Verdict::Misses => Verdict::Misses,
         Verdict::Meets | Verdict::Unknown => Verdict::Unknown,
     };
@@ -36,19 +36,21 @@ pub(super) fn held(found: TaskVerdict, waited: Option<Nanos>) -> TaskVerdict {
         rated_ns: None,
         verdict,
         doubts: match verdict {
-            Verdict::Unknown => {
-                [vec![TaskDoubt::Waiting { waited_ns: waited }], found.doubts].concat()
-            }
-            Verdict::Meets | Verdict::Misses => found.doubts,
+            Verdict::Unknown => [
+                vec![TaskDoubt::Waiting { waited_ns: waited }],
+                analysed.doubts,
+            ]
+            .concat(),
+            Verdict::Meets | Verdict::Misses => analysed.doubts,
         },
         limit: ResponseLimit::stall(waited),
-        pseudo: found.pseudo.map(|pseudo| Pseudo {
+        pseudo: analysed.pseudo.map(|pseudo| Pseudo {
             rare_from: RareFrom::Waiting,
             amortised_passes: false,
             exact_passes: false,
             ..pseudo
         }),
         waited_ns: Some(waited),
-        ..found
+        ..analysed
     }
 }

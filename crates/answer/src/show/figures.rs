@@ -17,31 +17,27 @@ use crate::contexts::ContextsReport;
 use crate::waiting::Waiting;
 use crate::{Distrust, Shortfall, Trust};
 
-/// What one recording says.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct RecordingReport {
-    /// The recording's folder, as given.
+    /// Directory of the recording, as given.
     pub path: String,
-    /// When it began, RFC 3339.
+    /// Start, RFC 3339.
     pub started: String,
-    /// How it ended.
     pub state: State,
-    /// How long was measured.
+    /// Length of the measurement.
     pub duration_ns: Nanos,
-    /// What gave the stages.
+    /// Source of the stages.
     pub backend: Backend,
-    /// What was asked of the probe.
     pub plan: ProbePlan,
-    /// What else the machine did.
+    /// Load during the measurement.
     pub load: Option<LoadRun>,
-    /// The machine.
+    /// Machine.
     pub host: Host,
-    /// Services x figures, the most direct first.
+    /// Services and their figures, the most direct first.
     pub services: Vec<ServiceRow>,
     /// Lines that were still waiting when measuring ended, the longest first.
     pub waiting: Vec<Waiting>,
-    /// Who does deferred work beside busy processes; absent where it was not
-    /// measured beside any of ours.
+    /// Latency of deferred work while processes keep a CPU busy; absent if it was not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contexts: Option<ContextsReport>,
     /// Stages of each service and route.
@@ -51,7 +47,7 @@ pub struct RecordingReport {
     pub run_delays: Vec<RunDelayRow>,
     /// Counts of latencies, for every row of `services`.
     pub histograms: Vec<HistogramView>,
-    /// What was lost, by reason, zero included.
+    /// Lost samples per reason, including zeros.
     pub losses: Losses,
     /// Warnings of the recording.
     pub caveats: Vec<Caveat>,
@@ -59,96 +55,89 @@ pub struct RecordingReport {
     pub doubts: Vec<Distrust>,
     /// Missing and damaged parts of the recording.
     pub shortfalls: Vec<Shortfall>,
-    /// What measuring cost.
+    /// Overhead.
     pub cost: OwnCost,
-    /// Whether the figures can be trusted.
+    /// Whether the figures are trustworthy.
     pub trust: Trust,
 }
 
-/// The figures of a distribution of times.
+/// Figures of a distribution of times.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Figures {
-    /// How many times there are.
+    /// Number of times.
     pub samples: u64,
-    /// The smallest; of latencies, of those that were served.
+    /// Minimum; for latencies, of the served wakeups only.
     pub min_ns: Option<Nanos>,
-    /// Arithmetic mean.
     pub mean_ns: Option<f64>,
-    /// Whether the true mean is at least that: some were still waiting when
-    /// measuring ended, and count with how long they had waited.
+    /// Whether the mean is a lower limit: some wakeups were still waiting when measuring ended, and
+    /// count with the time that they had waited.
     pub mean_is_at_least: bool,
-    /// Standard deviation of the sample; absent where some were still waiting.
+    /// Standard deviation of the sample; absent if some wakeups were still waiting.
     pub deviation_ns: Option<f64>,
-    /// Quantiles; each is its bucket's upper edge, at most 1.09 % high.
+    /// Quantiles; each is its bucket's upper edge (at most 1.09 % high).
     pub quantiles: Vec<Share>,
-    /// The largest seen: a measurement, not a bound.
+    /// Max of this recording: a measurement, not a bound.
     pub largest_ns: Option<Nanos>,
-    /// Whether the true largest is at least that: one was still waiting when
-    /// measuring ended.
+    /// Whether the max is a lower limit: a wakeup was still waiting when measuring ended.
     pub largest_is_at_least: bool,
-    /// When the largest was due, since the recording began.
+    /// Due time of the maximum, since the start of the recording.
     pub largest_at_ns: Option<Nanos>,
 }
 
 /// One quantile.
 #[derive(Clone, Copy, Debug, Default, JsonSchema, PartialEq, Serialize)]
 pub struct Share {
-    /// The share of all times that do not exceed it, 0 to 1.
+    /// Share of all times that do not exceed it, 0 to 1.
     pub q: f64,
-    /// The time; absent where the sample does not support it, or so many were
-    /// lost that nothing is known of it.
+    /// Quantile; absent if the sample does not support it, or too many samples were lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ns: Option<Nanos>,
-    /// Whether the true quantile is at least `ns`: too many were still waiting
-    /// when measuring ended, or were lost.
+    /// Whether the quantile is a lower limit: too many wakeups were lost, or still waiting when
+    /// measuring ended.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_at_least: bool,
-    /// The lower end, where what was lost or still waiting leaves the quantile
-    /// between two times; `ns` is the upper one.
+    /// Lower limit, if lost or waiting wakeups leave the quantile between two times; `ns` is the
+    /// upper limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub low_ns: Option<Nanos>,
-    /// How many samples would support it; absent where these do.
+    /// Number of samples that would support it; absent if these do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub needs_samples: Option<u64>,
 }
 
-/// The latency of one service reached by one route.
+/// Latency of a service and route.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct ServiceRow {
-    /// The service.
     pub service: Service,
-    /// How it was reached.
     pub route: Route,
-    /// Where, if CPUs are kept apart.
+    /// CPU, if CPUs are separate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Cpu>,
-    /// In which minute from 0, if minutes are kept apart.
+    /// Minute from 0, if minutes are separate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub minute: Option<u64>,
-    /// Activations whose expiry passed while the service was still busy. They
-    /// are among the samples, with the time until it next ran.
+    /// Wakeups whose expiry passed while the service was still busy. They are among the samples,
+    /// with the time until the service next ran.
     pub missed: u64,
-    /// How many of the missed were still waiting when measuring ended. They are
-    /// among the samples with how long they had waited: the least that they
-    /// were late.
+    /// Number of missed wakeups that were still waiting when measuring ended. They are among the
+    /// samples with the time that they had waited: a lower limit of their latency.
     pub still_waiting: u64,
-    /// Activations that were lost; where it is not known which line lost them,
-    /// as many as it can have been. They are not among the samples.
+    /// Lost wakeups. If the line that lost them is not known, this is an upper limit. They are not
+    /// among the samples.
     pub lost: u64,
     /// Expiry to the service's first instruction.
     pub latency: Figures,
 }
 
-/// One part of the way to a service.
+/// One part of the path to a service.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct StageRow {
-    /// The service at the end of the way.
+    /// Service at the end of the path.
     pub service: Service,
-    /// The way.
     pub route: Route,
-    /// The stage at which the part ends.
+    /// Stage at which the part ends.
     pub stage: Stage,
-    /// The stage at which it starts; absent: the expiry.
+    /// Stage at which the part starts; absent: the expiry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Stage>,
     /// Whether it spans several parts, up to the first instruction of a thread.
@@ -157,7 +146,7 @@ pub struct StageRow {
     /// Share of the total latency of the series, 0 to 1; absent for a span of several parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
-    /// Its time.
+    /// Duration of the part.
     pub time: Figures,
 }
 
@@ -174,17 +163,15 @@ pub struct RunDelayRow {
     pub switch_ins: u64,
 }
 
-/// How often each latency was seen.
+/// Counts of each latency.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct HistogramView {
-    /// The service.
     pub service: Service,
-    /// How it was reached.
     pub route: Route,
-    /// Where, if CPUs are kept apart.
+    /// CPU, if CPUs are separate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Cpu>,
-    /// In which minute from 0, if minutes are kept apart.
+    /// Minute from 0, if minutes are separate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub minute: Option<u64>,
     /// Bucket number and count; bucket i ends at 2^(i/64) ns.

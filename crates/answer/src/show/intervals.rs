@@ -22,16 +22,13 @@ pub const BINS: (Nanos, Nanos) = (Nanos::from_us(1), Nanos::from_secs(1));
 pub struct IntervalsReport {
     /// Version of this layout.
     pub schema: u32,
-    /// One entry per recording.
     pub recordings: Vec<RecordingIntervals>,
 }
 
 /// Times between the runs of each series and CPU.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct RecordingIntervals {
-    /// Path of the recording.
     pub path: String,
-    /// Counted quantity.
     pub counted: CountedInterval,
     /// Width of a bin.
     pub bin_ns: Nanos,
@@ -59,7 +56,6 @@ pub enum CountedInterval {
 pub struct IntervalRow {
     /// Service, route and CPU.
     pub line: Line,
-    /// Number of intervals.
     pub intervals: u64,
     /// Number of intervals that are not counted, because a wakeup in between was lost.
     pub unknown: u64,
@@ -81,7 +77,6 @@ pub struct IntervalRow {
     pub longer: u64,
 }
 
-/// Number of intervals in a bin.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct GapBin {
     /// Start of the bin, ns, which belongs to it.

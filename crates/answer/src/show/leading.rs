@@ -8,7 +8,7 @@ use super::{RecordingReport, ServiceRow};
 const MOST: usize = 3;
 
 /// Returns the services that a figure shows by default, in the order of the report: the interrupt,
-/// the most urgent thread and a normal thread, all woken by the interrupt. A missing one is
+/// the most urgent thread and a normal thread. The interrupt wakes all of them. A missing one is
 /// replaced by the most direct of the others.
 pub fn leading(report: &RecordingReport) -> Vec<(Service, Route)> {
     let series: Vec<(Service, Route)> = report

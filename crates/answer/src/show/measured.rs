@@ -25,7 +25,6 @@ pub enum By {
 pub struct Measured {
     /// The recording's folder, as the user gave it.
     pub path: String,
-    /// Its manifest.
     pub manifest: Manifest,
     /// Missing or damaged parts.
     pub shortfalls: Vec<Shortfall>,

@@ -14,7 +14,6 @@ use crate::scan;
 /// Part of the way, from an earlier stage or the expiry to a later one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
-    /// Key of the row.
     pub(super) row: &'static str,
     /// Service whose wakeups are measured.
     service: Service,
@@ -51,7 +50,7 @@ pub(super) const PARTS: [Part; 11] = [
 /// Maximum of a part in a block of time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Max {
-    /// Maximum of the wakeups of which both ends of the part were seen.
+    /// Maximum of the wakeups with both ends of the part observed.
     seen: u64,
     /// Maximum of the upper limits of the others.
     limit: u64,
@@ -182,8 +181,8 @@ impl Gather for Gathered {
             let Some(parts) = self.lines.get(usize::from(wakeup.line.0)) else {
                 continue;
             };
-            let at = self.before + wakeup.expiry.ns().saturating_sub(self.start);
-            let block = usize::try_from(at / self.block).unwrap_or(usize::MAX);
+            let time = self.before + wakeup.expiry.ns().saturating_sub(self.start);
+            let block = usize::try_from(time / self.block).unwrap_or(usize::MAX);
             let block = block.min(self.blocks - 1);
             for &part in parts {
                 let max = &mut self.parts[part][block];
@@ -287,17 +286,17 @@ impl Maxima {
             }
             let length = usize::try_from(secs * 1_000_000_000 / self.block).unwrap_or(usize::MAX);
             let is_whole = length <= self.blocks && self.has(secs);
-            let found = if is_whole {
+            let worst = if is_whole {
                 let chunks = maxima[..self.blocks].chunks_exact(length);
-                let of = |chunk: &[Max]| chunk.iter().copied().fold(Max::default(), Max::join);
-                median(chunks.map(of).collect())
+                let largest = |chunk: &[Max]| chunk.iter().copied().fold(Max::default(), Max::join);
+                median(chunks.map(largest).collect())
             } else {
                 maxima.iter().copied().fold(Max::default(), Max::join)
             };
             least = Max {
-                seen: found.seen.max(least.seen),
-                limit: found.limit.max(least.limit),
-                is_open: found.is_open || least.is_open,
+                seen: worst.seen.max(least.seen),
+                limit: worst.limit.max(least.limit),
+                is_open: worst.is_open || least.is_open,
             };
             cell(least, is_whole)
         })
@@ -348,8 +347,8 @@ fn cell(max: Max, is_whole: bool) -> StudyCell {
 
 /// Returns the upper medians of the seen maxima and of their upper limits.
 fn median(maxima: Vec<Max>) -> Max {
-    let middle = |of: fn(&Max) -> u64| {
-        let mut values: Vec<u64> = maxima.iter().map(of).collect();
+    let middle = |largest: fn(&Max) -> u64| {
+        let mut values: Vec<u64> = maxima.iter().map(largest).collect();
         values.sort_unstable();
         values.get(values.len() / 2).copied().unwrap_or_default()
     };

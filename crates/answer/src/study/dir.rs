@@ -31,7 +31,6 @@ const MAX_PIECES: usize = 1_000;
 /// A recording may end this much earlier than planned.
 pub const TOLERANCE: Nanos = Nanos::from_ms(100);
 
-/// Directory of a study with its recordings.
 #[derive(Debug)]
 pub struct StudyDir {
     path: PathBuf,
@@ -53,9 +52,7 @@ struct Measured {
 /// Recording of a part of a step.
 #[derive(Debug)]
 pub struct Piece {
-    /// The recording.
     pub recording: Recording,
-    /// Its length.
     pub length: Nanos,
 }
 
@@ -153,8 +150,10 @@ impl StudyDir {
         if self.results.contains_key(step.name) {
             return step.length(self.is_quick);
         }
-        let found = self.steps().find(|(known, _)| known.name == step.name);
-        found.map_or(Nanos::ZERO, |(_, pieces)| recorded(pieces))
+        let entry = self
+            .steps()
+            .find(|(candidate, _)| candidate.name == step.name);
+        entry.map_or(Nanos::ZERO, |(_, pieces)| recorded(pieces))
     }
 
     /// Returns whether a step was recorded for its whole length.
@@ -164,12 +163,14 @@ impl StudyDir {
 
     /// Returns the recordings of a step.
     pub fn recordings(&self, step: &Step) -> Vec<PathBuf> {
-        let found = self.steps().find(|(known, _)| known.name == step.name);
-        let pieces = found.map_or(&[][..], |(_, pieces)| pieces).iter();
+        let entry = self
+            .steps()
+            .find(|(candidate, _)| candidate.name == step.name);
+        let pieces = entry.map_or(&[][..], |(_, pieces)| pieces).iter();
         pieces.map(|piece| piece.recording.dir().into()).collect()
     }
 
-    /// Returns the distributions of each step that was recorded, all its recordings together.
+    /// Returns the distributions of each step that was recorded over all recordings of the step.
     ///
     /// # Errors
     /// If a recording cannot be read.
@@ -282,14 +283,13 @@ fn piece_path(dir: &Path, step: &Step, number: usize) -> PathBuf {
     dir.join(name).with_extension(EXTENSION)
 }
 
-/// Opens the recordings of a step, in their order. One in which nothing was measured yet is
-/// left out.
+/// Opens the recordings of a step, in their order. A recording without data is left out.
 fn pieces(dir: &Path, step: &Step) -> Result<Vec<Piece>, StudyError> {
     let mut pieces = Vec::new();
     for number in 1..MAX_PIECES {
         let path = piece_path(dir, step, number);
         match path.symlink_metadata() {
-            Ok(found) if found.is_dir() => {}
+            Ok(metadata) if metadata.is_dir() => {}
             // A number may be missing, because a user removed that recording.
             Ok(_) | Err(_) => continue,
         }

@@ -34,7 +34,6 @@ pub enum StudyError {
     /// A result cannot be read.
     #[error("cannot read `{}`", file.display())]
     Read {
-        /// The file.
         file: PathBuf,
         /// Reason.
         source: io::Error,
@@ -42,7 +41,6 @@ pub enum StudyError {
     /// A file is no result of this version of laggard.
     #[error("`{}` is not a result of this laggard; remove it to measure again", file.display())]
     Result {
-        /// The file.
         file: PathBuf,
         /// Reason.
         source: serde_json::Error,

@@ -31,7 +31,7 @@ const BOOSTED: [Context; 4] = [
     ("niced", Contexts::NICED, Route::Direct),
     ("sliced", Contexts::SLICED, Route::Direct),
 ];
-/// Step whose plain thread computes beside busy threads.
+/// Step whose plain thread computes while processes keep a CPU busy.
 const BUSY: &str = "busy";
 
 pub(super) fn tables(
@@ -68,7 +68,8 @@ pub(super) fn tables(
         let mut table = SystemTable::new(name, columns());
         for &context in contexts {
             let cells = steps.iter().map(|(step, reports, is_whole)| {
-                // Under a load the thread sleeps; beside busy threads it computes, too.
+                // Under a load the thread sleeps; while processes keep a CPU busy, it computes,
+                // too.
                 if context.0 == "plain_busy" && step.name != BUSY {
                     return StudyCell::Missing {
                         reason: MissingReason::NotApplicable,
@@ -128,7 +129,7 @@ pub(super) fn mechanisms(study: StudyName, tables: &[SystemTable]) -> Vec<Mechan
             })
         })
         .collect();
-    mechanisms.sort_by(|one, other| one.worst_mean_ns.total_cmp(&other.worst_mean_ns));
+    mechanisms.sort_by(|first, second| first.worst_mean_ns.total_cmp(&second.worst_mean_ns));
     mechanisms
 }
 
@@ -139,7 +140,6 @@ fn read(piece: &Piece, threads: NonZeroUsize) -> Result<RecordingReport, StudyEr
     ))
 }
 
-/// Figure of a cell.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Figure {
     Mean,
@@ -161,11 +161,11 @@ fn cell(
     let rows = reports.iter().flat_map(|report| &report.services);
     let rows = rows.filter(|row| (row.service, row.route) == (service, route));
     let figures: Vec<&Figures> = rows.map(|row| &row.latency).collect();
-    let found = match figure {
+    let result = match figure {
         Figure::Mean => mean(&figures),
         Figure::Max => largest(&figures).map(|(ns, open)| (ns, open || !is_whole)),
     };
-    match found {
+    match result {
         Some((ns, true)) => StudyCell::AtLeast { ns },
         Some((ns, false)) => StudyCell::Time { ns },
         None => StudyCell::Missing {

@@ -18,7 +18,7 @@ const RECEIVE: &str = "receive";
 const WITHOUT_FAULT: [&str; 2] = ["machine", RECEIVE];
 /// Timers of Table 3: one that expires on the tick, and one that does not.
 const FIX: [TimerApi; 2] = [TimerApi::SoRcvtimeo, TimerApi::Ppoll];
-/// Handlers, and causes, of a recording that a table lists.
+/// Handlers and causes of a recording that a table lists.
 const MAX_ROWS: usize = 4;
 /// Softirq that receives packets.
 const RECEIVER: &str = "NET_RX";
@@ -47,12 +47,12 @@ pub(super) fn tables(
 ) -> Result<Vec<SystemTable>, StudyError> {
     let timers = dir.result::<Timers>(TIMERS)?;
     let missing = dir.no_result(TIMERS);
-    let all: Vec<&Timer> = timers.iter().flat_map(|timers| &timers.rows).collect();
-    let fix = all.iter().copied().filter(|row| FIX.contains(&row.api));
+    let rows: Vec<&Timer> = timers.iter().flat_map(|timers| &timers.rows).collect();
+    let fix = rows.iter().copied().filter(|row| FIX.contains(&row.api));
     let fix: Vec<&Timer> = fix.collect();
     Ok(vec![
-        statistics(&all, &missing),
-        histogram("table2", &all, &missing),
+        statistics(&rows, &missing),
+        histogram("table2", &rows, &missing),
         histogram("table3", &fix, &missing),
         clocks(timers.as_ref(), &missing),
         longest_handlers(dir),
@@ -271,7 +271,7 @@ fn longest(pieces: &[Piece]) -> Option<&Piece> {
     pieces.iter().max_by_key(|piece| piece.length)
 }
 
-/// A recording may have no trace data at all.
+/// A recording may lack trace data.
 fn handlers_of(pieces: &[Piece]) -> Option<HandlersReport> {
     let late = RecordedEpisodes::read_with(&longest(pieces)?.recording, |_| false).ok()?;
     handlers(&late)

@@ -48,7 +48,6 @@ pub enum StudyName {
 }
 
 impl StudyName {
-    /// All studies.
     pub const ALL: [Self; 4] = [Self::Osdi99, Self::Hotos99, Self::Heubaum, Self::Timmerman];
 
     /// Returns the name on the command line.
@@ -72,8 +71,8 @@ impl FromStr for StudyName {
     type Err = UnknownStudy;
 
     fn from_str(name: &str) -> Result<Self, UnknownStudy> {
-        let found = Self::ALL.into_iter().find(|study| study.name() == name);
-        found.ok_or_else(|| UnknownStudy(name.into()))
+        let study = Self::ALL.into_iter().find(|study| study.name() == name);
+        study.ok_or_else(|| UnknownStudy(name.into()))
     }
 }
 
@@ -82,7 +81,6 @@ impl FromStr for StudyName {
 pub struct StudyReport {
     /// Version of this layout.
     pub schema: u32,
-    /// The study.
     pub study: StudyName,
     /// The systems, this one first. A cell has one value per system.
     pub systems: Vec<StudySystem>,
@@ -95,13 +93,12 @@ pub struct StudyReport {
 /// Mechanism to get work done.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct Mechanism {
-    /// Key of its row.
     pub row: String,
     /// Highest average latency of all columns, ns.
     pub worst_mean_ns: f64,
 }
 
-/// A system of which the tables have values.
+/// A system with values in the tables.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct StudySystem {
     /// Directory of the recordings. Absent: the numbers are the paper's, from hardware of
@@ -120,7 +117,6 @@ pub struct StudySystem {
 /// A step that the machine cannot record.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct StudyMissing {
-    /// Name of the step.
     pub step: String,
     /// Whether a recording was tried and failed.
     pub is_failed: bool,
@@ -128,7 +124,6 @@ pub struct StudyMissing {
     pub absence: Absence,
 }
 
-/// One step of a study.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct StudyStep {
     /// Name, which starts the names of its recordings.
@@ -137,31 +132,25 @@ pub struct StudyStep {
     pub planned_ns: Nanos,
     /// Recorded length.
     pub recorded_ns: Nanos,
-    /// Number of recordings.
     pub recordings: usize,
     /// Whether the figures of all its recordings can be trusted. Absent without one.
     pub is_trusted: Option<bool>,
-    /// Number of lost samples.
     pub lost: u64,
 }
 
-/// A table of a paper.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Serialize)]
 pub struct StudyTable {
     /// Name, such as `table3`.
     pub name: String,
     /// Keys of the columns.
     pub columns: Vec<String>,
-    /// The rows.
     pub rows: Vec<StudyRow>,
 }
 
-/// A row of a table.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct StudyRow {
-    /// Key of the row.
     pub row: String,
-    /// For each column, one value per system.
+    /// Values per column and system.
     pub cells: Vec<Vec<StudyCell>>,
 }
 
@@ -169,7 +158,6 @@ pub struct StudyRow {
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum StudyCell {
-    /// A time.
     Time {
         /// The time, ns.
         ns: f64,
@@ -191,16 +179,13 @@ pub enum StudyCell {
         /// Upper limit, ns.
         high_ns: f64,
     },
-    /// A range of times.
     Range {
         /// Shortest, ns.
         low_ns: f64,
         /// Longest, ns.
         high_ns: f64,
     },
-    /// A number.
     Count {
-        /// The number.
         count: u64,
     },
     /// A share of a whole, 0 to 1.
@@ -212,17 +197,14 @@ pub enum StudyCell {
     Rate {
         /// Number of units.
         per_second: f64,
-        /// The unit, in the plural.
         unit: String,
     },
     /// A verdict on a criterion.
     Verdict {
-        /// The verdict.
         verdict: RtosVerdict,
     },
     /// A cause of late wakeups.
     Cause {
-        /// The cause.
         #[serde(flatten)]
         cause: NamedCause,
         /// Fix against it. Absent: none is known.
@@ -230,7 +212,6 @@ pub enum StudyCell {
     },
     /// A name or a figure of the system.
     Name {
-        /// The text.
         text: String,
     },
     /// Nothing is recorded yet; this is the length to record.
@@ -240,7 +221,6 @@ pub enum StudyCell {
     },
     /// There is no value.
     Missing {
-        /// Reason.
         reason: MissingReason,
     },
 }
@@ -255,15 +235,13 @@ pub enum MissingReason {
     OnlyInPaper,
     /// The machine cannot run the load.
     NoLoad,
-    /// The recording failed.
     Failed,
-    /// The recording needs root.
     NeedsRoot,
     /// Chance explains the times between the events.
     NoPeriod,
     /// The recordings do not have the service.
     NoService,
-    /// The recording has no trace data of a late wakeup.
+    /// The recording lacks trace data of a late wakeup.
     NoTraceData,
     /// The system does not report it.
     NotReported,
@@ -304,7 +282,6 @@ impl SystemTable {
 pub enum Against {
     /// Recordings of another system.
     Directory(StudyDir),
-    /// The numbers of the paper.
     Paper,
 }
 
@@ -383,10 +360,10 @@ pub fn results(dir: &StudyDir) -> Result<StudyResults, StudyError> {
 
 /// Puts the tables of the systems side by side. Rows and columns of a later system follow
 /// those that it has in common with the ones before.
-fn merge(all: &[Vec<SystemTable>], systems: &[StudySystem]) -> Vec<StudyTable> {
+fn merge(by_system: &[Vec<SystemTable>], systems: &[StudySystem]) -> Vec<StudyTable> {
     let mut merged: Vec<StudyTable> = Vec::new();
-    for table in all.iter().flatten() {
-        if merged.iter().all(|known| known.name != table.name) {
+    for table in by_system.iter().flatten() {
+        if merged.iter().all(|listed| listed.name != table.name) {
             merged.push(StudyTable {
                 name: table.name.into(),
                 ..StudyTable::default()
@@ -394,14 +371,14 @@ fn merge(all: &[Vec<SystemTable>], systems: &[StudySystem]) -> Vec<StudyTable> {
         }
     }
     for table in &mut merged {
-        let same: Vec<Option<&SystemTable>> = all
+        let same: Vec<Option<&SystemTable>> = by_system
             .iter()
             .map(|tables| tables.iter().find(|other| other.name == table.name))
             .collect();
         let mut rows: Vec<String> = Vec::new();
-        for one in same.iter().flatten() {
-            add_new(&mut table.columns, one.columns.iter());
-            add_new(&mut rows, one.rows.iter().map(|(row, _)| row));
+        for system_table in same.iter().flatten() {
+            add_new(&mut table.columns, system_table.columns.iter());
+            add_new(&mut rows, system_table.rows.iter().map(|(row, _)| row));
         }
         let is_in_paper = |row: &str, column: &str| {
             let values = same.iter().zip(systems);
@@ -410,8 +387,8 @@ fn merge(all: &[Vec<SystemTable>], systems: &[StudySystem]) -> Vec<StudyTable> {
         };
         for row in rows {
             let cell = |table: &Option<&SystemTable>, system: &StudySystem, column: &str| {
-                let found = table.and_then(|table| table.cell(&row, column));
-                found.unwrap_or(StudyCell::Missing {
+                let cell_found = table.and_then(|table| table.cell(&row, column));
+                cell_found.unwrap_or(StudyCell::Missing {
                     reason: match &system.directory {
                         None => MissingReason::NotInPaper,
                         Some(_) if is_in_paper(&row, column) => MissingReason::OnlyInPaper,

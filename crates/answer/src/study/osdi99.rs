@@ -77,11 +77,11 @@ fn system(host: Option<&Host>) -> SystemTable {
         let cell = text.map_or(NOT_REPORTED, |text| StudyCell::Name { text });
         table.row(row, vec![cell]);
     };
-    let of = |value: fn(&Host) -> String| host.map(value);
-    row("cpu", of(|host| host.processor.model.clone()));
+    let value_of = |value: fn(&Host) -> String| host.map(value);
+    row("cpu", value_of(|host| host.processor.model.clone()));
     row(
         "cpus",
-        of(|host| {
+        value_of(|host| {
             let siblings = host.processor.siblings.len();
             let cores = if siblings == 0 {
                 host.processor.threads as usize
@@ -97,8 +97,8 @@ fn system(host: Option<&Host>) -> SystemTable {
             .concat()
         }),
     );
-    row("memory", of(|host| gibibytes(host.memory_bytes)));
-    row("kernel", of(|host| host.kernel.clone()));
+    row("memory", value_of(|host| gibibytes(host.memory_bytes)));
+    row("kernel", value_of(|host| host.kernel.clone()));
     row("preemption", host.and_then(|host| host.preemption.clone()));
     row(
         "hz",
@@ -113,10 +113,10 @@ fn system(host: Option<&Host>) -> SystemTable {
         "hypervisor",
         host.map(|host| host.hypervisor.clone().unwrap_or_else(|| "none".into())),
     );
-    row("clock", of(|host| host.clocksource.current.clone()));
+    row("clock", value_of(|host| host.clocksource.current.clone()));
     row(
         "frequency",
-        of(|host| match host.frequency.first() {
+        value_of(|host| match host.frequency.first() {
             Some(group) => group.governor.clone(),
             None => "none".into(),
         }),
@@ -148,7 +148,7 @@ fn system(host: Option<&Host>) -> SystemTable {
     }
     row(
         "idle",
-        of(|host| {
+        value_of(|host| {
             let names = host.idle.iter().map(|state| state.name.clone());
             none_or(&names.collect::<Vec<String>>())
         }),
@@ -200,7 +200,7 @@ fn samples(dir: &StudyDir) -> Result<SystemTable, StudyError> {
     for (step, pieces) in dir.steps() {
         let mut worst: Option<(bool, Nanos, String, Vec<_>)> = None;
         for piece in pieces {
-            // A recording may have no trace data at all.
+            // A recording may lack trace data.
             let Ok(late) = RecordedEpisodes::read_with(&piece.recording, |_| true) else {
                 continue;
             };

@@ -28,14 +28,15 @@ pub(super) fn tables(study: StudyName) -> Vec<SystemTable> {
     let mut tables: Vec<SystemTable> = Vec::new();
     for line in NUMBERS.lines().skip(1) {
         let parts: Vec<&str> = line.splitn(5, ';').collect();
-        let [of, table, row, column, value] = parts[..] else {
+        let [study_name, table, row, column, value] = parts[..] else {
             continue;
         };
         let name = TABLES.into_iter().find(|name| *name == table);
-        let (Some(name), true, Some(value)) = (name, of == study.name(), cell(value)) else {
+        let (Some(name), true, Some(value)) = (name, study_name == study.name(), cell(value))
+        else {
             continue;
         };
-        let place = tables.iter().position(|known| known.name == name);
+        let place = tables.iter().position(|candidate| candidate.name == name);
         let place = place.unwrap_or_else(|| {
             tables.push(SystemTable::new(name, [] as [&str; 0]));
             tables.len() - 1
@@ -74,13 +75,13 @@ fn cell(text: &str) -> Option<StudyCell> {
 
 impl SystemTable {
     fn set(&mut self, row: &str, column: &str, cell: StudyCell) {
-        let known = self.columns.iter().position(|name| name == column);
-        let column = known.unwrap_or_else(|| {
+        let index = self.columns.iter().position(|name| name == column);
+        let column = index.unwrap_or_else(|| {
             self.columns.push(column.into());
             self.columns.len() - 1
         });
-        let known = self.rows.iter().position(|(name, _)| name == row);
-        let row = known.unwrap_or_else(|| {
+        let index = self.rows.iter().position(|(name, _)| name == row);
+        let row = index.unwrap_or_else(|| {
             self.rows.push((row.into(), Vec::new()));
             self.rows.len() - 1
         });

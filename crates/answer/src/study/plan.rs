@@ -190,7 +190,7 @@ const fn causes(
     }
 }
 
-/// Builds a step that runs a test of `laggard bench`, of which each part takes `each` seconds.
+/// Builds a step that runs a test of `laggard bench`, with `each` seconds per part.
 const fn bench(name: &'static str, bench: Bench, each: u64, quick: u64) -> Step {
     let (length, quick) = (each * bench.tests, quick * bench.tests);
     Step {

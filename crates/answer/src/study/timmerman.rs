@@ -35,8 +35,8 @@ pub(super) fn tables(dir: &StudyDir) -> Result<Vec<SystemTable>, StudyError> {
         let verdict = StudyCell::Verdict {
             verdict: row.verdict,
         };
-        let known = row.criterion.parse::<RtosCriterion>().ok();
-        let requirement = known.map_or(NOT_REPORTED, |criterion| StudyCell::Name {
+        let criterion = row.criterion.parse::<RtosCriterion>().ok();
+        let requirement = criterion.map_or(NOT_REPORTED, |criterion| StudyCell::Name {
             text: criterion.requirement().into(),
         });
         criteria.row(row.criterion.clone(), vec![verdict, requirement]);

@@ -93,7 +93,7 @@ const MIN_SLACK: f64 = 5e3;
 const MIN_DELAY: f64 = 20e3;
 /// Coarsest resolution at which a class is given, ns.
 const MAX_RESOLUTION: f64 = 100e3;
-/// Fractions above which a pattern of intervals or waits counts as the class.
+/// Minimum fraction so that a pattern of intervals or waits counts as the class.
 const MIN_PAIRED: f64 = 0.2;
 const MIN_CAUGHT_UP: f64 = 0.02;
 const MIN_BEYOND_TICK: f64 = 0.1;

@@ -12,11 +12,8 @@ use super::row::TimerRow;
 /// Timers of one class, used by threads of one service.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct TimerGroup {
-    /// The class.
     pub class: TimerClass,
-    /// Service of the threads.
     pub service: Service,
-    /// The timers.
     pub apis: Vec<TimerApi>,
     /// Timers to use instead. None of them differs from the requested times here.
     pub alternatives: Vec<TimerApi>,

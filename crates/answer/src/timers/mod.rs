@@ -15,15 +15,13 @@ pub use row::{IntervalBin, IntervalFigures, TimerOverrun, TimerRounding, TimerRo
 /// Version of `bench timers --json`.
 pub const TIMERS_SCHEMA: u32 = 2;
 
-/// Clocks that advance at the tick, of Linux and of Windows.
+/// Clocks that advance at the tick on Linux and Windows.
 const COARSE: [&str; 2] = ["CLOCK_MONOTONIC_COARSE", "GetTickCount64"];
 
-/// Measurements of timers.
 #[derive(Clone, Debug)]
 pub struct TimersMeasured {
     /// Machine.
     pub host: Host,
-    /// CPU of the threads.
     pub cpu: Cpu,
     /// Clocks of the system.
     pub clocks: Vec<ClockSeen>,
@@ -42,7 +40,6 @@ pub struct TimersReport {
     pub schema: u32,
     /// Machine.
     pub host: Host,
-    /// CPU of the threads.
     pub cpu: Cpu,
     /// Step that the system states for its coarse clock: its tick.
     pub coarse_ns: Option<Nanos>,

@@ -14,15 +14,13 @@ use super::class::{TimerClass, TimerFindings, add_periodic, machine_late};
 /// absent if it could not be measured or does not apply.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct TimerRow {
-    /// The timer.
     pub api: TimerApi,
     /// Service of the thread: `fifo:N` or `other`.
     pub service: Service,
-    /// Requested period.
     pub requested_ns: Nanos,
     /// Difference between the expiries and the requested times.
     pub class: TimerClass,
-    /// Reason why there are no figures.
+    /// Reasons for the missing figures.
     pub absence: Option<Absence>,
     /// Intervals between expiries for the period.
     pub intervals: Option<IntervalFigures>,
@@ -34,7 +32,6 @@ pub struct TimerRow {
     pub tick_ns: Option<f64>,
     /// Fraction of single waits that ended more than a tick late, 0 to 1.
     pub beyond_tick: Option<f64>,
-    /// Unit to which the timer rounds.
     pub rounding: Option<TimerRounding>,
     /// Delay due to timer slack: difference between the lower quartiles of waits with and
     /// without it. Absent if it is not significant.
@@ -54,8 +51,8 @@ pub struct TimerRow {
     /// came more than a period after the one before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caught_up: Option<f64>,
-    /// Expiries after periods in which the thread did not wait. Absent if the timer stops
-    /// during that time, or in too few rounds.
+    /// Expiries after periods while the thread did not wait. Absent if the timer stops during that
+    /// time, or in too few rounds.
     pub overrun: Option<TimerOverrun>,
     /// Median latency for the period. Negative: early.
     pub median_ns: Option<i64>,
@@ -78,7 +75,6 @@ pub struct IntervalFigures {
     pub min_ns: i64,
     /// Longest interval.
     pub max_ns: i64,
-    /// Mean.
     pub mean_ns: f64,
     /// Standard deviation.
     pub deviation_ns: f64,
@@ -97,7 +93,6 @@ pub struct IntervalBin {
 /// stall.
 #[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct TimerOverrun {
-    /// Number of rounds.
     pub rounds: usize,
     /// Median number of periods that passed.
     pub passed: f64,
@@ -115,7 +110,6 @@ pub struct TimerOverrun {
 /// Rounding of the requested times.
 #[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct TimerRounding {
-    /// Unit.
     pub unit_ns: f64,
     /// Whether the timer rounds up. Otherwise it rounds down.
     pub is_up: bool,
@@ -236,7 +230,7 @@ impl Singles {
     }
 }
 
-/// Returns the rounds in which the thread did not wait, as numbers.
+/// Returns the rounds where the thread did not wait, as numbers.
 fn held_off(run: &TimerRun) -> Vec<HeldOffRound> {
     let round = |round: &HeldOff| HeldOffRound {
         from: ns(round.from),

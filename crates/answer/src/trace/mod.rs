@@ -23,15 +23,13 @@ pub const UNKNOWN_DRIVER: &str = "unknown";
 pub struct TraceReport {
     /// Version of this layout.
     pub schema: u32,
-    /// Path of the file.
     pub path: String,
     /// Version of Windows with its build, such as `10.0.19045`.
     pub windows: String,
-    /// Number of CPUs.
     pub cpus: u32,
     /// Name of the session that recorded the trace.
     pub session: String,
-    /// Start of the trace, microseconds since 1970, UTC. Absent if the trace has none.
+    /// Start of the trace, microseconds since 1970, UTC. Absent if the trace does not have it.
     pub started_unix_us: Option<i64>,
     /// Time from the start of the first handler or wait to the end of the last. Absent
     /// without any.
@@ -75,7 +73,6 @@ pub struct TraceLosses {
     pub events: u64,
     /// Buffers that were not written.
     pub buffers: u64,
-    /// Damaged buffers in the file.
     pub damaged_buffers: u64,
     /// Bytes at the end of the file that belong to no buffer.
     pub unread_bytes: u64,
@@ -103,7 +100,7 @@ pub struct ReadyCounts {
     pub switches: u64,
     /// Number of waits: from when a thread was made ready or preempted until it ran.
     pub waits: u64,
-    /// Number of those that started with a preemption.
+    /// Number of them that started with a preemption.
     pub preempted: u64,
     /// Number of times that a thread ran without a known start of its wait.
     pub resumed: u64,
@@ -113,7 +110,6 @@ pub struct ReadyCounts {
     pub waiting: u64,
 }
 
-/// Samples of the CPUs.
 #[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct TraceSamples {
     /// Number of samples.

@@ -11,12 +11,11 @@ use serde::Serialize;
 
 /// Share of the times below p99.9.
 const P999: f64 = 0.999;
-/// Samples that a lower limit of p99.9 needs: with fewer, it says little.
+/// Samples that a lower limit of p99.9 needs: fewer make it uninformative.
 const MIN_SAMPLES: u64 = 1_000;
 /// Probability that a lower limit of p99.9 is right.
 const CONFIDENCE: f64 = 0.975;
 
-/// Figures of times.
 #[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct TraceTimes {
     /// Number of times.
@@ -85,13 +84,12 @@ fn low_quantile(times: &Histogram, beyond: f64) -> Option<Nanos> {
     times.quantile(rank as f64 / times.count() as f64)
 }
 
-/// Kind of a handler.
 #[derive(Clone, Copy, Debug, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HandlerKind {
     /// Interrupt service routine.
     Isr,
-    /// Deferred procedure call. In rows per driver, all three kinds of DPC.
+    /// Deferred procedure call. In rows per driver: all three kinds of DPC.
     Dpc,
     /// DPC that a timer queued.
     TimerDpc,
@@ -113,7 +111,6 @@ impl HandlerKind {
 /// Runs of the handlers of a driver, or of a routine.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct TraceHandlerRow {
-    /// Kind of the handler.
     pub handler: HandlerKind,
     /// Driver or routine: `ndis.sys`, `ndis.sys+0x1234`, or an address if no image is
     /// known there.
@@ -127,7 +124,6 @@ pub struct TraceHandlerRow {
     pub over_limit: u64,
 }
 
-/// Waits of a thread.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct TraceThreadRow {
     /// Thread ID.

@@ -13,13 +13,10 @@ const MAX_BEYOND: Nanos = Nanos::from_secs(60);
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TraceGap {
-    /// ISRs.
     Isrs,
-    /// DPCs.
     Dpcs,
     /// Images of drivers, which give handlers their names.
     DriverImages,
-    /// Context switches.
     Switches,
     /// Threads that were made ready.
     ReadyThreads,
@@ -42,18 +39,12 @@ pub enum TraceWarning {
     DurationMismatch {
         /// Time from the first to the last event.
         events_ns: Nanos,
-        /// Time in the header.
         header_ns: Nanos,
     },
     /// A part of the file is damaged (`losses`).
     Damaged,
     /// Events were left out.
-    LeftOut {
-        /// Reason.
-        reason: LeftOutReason,
-        /// Number of events.
-        events: u64,
-    },
+    LeftOut { reason: LeftOutReason, events: u64 },
     /// Handlers or hard faults that started before the first event are counted.
     Early,
     /// Threads were made ready while they ran, or twice: these waits are unknown.

@@ -1,4 +1,4 @@
-//! Compares each line with its own plan: a total would hide the losses of a single line.
+//! Comparison of each line with its plan: a total would hide the losses of a single line.
 
 use laggard_analyze::distribution::Lost;
 use laggard_model::{LineId, Service};

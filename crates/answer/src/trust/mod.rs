@@ -56,15 +56,13 @@ impl Trust {
 /// Input of the judgement of a recording or a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Case<'a> {
-    /// Measured lines.
     pub lines: &'a [Line],
     /// Lost and planned wakeups of each line.
     pub counts: &'a [LineCount],
     /// Wakeups that were read, per line.
     pub sums: &'a [LineSum],
-    /// Losses per reason.
     pub losses: &'a Losses,
-    /// What measuring cost.
+    /// Overhead.
     pub cost: &'a OwnCost,
     /// Warnings from before and during the measurement.
     pub caveats: &'a [Caveat],

@@ -18,18 +18,15 @@ pub enum Distrust {
     },
     /// Too many wakeups were lost, over all lines.
     Lost {
-        /// Number of lost wakeups.
         lost: u64,
         /// Total number, including lost ones.
         of: u64,
-        /// Remedy.
         remedy: MeasuringRemedy,
     },
     /// Lines lost too much of their plan.
     LossyLines {
         /// Lost part of the plan per line, worst first.
         lines: Vec<LinePart>,
-        /// Remedy.
         remedy: MeasuringRemedy,
     },
     /// Lines have much less than the fullest one of the same service.
@@ -38,10 +35,7 @@ pub enum Distrust {
         lines: Vec<LinePart>,
     },
     /// The clock ran backwards.
-    ClockBack {
-        /// Number of times.
-        times: u64,
-    },
+    ClockBack { times: u64 },
     /// A stage is missing in too many wakeups.
     StageUnseen(UnseenStage),
     /// A measuring thread had another policy than its service requires.
@@ -58,15 +52,12 @@ pub enum Distrust {
     OwnCost {
         /// Overhead.
         cost: CpuCost,
-        /// Remedy.
         remedy: MeasuringRemedy,
     },
 }
 
-/// Part of the wakeups of a line.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct LinePart {
-    /// Measured line.
     pub line: Line,
     /// Number of wakeups in the part.
     pub count: u64,
@@ -77,7 +68,6 @@ pub struct LinePart {
 /// Stage that was not observed, and the number of cases.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct UnseenStage {
-    /// Missing stage.
     pub stage: Stage,
     /// Completed wakeups in which it is missing.
     pub places: UnseenIn,
@@ -103,7 +93,6 @@ pub enum UnseenIn {
 pub struct CpuCost {
     /// CPUs that measuring kept busy.
     pub busy: f64,
-    /// Measured CPUs.
     pub cpus: usize,
 }
 

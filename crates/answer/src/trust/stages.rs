@@ -29,8 +29,8 @@ pub(super) fn judge(case: &Case<'_>) -> Unseen {
     let mut unseen = Unseen::default();
     for (stage, reason) in COUNTED {
         let lines = by_line(case, stage);
-        let all = || in_all(case, reason);
-        let Some((most, places)) = worst(lines).or_else(all) else {
+        let overall = || in_all(case, reason);
+        let Some((most, places)) = worst(lines).or_else(overall) else {
             continue;
         };
         let stage_unseen = Distrust::StageUnseen(UnseenStage { stage, places });
@@ -93,8 +93,8 @@ fn by_line(case: &Case<'_>, stage: Stage) -> Vec<(f64, LinePart)> {
 
 /// Used if no line has the stage, so that only the losses show that one should.
 fn in_all(case: &Case<'_>, reason: LossReason) -> Option<(f64, UnseenIn)> {
-    let (_, count) = case.losses.iter().find(|(one, _)| *one == reason)?;
-    let of: u64 = case.sums.iter().map(|sum| sum.served).sum();
-    let share = count as f64 / of.max(1) as f64;
-    (of >= FEWEST && share > NAMED_FROM).then_some((share, UnseenIn::All { count, of }))
+    let (_, count) = case.losses.iter().find(|(loss, _)| *loss == reason)?;
+    let served: u64 = case.sums.iter().map(|sum| sum.served).sum();
+    let share = count as f64 / served.max(1) as f64;
+    (served >= FEWEST && share > NAMED_FROM).then_some((share, UnseenIn::All { count, of: served }))
 }

@@ -14,12 +14,10 @@ use crate::remedy::Fix;
 /// Share of a cause in the late wakeups of a series.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct CauseShare {
-    /// The cause.
     #[serde(flatten)]
     pub cause: NamedCause,
-    /// Threads that took part without being the cause, those with most time first: the
-    /// real-time threads that used up the CPU, or the threads that ran because of a group's
-    /// weight.
+    /// Threads that took part without being the cause, ordered by time: the real-time threads that
+    /// used up the CPU, or the threads that ran because of a group's weight.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub contenders: Vec<String>,
     /// The control group whose CPU quota was used up.
@@ -35,14 +33,13 @@ pub struct CauseShare {
     /// CPUs, without those on which it took less than a tenth of the time on the CPU with
     /// most.
     pub cpus: Vec<Cpu>,
-    /// Episodes in which it took part.
+    /// Episodes with the cause.
     pub episodes: usize,
-    /// Episodes in which no other cause took more.
+    /// Episodes with this cause as the longest.
     pub first_in: usize,
     /// Episodes per hour.
     pub per_hour: f64,
-    /// Late wakeups in which it took part: the episodes, and expiries that passed during
-    /// them.
+    /// Late wakeups with the cause: the episodes, and expiries that passed during them.
     pub wakeups: u64,
     /// Time that it took in all of these wakeups.
     pub time_ns: Nanos,
@@ -51,7 +48,7 @@ pub struct CauseShare {
     pub share: f64,
     /// Most time in one wakeup.
     pub largest_ns: Nanos,
-    /// Number of the episode in which it took most.
+    /// Number of the episode with the longest time of the cause.
     pub largest_episode: u64,
     /// Whether the times are lower bounds: one of its episodes had not ended when the
     /// measurement did.
@@ -74,7 +71,6 @@ pub struct CauseShare {
 /// Period of a cause.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct RhythmRow {
-    /// The period.
     pub period_ns: Nanos,
     /// Standard error of the period.
     pub period_error_ns: Option<Nanos>,
@@ -183,7 +179,7 @@ impl Details {
         }
     }
 
-    /// Returns the contenders, those with most time first.
+    /// Returns the contenders, ordered by time.
     fn contenders(&self) -> Vec<String> {
         let mut times: Vec<(&String, &Nanos)> = self.contenders.iter().collect();
         times.sort_by_key(|(_, time)| Reverse(**time));
@@ -191,7 +187,6 @@ impl Details {
     }
 }
 
-/// Names a cause of an episode.
 pub(crate) fn named(cause: &Cause, symbols: &Symbols) -> NamedCause {
     NamedCause::from_culprit(cause.class, &cause.culprit, symbols)
 }

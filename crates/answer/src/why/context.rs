@@ -13,9 +13,7 @@ pub enum Layer {
     Idle,
     /// It is not known which thread ran.
     Unknown,
-    /// A thread.
     Thread {
-        /// Name of the thread.
         name: String,
         /// Priority in the kernel: below 0 for `SCHED_DEADLINE`, 99 less the real-time
         /// priority up to 99, 100 or more for `SCHED_OTHER`. On Windows, see
@@ -23,10 +21,7 @@ pub enum Layer {
         priority: i16,
     },
     /// An interrupt, softirq or function.
-    Activity {
-        /// Its name.
-        name: String,
-    },
+    Activity { name: String },
 }
 
 /// Returns the thread and its interruptions, from the outside in.

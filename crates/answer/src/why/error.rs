@@ -15,7 +15,6 @@ pub enum EpisodesError {
     /// The recording was made without episodes.
     #[error("`{path}` was recorded without episodes; {remedy}")]
     NotRecorded {
-        /// The recording.
         path: String,
         /// Way to record them.
         remedy: &'static str,
@@ -28,9 +27,7 @@ pub enum EpisodesError {
          `laggard record` records causes"
     )]
     OfRows {
-        /// The recording.
         path: String,
-        /// Kind of its rows.
         rows: String,
         /// Parts that could not be read.
         shortfalls: Vec<Shortfall>,
@@ -41,9 +38,7 @@ pub enum EpisodesError {
          `laggard import` of the trace lists the routines"
     )]
     OfTrace {
-        /// The recording.
         path: String,
-        /// Kind of its rows.
         rows: String,
         /// Parts that could not be read.
         shortfalls: Vec<Shortfall>,
@@ -51,9 +46,7 @@ pub enum EpisodesError {
     /// The notes on the episodes, which also have their names, are damaged.
     #[error("cannot read the causes of late wakeups in `{path}`: {damage}; restore it from a copy")]
     Damaged {
-        /// The recording.
         path: String,
-        /// The damage.
         damage: Shortfall,
         /// All parts that could not be read.
         shortfalls: Vec<Shortfall>,
@@ -63,7 +56,6 @@ pub enum EpisodesError {
         "`{path}` has no service `{service}`; `laggard show {path}` lists the measured services"
     )]
     NotMeasured {
-        /// The recording.
         path: String,
         /// The service that was asked for.
         service: Service,
@@ -78,7 +70,6 @@ pub enum EpisodesError {
         "`{path}` has no episode {number}, of {kept}; `laggard why --all {path}` lists the largest"
     )]
     NoSuch {
-        /// The recording.
         path: String,
         /// The number that was asked for.
         number: u64,
@@ -93,17 +84,13 @@ pub enum EpisodesError {
 pub enum BugError {
     /// No wakeup was late.
     #[error("`{path}` has no late wakeup with trace data, and so no cause to report")]
-    NothingLate {
-        /// The recording.
-        path: String,
-    },
+    NothingLate { path: String },
     /// The number is 0, or there are fewer causes.
     #[error(
         "`{path}` has no cause {number}: --bug takes 1 to {known}, as listed by \
          `laggard why --top {known}`"
     )]
     NoSuch {
-        /// The recording.
         path: String,
         /// The number that was asked for.
         number: usize,

@@ -18,17 +18,14 @@ use crate::causes::KnownCauses;
 /// Late wakeups of a recording.
 #[derive(Debug)]
 pub struct RecordedEpisodes {
-    /// Path of the recording.
     pub path: String,
-    /// Manifest of the recording.
     pub manifest: Manifest,
-    /// The episodes, by number.
     pub episodes: Vec<Episode>,
     /// Notes on the selection of the episodes.
     pub notes: EpisodeNotes,
     /// Maxima of each series by its samples. Empty: the samples were not read.
     pub latest: Vec<SeriesMaxima>,
-    /// End of the samples, which stands in for the end of a recording that has none.
+    /// End of the samples, if the recording lacks an end.
     pub samples_end: Option<Nanos>,
     /// Number of kept episodes that could not be read.
     pub missing: u64,
@@ -39,9 +36,7 @@ pub struct RecordedEpisodes {
 /// Maximum latencies of a series by its samples.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SeriesMaxima {
-    /// The service.
     pub service: Service,
-    /// The route.
     pub route: Route,
     /// Maximum of all samples.
     pub max_ns: Nanos,
@@ -336,13 +331,13 @@ impl EpisodeCauses {
     /// # Errors
     /// As [`Self::read`].
     pub fn read_known(recording: &Recording) -> Result<(Self, KnownCauses), EpisodesError> {
-        let mut known = KnownCauses::default();
-        known.start_recording(recording.manifest());
+        let mut causes = KnownCauses::default();
+        causes.start_recording(recording.manifest());
         let read = Self::read_each(recording, None, |episode, line, symbols, explanation| {
-            known.add_explained(episode, line, symbols, explanation);
+            causes.add_explained(episode, line, symbols, explanation);
         })?;
-        known.end_recording(&read.late.notes);
-        Ok((read, known))
+        causes.end_recording(&read.late.notes);
+        Ok((read, causes))
     }
 
     /// Reads as [`Self::read`]. `None` if no episodes were recorded; see
@@ -398,12 +393,12 @@ impl EpisodeCauses {
         Ok(Self { late, explanations })
     }
 
-    /// Explanations of the episodes, of `service` only if one is given. They have
+    /// Explanations of the episodes (of `service` only, if given). They have
     /// causes and no parts.
     pub fn explained(&self, service: Option<Service>) -> Explained<'_> {
         let lines = &self.late.manifest.lines;
-        let known = self.late.episodes.iter().zip(&self.explanations);
-        let episodes = known.filter_map(|(episode, explanation)| {
+        let episodes = self.late.episodes.iter().zip(&self.explanations);
+        let episodes = episodes.filter_map(|(episode, explanation)| {
             let line = *lines.get(usize::from(episode.line.0))?;
             let is_wanted = service.is_none_or(|wanted| wanted == line.service);
             let explanation = explanation.clone().filter(|_| is_wanted)?;
@@ -425,10 +420,8 @@ impl EpisodeCauses {
 /// Class that took most of a late wakeup, by service, route, CPU and programmed time.
 pub type Blamed = HashMap<(Service, Route, Cpu, Nanos), CauseClass>;
 
-/// Episode with its explanation.
 #[derive(Clone, Debug)]
 pub struct ExplainedEpisode<'a> {
-    /// The recorded episode.
     pub episode: &'a Episode,
     /// Its series.
     pub line: Line,
@@ -439,13 +432,11 @@ pub struct ExplainedEpisode<'a> {
 /// Episodes with their explanations.
 #[derive(Clone, Debug)]
 pub struct Explained<'a> {
-    /// The recording.
     pub late: &'a RecordedEpisodes,
     /// The only service. `None`: all.
     pub service: Option<Service>,
     /// The only route. `None`: all.
     pub route: Option<Route>,
-    /// The episodes, by number.
     pub episodes: Vec<ExplainedEpisode<'a>>,
 }
 
@@ -485,7 +476,7 @@ impl<'a> ExplainedEpisode<'a> {
 }
 
 impl<'a> Explained<'a> {
-    /// Explains every episode, of `service` only if one is given. Episodes of series that
+    /// Explains every episode (of `service` only, if given). Episodes of series that
     /// the manifest lacks are left out.
     pub fn new(late: &'a RecordedEpisodes, service: Option<Service>) -> Self {
         let symbols = &late.notes.symbols;
@@ -505,8 +496,8 @@ impl<'a> Explained<'a> {
     /// Returns the episodes of `service` only, if one is given.
     #[must_use]
     pub fn only(&self, service: Option<Service>) -> Self {
-        let is_wanted = |known: &&ExplainedEpisode<'_>| {
-            service.is_none_or(|wanted| wanted == known.line.service)
+        let is_wanted = |episode: &&ExplainedEpisode<'_>| {
+            service.is_none_or(|wanted| wanted == episode.line.service)
         };
         Self {
             late: self.late,
@@ -519,7 +510,7 @@ impl<'a> Explained<'a> {
     /// Keeps only the episodes with this route.
     #[must_use]
     pub fn by(mut self, route: Route) -> Self {
-        self.episodes.retain(|known| known.line.route == route);
+        self.episodes.retain(|episode| episode.line.route == route);
         self.route = Some(route);
         self
     }
@@ -537,17 +528,22 @@ impl<'a> Explained<'a> {
 
     /// Returns the class that took most of each episode.
     pub fn blamed(&self) -> Blamed {
-        let blamed = |known: &ExplainedEpisode<'_>| {
-            let line = known.line;
-            let key = (line.service, line.route, line.cpu, known.episode.expiry_ns);
-            Some((key, known.causes().first()?.class))
+        let blamed = |episode: &ExplainedEpisode<'_>| {
+            let line = episode.line;
+            let key = (
+                line.service,
+                line.route,
+                line.cpu,
+                episode.episode.expiry_ns,
+            );
+            Some((key, episode.causes().first()?.class))
         };
         self.episodes.iter().filter_map(blamed).collect()
     }
 
     /// Returns the threads on every CPU over time, as far as the episodes show them.
     pub fn timelines(&self) -> Vec<CpuTimeline> {
-        timelines(self.episodes.iter().map(|known| known.episode))
+        timelines(self.episodes.iter().map(|explained| explained.episode))
     }
 }
 
@@ -555,6 +551,6 @@ impl<'a> Explained<'a> {
 pub(super) fn explanations<'a>(
     explained: &'a [ExplainedEpisode<'_>],
 ) -> impl Iterator<Item = (&'a Episode, &'a Explanation)> {
-    let known = explained.iter();
-    known.map(|known| (known.episode, &*known.explanation))
+    let pair = |explained: &'a ExplainedEpisode<'_>| (explained.episode, &*explained.explanation);
+    explained.iter().map(pair)
 }

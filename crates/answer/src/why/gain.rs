@@ -18,7 +18,6 @@ const MAX_LEADING: usize = 3;
 /// Return level of a series with a cause, and without its time.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Gain {
-    /// Horizon of the levels.
     pub horizon: Horizon,
     /// Level as measured.
     pub with: Outcome,
@@ -42,7 +41,7 @@ pub fn leading(causes: &[CauseShare]) -> impl Iterator<Item = &CauseShare> {
 pub fn add_gains(
     report: &mut WhyReport,
     load: &Load,
-    known: &KnownCauses,
+    known_causes: &KnownCauses,
     usage: UsagePattern,
 ) -> Result<(), InputError> {
     for series in &mut report.series {
@@ -52,10 +51,10 @@ pub fn add_gains(
         let causes = series.causes.iter_mut();
         let leading = causes.filter(|cause| cause.share >= MIN_LEADING_SHARE);
         for cause in leading.take(MAX_LEADING) {
-            let Some(number) = known.number_of(&cause.cause) else {
+            let Some(number) = known_causes.number_of(&cause.cause) else {
                 continue;
             };
-            let peaks = ExplainedPeaks::new(load, known, usage, &Horizon::ALL, line)?;
+            let peaks = ExplainedPeaks::new(load, known_causes, usage, &Horizon::ALL, line)?;
             for horizon in Horizon::ALL {
                 cause.gains.push(Gain {
                     horizon,

@@ -23,11 +23,9 @@ const MIN_RUNS_FOR_P999: u64 = 1_000;
 pub struct HandlersReport {
     /// Version of this layout.
     pub schema: u32,
-    /// The recording.
     pub path: String,
-    /// Time for which all handlers were counted.
+    /// Length of the count of all handlers.
     pub duration_ns: Nanos,
-    /// Number of CPUs.
     pub cpus: u64,
     /// Smallest latency threshold of all series. Absent: none was chosen, and no wakeup was
     /// late.
@@ -61,7 +59,7 @@ pub enum HandlersVerdict {
         /// Longest run of any handler.
         longest_ns: Nanos,
     },
-    /// No handler ran for as long as the threshold.
+    /// No handler ran for the length of the threshold.
     NoneAlone {
         /// Longest run of any handler.
         longest_ns: Nanos,
@@ -69,9 +67,9 @@ pub enum HandlersVerdict {
         /// handler may explain.
         early_ns: Option<Nanos>,
     },
-    /// No handler is known to have run for as long as the threshold without steal time.
+    /// No handler is known to have run for the length of the threshold without steal time.
     NoneWithoutSteal,
-    /// Some handlers ran for as long as the threshold.
+    /// Some handlers ran for the length of the threshold.
     Some {
         /// Their positions among the handlers, the longest without steal time first.
         handlers: Vec<usize>,
@@ -98,11 +96,9 @@ pub struct HandlerRow {
     pub median_ns: Nanos,
     /// p99.9. Absent: fewer than 1,000 runs.
     pub p999_ns: Option<Nanos>,
-    /// Longest run.
     pub longest_ns: Nanos,
-    /// Its length without possible steal time, at least.
+    /// Its length without possible steal time (at least).
     pub longest_own_ns: Nanos,
-    /// Its CPU.
     pub longest_cpu: Cpu,
     /// Its start, since the start of the recording. Negative: before.
     pub longest_after_start_s: f64,
@@ -215,9 +211,9 @@ fn verdict(report: &HandlersReport, early: Option<Nanos>) -> Option<HandlersVerd
     let rows = report.handlers.iter().enumerate();
     let mut handlers: Vec<usize> = rows
         .filter(|(_, row)| row.longest_own_ns >= late)
-        .map(|(at, _)| at)
+        .map(|(index, _)| index)
         .collect();
-    handlers.sort_by_key(|at| std::cmp::Reverse(report.handlers[*at].longest_own_ns));
+    handlers.sort_by_key(|index| std::cmp::Reverse(report.handlers[*index].longest_own_ns));
     if handlers.is_empty() {
         return Some(HandlersVerdict::NoneWithoutSteal);
     }
@@ -237,7 +233,7 @@ mod tests {
 
     use super::*;
 
-    fn one(activity: Activity, longest: u64, own: u64) -> HandlerCount {
+    fn handler_count(activity: Activity, longest: u64, own: u64) -> HandlerCount {
         HandlerCount {
             activity,
             count: 1_000,
@@ -322,7 +318,11 @@ mod tests {
 
     #[test]
     fn no_handler_as_long_as_the_threshold_explains_a_late_wakeup_alone() {
-        let report = report(vec![one(DISK, 40, 40), one(NET, 90, 90)], 100, NONE);
+        let report = report(
+            vec![handler_count(DISK, 40, 40), handler_count(NET, 90, 90)],
+            100,
+            NONE,
+        );
 
         assert_eq!(
             report.verdict,
@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn p999_needs_1000_runs() {
-        let mut seldom = one(NET, 90, 90);
+        let mut seldom = handler_count(NET, 90, 90);
         seldom.count = 999;
         seldom.times[0].count = 998;
 
@@ -358,7 +358,7 @@ mod tests {
             runs: 2,
             none_longer_ns,
         };
-        let handlers = || vec![one(NET, 90, 90)];
+        let handlers = || vec![handler_count(NET, 90, 90)];
         let short = report(handlers(), 100, missing(Some(Nanos::from_us(95))));
         let unknown = report(handlers(), 100, missing(None));
 
@@ -374,8 +374,16 @@ mod tests {
 
     #[test]
     fn longer_handlers_are_listed_without_steal_time() {
-        let long = report(vec![one(NET, 300, 300), one(DISK, 40, 40)], 100, NONE);
-        let stretched = report(vec![one(NET, 13_000, 60), one(DISK, 40, 40)], 100, NONE);
+        let long = report(
+            vec![handler_count(NET, 300, 300), handler_count(DISK, 40, 40)],
+            100,
+            NONE,
+        );
+        let stretched = report(
+            vec![handler_count(NET, 13_000, 60), handler_count(DISK, 40, 40)],
+            100,
+            NONE,
+        );
 
         assert_eq!(
             long.verdict,
@@ -396,7 +404,7 @@ mod tests {
                 runs,
                 none_longer_ns,
             };
-            let late = recorded(vec![one(NET, 90, 90)], None, missing);
+            let late = recorded(vec![handler_count(NET, 90, 90)], None, missing);
             super::handlers(&late).unwrap().verdict
         };
         let none_longer = |us| {
@@ -414,7 +422,8 @@ mod tests {
     #[test]
     fn wakeups_that_were_late_before_the_threshold_are_not_explained_away() {
         let verdict = |longest, threshold| {
-            let mut recorded = recorded(vec![one(NET, longest, longest)], threshold, NONE);
+            let mut recorded =
+                recorded(vec![handler_count(NET, longest, longest)], threshold, NONE);
             recorded.episodes = vec![late(Nanos::from_secs(101), Nanos::from_us(60))];
             super::handlers(&recorded).unwrap().verdict.unwrap()
         };
@@ -432,12 +441,12 @@ mod tests {
     /// then.
     #[test]
     fn time_after_the_last_reading_is_not_counted() {
-        let mut recorded = recorded(vec![one(NET, 40, 40)], Some(50), NONE);
+        let mut recorded = recorded(vec![handler_count(NET, 40, 40)], Some(50), NONE);
         recorded.manifest.clock.start_ns = Nanos::from_secs(100);
         recorded.manifest.clock.end_ns = None;
         recorded.episodes = vec![late(Nanos::from_secs(114), Nanos::from_ms(2))];
         let counts = recorded.notes.handlers.as_mut().unwrap();
-        counts.handlers.push(one(DISK, 70, 70));
+        counts.handlers.push(handler_count(DISK, 70, 70));
 
         let report = super::handlers(&recorded).unwrap();
 
@@ -455,7 +464,14 @@ mod tests {
     #[test]
     fn work_items_are_separate_because_they_sleep() {
         let work = Activity::Work(laggard_model::Address(16));
-        let report = report(vec![one(work, 9_000, 9_000), one(DISK, 40, 40)], 100, NONE);
+        let report = report(
+            vec![
+                handler_count(work, 9_000, 9_000),
+                handler_count(DISK, 40, 40),
+            ],
+            100,
+            NONE,
+        );
 
         assert_eq!((report.handlers.len(), report.works.len()), (1, 1));
         assert!(matches!(

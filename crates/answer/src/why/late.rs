@@ -17,8 +17,8 @@ use super::watched::{self, LineThreshold, Remark};
 use super::{CauseShare, Explained, ExplainedEpisode, RhythmRow};
 use crate::remedy::{Fix, fix_on};
 
-/// Number of causes, those with most time, that are searched for a period. A rare but
-/// periodic cause can be far from the top, but each further one makes chance more likely.
+/// Number of causes, ordered by time, that are searched for a period. A rare but periodic cause can
+/// be far from the top, but each further one makes chance more likely.
 const MAX_SEARCHED: usize = 16;
 
 /// Share of the maximum by which a fix must lower it.
@@ -55,14 +55,14 @@ pub struct LateWakeups {
     /// Maximum latency of all samples of the series. Absent: the samples were not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured_max_ns: Option<Nanos>,
-    /// Causes, those with most time first.
+    /// Causes, ordered by time.
     pub causes: Vec<CauseShare>,
     /// Number of causes that are not listed.
     pub more_causes: usize,
     /// Fix that lowers the maximum most. Absent: no single fix lowers it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_fix: Option<FirstFix>,
-    /// Latency thresholds, one entry per CPU.
+    /// Latency thresholds: one entry per CPU.
     pub thresholds: Vec<LineThreshold>,
     /// Episodes with the largest latencies.
     pub largest: Vec<EpisodeRow>,
@@ -73,7 +73,6 @@ pub struct LateWakeups {
 /// Late wakeups without trace data.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct UntracedRow {
-    /// Number of wakeups.
     pub wakeups: u64,
     /// Sum of their latencies.
     pub total_ns: Nanos,
@@ -86,13 +85,11 @@ pub struct UntracedRow {
 pub struct FirstFix {
     /// Position of the cause in the ranking, from 1.
     pub number: usize,
-    /// The cause.
     #[serde(flatten)]
     pub cause: NamedCause,
     /// Threads that took part without being the cause.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub contenders: Vec<String>,
-    /// The fix.
     pub fix: Fix,
     /// Maximum latency without the time of the cause.
     pub largest_without_ns: Nanos,
@@ -107,7 +104,6 @@ pub struct EpisodeRow {
     pub line: Line,
     /// The programmed time, since the start of the recording.
     pub after_start_ns: Nanos,
-    /// Latency.
     pub latency_ns: Nanos,
     /// Whether the thread was still waiting when the measurement ended, so that the latency
     /// is a lower bound.
@@ -122,10 +118,8 @@ pub struct EpisodeRow {
 /// Time that a cause took in an episode.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct EpisodePart {
-    /// The cause.
     #[serde(flatten)]
     pub cause: NamedCause,
-    /// The time.
     pub took_ns: Nanos,
 }
 
@@ -229,8 +223,8 @@ impl LateWakeups {
 }
 
 impl CauseShare {
-    /// Returns whether a fix of the machine is known. laggard's own threads are not part of
-    /// the machine, and a look at an unexplained cause removes nothing.
+    /// Returns whether a fix of the machine is known. threads of laggard are not part of the
+    /// machine, and a look at an unexplained cause removes nothing.
     pub(crate) fn is_fixable(&self) -> bool {
         let has_remedy = self.fix.as_ref().is_some_and(|fix| fix.remedy().is_some());
         !self.is_ours && self.cause.class != CauseClass::Unexplained && has_remedy

@@ -52,7 +52,6 @@ pub const WHY_SCHEMA: u32 = 3;
 pub struct WhyReport {
     /// Version of this layout.
     pub schema: u32,
-    /// The recording.
     pub path: String,
     /// Name of the load. Absent: laggard ran none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,18 +66,16 @@ pub struct WhyReport {
     pub on_time: Vec<LateWakeups>,
     /// Episodes of all series whose trace data had been overwritten.
     pub overwritten: u64,
-    /// Context switches that the flight recorder did not see, at least. Absent: not counted.
+    /// Context switches that the flight recorder did not see (at least). Absent: not counted.
     pub unseen_switches: Option<u64>,
     /// Missing parts of the recording.
     pub shortfalls: Vec<Shortfall>,
 }
 
-/// A service and the route by which it is reached.
+/// A service and its route.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct Series {
-    /// The service.
     pub service: Service,
-    /// The route.
     pub route: Route,
 }
 
@@ -148,7 +145,7 @@ impl Explained<'_> {
 }
 
 impl LateWakeups {
-    /// Returns whether a wakeup was late, as far as is known.
+    /// Returns whether a wakeup was late, if known.
     fn has_late(&self) -> bool {
         let is_max_missing = |remark: &Remark| matches!(remark, Remark::MaxNotKept { .. });
         self.wakeups > 0 || self.remarks.iter().any(is_max_missing)

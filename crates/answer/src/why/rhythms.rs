@@ -23,9 +23,9 @@ pub(super) struct Rhythms {
 }
 
 impl Rhythms {
-    /// Searches the `wanted` causes, and determines whether
-    /// they were present for as long as they were watched. A culprit that is always present
-    /// seems to have the period of the probe, which is in `plan`.
+    /// Searches the `wanted` causes, and determines whether they were present during the time that
+    /// they were watched. A culprit that is always present seems to have the period of the probe,
+    /// which is in `plan`.
     pub(super) fn new<'a>(
         explained: &[ExplainedEpisode<'_>],
         symbols: &Symbols,
@@ -69,7 +69,7 @@ impl Rhythms {
         }
     }
 
-    /// Returns the period of a cause, at any place.
+    /// Returns the period of a cause at any place.
     pub(super) fn get(&self, cause: &NamedCause) -> Option<Rhythm> {
         self.rhythms.get(self.without_place.get(cause)?).copied()
     }
@@ -78,7 +78,7 @@ impl Rhythms {
 /// Returns whether the period is that of the probe, or a small multiple of it: without
 /// dither, several series take turns.
 fn is_of_probe(rhythm: &Rhythm, plan: &ProbePlan) -> bool {
-    /// Number of series that take turns, at most: the threads and the work item that a
+    /// Maximum number of series that take turns: the threads and the work item that a
     /// softirq starts one after the other.
     const MAX_TURNS: f64 = 8.0;
     /// Relative error of the period of a comb.
@@ -131,25 +131,25 @@ mod tests {
             .map(|who| NamedCause::new(CauseClass::PreemptionOff, Some(who)));
         let (symbols, watched) = (Symbols::default(), Watched::default());
         let plan = manifest().plan;
-        let found =
+        let rhythms_of =
             |plan: &ProbePlan| Rhythms::new(&explained, &symbols, places.iter(), &watched, plan);
-        let rhythms = found(&plan);
+        let rhythms = rhythms_of(&plan);
 
         for cause in &places {
-            let found = rhythms.get(cause).unwrap();
+            let rhythm = rhythms.get(cause).unwrap();
             assert!(
-                found.period.ns().abs_diff(5_000_000_000) < 5_000_000,
-                "{found:?}"
+                rhythm.period.ns().abs_diff(5_000_000_000) < 5_000_000,
+                "{rhythm:?}"
             );
-            assert_eq!((found.hits, found.due), (10, 10), "{cause:?}");
+            assert_eq!((rhythm.hits, rhythm.due), (10, 10), "{cause:?}");
         }
-        // With a check only every 2.5 s, it may have been present all the time.
+        // With a check only every 2.5 s, the cause may have been present all the time.
         let seldom = |dither| ProbePlan {
             period_ns: Nanos::from_ms(2_500),
             dither,
             ..plan.clone()
         };
-        assert_eq!(found(&seldom(false)).get(&places[0]), None);
-        assert!(found(&seldom(true)).get(&places[0]).is_some());
+        assert_eq!(rhythms_of(&seldom(false)).get(&places[0]), None);
+        assert!(rhythms_of(&seldom(true)).get(&places[0]).is_some());
     }
 }

@@ -41,9 +41,9 @@ pub fn sample_counts(episode: &Episode, symbols: &Symbols) -> Vec<SampleCount> {
 fn function(sample: &StackSample, symbols: &Symbols) -> (String, String) {
     let named = |symbol: Option<&Symbol>, address: Address, module: &str| {
         let function = symbol.and_then(|symbol| symbol.name.clone());
-        let known = symbol.and_then(|symbol| symbol.module.clone());
+        let module_name = symbol.and_then(|symbol| symbol.module.clone());
         (
-            known.unwrap_or_else(|| module.to_owned()),
+            module_name.unwrap_or_else(|| module.to_owned()),
             function.unwrap_or_else(|| address.to_string()),
         )
     };

@@ -6,10 +6,8 @@
 use laggard_analyze::causes::{Part, samples_by_part};
 use laggard_model::{CauseClass, Episode, NamedCause, Nanos, StackSample, Symbol, Symbols};
 
-/// Kind of a frame.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum FrameKind {
-    /// Class of a cause.
     Class(CauseClass),
     /// Culprit.
     Who,
@@ -19,12 +17,10 @@ pub enum FrameKind {
     Kernel,
 }
 
-/// Frame of a stack.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Frame {
     /// Name of the culprit or function. Empty for a class.
     pub name: String,
-    /// Kind of the frame.
     pub level: FrameKind,
 }
 

@@ -141,18 +141,18 @@ fn shares_relate_to_all_late_wakeups_with_or_without_trace_data() {
     };
     let late = recorded_with(&[passed], notes);
 
-    let all = why(&late, None, 99);
+    let ranking = why(&late, None, 99);
     let other = why(&late, Some(Service::Deadline), 99);
 
-    assert_eq!((all.episodes, all.wakeups), (1, 5));
-    assert_eq!(all.total_ns, Nanos::from_us(2_002 + 1_002 + 6_006));
-    let row = all.untraced.unwrap();
+    assert_eq!((ranking.episodes, ranking.wakeups), (1, 5));
+    assert_eq!(ranking.total_ns, Nanos::from_us(2_002 + 1_002 + 6_006));
+    let row = ranking.untraced.unwrap();
     assert_eq!((row.wakeups, row.total_ns), (3, untraced.total_ns));
-    let rows = all.causes.iter();
+    let rows = ranking.causes.iter();
     let time = rows
         .clone()
         .fold(row.total_ns, |sum, cause| sum + cause.time_ns);
-    assert_eq!(time, all.total_ns);
+    assert_eq!(time, ranking.total_ns);
     let share: f64 = row.share + rows.map(|cause| cause.share).sum::<f64>();
     assert!((share - 1.0).abs() < 1e-9, "{share}");
     assert_eq!((other.wakeups, other.untraced), (0, None));
@@ -162,7 +162,7 @@ fn shares_relate_to_all_late_wakeups_with_or_without_trace_data() {
 fn quota_and_contenders_are_named_once_for_all_episodes() {
     let starved = |number, spinner: &str| {
         let mut episode = episode(number);
-        let at = episode.expiry_ns.saturating_sub(Nanos::from_us(500));
+        let woken = episode.expiry_ns.saturating_sub(Nanos::from_us(500));
         let switch = |tid, name: &str, priority, at_ns| FlightEvent {
             at_ns,
             what: Happening::Switch {
@@ -174,14 +174,14 @@ fn quota_and_contenders_are_named_once_for_all_episodes() {
                 preempted: true,
             },
         };
-        let before = at.saturating_sub(Nanos::from_us(100));
+        let before = woken.saturating_sub(Nanos::from_us(100));
         let events = &mut episode.evidence.events;
         events.retain(
             |event| !matches!(&event.what, Happening::Switch { name, .. } if name == "hog"),
         );
-        events.insert(0, switch(7, "logd", 120, at));
+        events.insert(0, switch(7, "logd", 120, woken));
         events.insert(0, switch(60, spinner, 49, before));
-        episode.evidence.served = Some(vec![at]);
+        episode.evidence.served = Some(vec![woken]);
         episode
     };
 
@@ -291,9 +291,9 @@ fn a_thread_of_laggard_is_recognised_by_its_number_and_not_by_its_name() {
 
 #[test]
 fn an_interrupt_with_a_number_is_known_by_it() {
-    let mut one = episode(1);
+    let mut with_number = episode(1);
     let irq = laggard_model::Activity::Irq(36);
-    for event in &mut one.evidence.events {
+    for event in &mut with_number.evidence.events {
         match &mut event.what {
             Happening::Begin(activity) => *activity = irq,
             Happening::End(activity) => {
@@ -304,7 +304,7 @@ fn an_interrupt_with_a_number_is_known_by_it() {
         }
     }
 
-    let report = report(&[one, episode(2)], None);
+    let report = report(&[with_number, episode(2)], None);
 
     let number = |class| {
         let mut rows = report.causes.iter();
@@ -375,10 +375,10 @@ fn each_series_has_its_own_causes_thresholds_and_counts() {
 /// Returns the samples of the recording.
 fn samples(episodes: &[Episode]) -> crate::Load {
     use laggard_analyze::exceedance::{Exceedance, Stream};
-    let exceedances = episodes.iter().map(|one| Exceedance {
-        expiry: one.expiry_ns,
-        latency: one.latency(),
-        free_until: one.expiry_ns,
+    let exceedances = episodes.iter().map(|episode| Exceedance {
+        expiry: episode.expiry_ns,
+        latency: episode.latency(),
+        free_until: episode.expiry_ns,
     });
     crate::Load::new(
         laggard_model::LoadLabel::none(),
@@ -410,16 +410,16 @@ fn with_gains(compression: f64) -> WhyReport {
     let episodes: Vec<Episode> = (1..=11).map(episode).collect();
     let late = recorded_with(&episodes, notes());
     let mut report = Explained::new(&late, None).why(3);
-    let mut known = crate::KnownCauses::default();
+    let mut causes = crate::KnownCauses::default();
     for episode in &episodes {
-        known.add(episode, manifest().lines[0], &notes().symbols);
+        causes.add(episode, manifest().lines[0], &notes().symbols);
     }
     let usage = laggard_model::UsagePattern {
         compression,
         hours_per_day: 2.0,
         days_per_week: 5.0,
     };
-    add_gains(&mut report, &samples(&episodes), &known, usage).unwrap();
+    add_gains(&mut report, &samples(&episodes), &causes, usage).unwrap();
     report
 }
 
@@ -478,7 +478,7 @@ fn maxima_below_the_threshold_of_their_line_are_not_late() {
     let mut episodes: Vec<Episode> = (1..=3).map(episode).collect();
     let stage = episodes[0].stages.get_mut(&Stage::User).unwrap();
     *stage = Nanos::from_us(2_001);
-    // Of the second, 2.002 ms late, one expiry passed before the thread had 1 ms left.
+    // During the second episode, 2.002 ms late, an expiry passed before the thread had 1 ms left.
     episodes[1].passed_ns = [500, 1_500].map(Nanos::from_us).to_vec();
 
     for (threshold, wakeups, kept) in [
@@ -530,10 +530,10 @@ fn causes_are_the_same_where_evidence_is_dropped_while_reading() {
         json(Explained::new(&whole, None))
     );
     assert_eq!(causes.late.episodes.len(), 7);
-    for one in &causes.explained(None).episodes {
-        let evidence = &one.episode.evidence;
+    for explained in &causes.explained(None).episodes {
+        let evidence = &explained.episode.evidence;
         assert!(evidence.events.is_empty() && evidence.samples.is_empty());
-        assert!(one.explanation.parts.is_empty());
+        assert!(explained.explanation.parts.is_empty());
     }
 }
 
@@ -543,7 +543,7 @@ fn evidence_is_kept_of_the_episodes_that_are_wanted_alone() {
     let episodes: Vec<Episode> = (1..=3).map(episode).collect();
     let recording = recorded(dir.path(), &episodes);
 
-    let late = RecordedEpisodes::read_with(&recording, |one| one.number == 2).unwrap();
+    let late = RecordedEpisodes::read_with(&recording, |episode| episode.number == 2).unwrap();
 
     assert_eq!(late.episodes[1], episodes[1]);
     assert!(late.episodes[0].evidence.events.is_empty());
@@ -574,8 +574,8 @@ fn only_the_wanted_service_is_explained_if_it_was_late() {
 
     assert_eq!(explained(Some(Service::Fifo(90))), [1, 3]);
     assert_eq!(explained(Some(Service::Other)), [2]);
-    for all in [None, Some(Service::Worker)] {
-        assert_eq!(explained(all), [1, 2, 3]);
+    for service in [None, Some(Service::Worker)] {
+        assert_eq!(explained(service), [1, 2, 3]);
     }
 }
 
@@ -583,16 +583,16 @@ fn only_the_wanted_service_is_explained_if_it_was_late() {
 fn causes_of_a_load_are_read_once_for_all_answers() {
     let dir = tempfile::tempdir().unwrap();
     let recording = recorded(dir.path(), &[episode(1)]);
-    let seen = crate::loads(&crate::Ask::of(&[recording.dir().to_owned()])).unwrap();
+    let loads = crate::loads(&crate::Ask::of(&[recording.dir().to_owned()])).unwrap();
 
-    let first = seen[0].causes().unwrap();
+    let first = loads[0].causes().unwrap();
     std::fs::remove_dir_all(recording.dir()).unwrap();
-    let again = seen[0].causes().unwrap();
+    let again = loads[0].causes().unwrap();
 
     assert!(std::sync::Arc::ptr_eq(&first, &again));
 }
 
-/// Result for one series without an episode.
+/// Result of a series without an episode.
 fn watched(
     watch: Option<LineWatch>,
     threshold: Option<Nanos>,
@@ -696,8 +696,8 @@ fn wakeups_before_the_threshold_was_chosen_are_counted() {
         is_attached: false,
     };
 
-    let known = watched(Some(chosen(3, 0)), Some(Nanos::from_us(100)), None, 0);
-    assert!(remarks(&known).contains(&early(Some(Nanos::from_secs(3)))));
+    let chosen_late = watched(Some(chosen(3, 0)), Some(Nanos::from_us(100)), None, 0);
+    assert!(remarks(&chosen_late).contains(&early(Some(Nanos::from_secs(3)))));
     let undecided = LineWatch {
         from_ns: None,
         ..chosen(3, 0)

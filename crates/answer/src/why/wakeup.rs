@@ -13,7 +13,6 @@ use super::cause::named;
 /// Version of the JSON layout of a late wakeup.
 pub const WAKEUP_SCHEMA: u32 = 2;
 
-/// A late wakeup with its causes.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct LateWakeup {
     /// Version of this layout.
@@ -23,9 +22,7 @@ pub struct LateWakeup {
     pub episode: Option<u64>,
     /// Service that was late.
     pub service: Service,
-    /// Route of the service.
     pub route: Route,
-    /// CPU of the series.
     pub cpu: Cpu,
     /// Thread of the service. Absent: it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,11 +31,10 @@ pub struct LateWakeup {
     pub seq: u64,
     /// Programmed time, `CLOCK_MONOTONIC`.
     pub expiry_ns: Nanos,
-    /// Latency.
     pub latency_ns: Nanos,
     /// Whether the service had still not run: `latency_ns` is a lower bound.
     pub still_waiting: bool,
-    /// Latency above which it counts as late.
+    /// Latency threshold.
     pub threshold_ns: Nanos,
     /// Number of later expiries that passed before the service ran.
     pub passed: u64,
@@ -49,13 +45,10 @@ pub struct LateWakeup {
     pub causes: Vec<LateWakeupCause>,
 }
 
-/// A cause of a late wakeup.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct LateWakeupCause {
-    /// The cause.
     #[serde(flatten)]
     pub cause: NamedCause,
-    /// Time.
     pub time_ns: Nanos,
 }
 

@@ -11,7 +11,7 @@ use super::{CauseShare, Explained, SeriesMaxima};
 const MAX_AUTOMATIC_THRESHOLD: Nanos = Nanos::from_ms(1);
 /// Threshold of series whose own was not chosen.
 const UNDECIDED_THRESHOLD: Nanos = Nanos::from_us(50);
-/// Share of laggard's own threads below which there is no remark.
+/// Share of threads of laggard below which there is no remark.
 const MIN_OWN_SHARE: f64 = 0.01;
 
 /// Latency threshold of a series on a CPU.
@@ -50,9 +50,8 @@ pub enum Remark {
         /// Number of other series that were still waiting.
         others: usize,
     },
-    /// laggard's own threads took part of the time.
+    /// threads of laggard took part of the time.
     OwnThreads {
-        /// The time.
         time_ns: Nanos,
         /// Its share of the latency of all late wakeups, 0 to 1.
         share: f64,
@@ -63,15 +62,11 @@ pub enum Remark {
         largest_ns: Nanos,
     },
     /// Lost samples may have been late.
-    LostSamples {
-        /// Number of samples.
-        samples: u64,
-    },
+    LostSamples { samples: u64 },
     /// An earlier version did not count late wakeups without trace data.
     NotCounted,
     /// Late wakeups before the threshold was chosen were not kept.
     EarlyNotKept {
-        /// Number of wakeups.
         wakeups: u64,
         /// Their maximum latency.
         largest_ns: Nanos,
@@ -91,7 +86,6 @@ pub enum Remark {
     },
     /// An automatic threshold is so high that it hides much.
     HighThreshold {
-        /// The largest threshold.
         threshold_ns: Nanos,
         /// Number of CPUs with such a threshold.
         lines: usize,
@@ -241,10 +235,10 @@ impl Watched {
     }
 
     /// Returns whether the recording chose the threshold itself.
-    fn is_automatic(&self, asked: Nanos) -> bool {
+    fn is_automatic(&self, plan_threshold: Nanos) -> bool {
         match self.watch {
             Some(watch) => watch.from_ns != Some(Nanos::ZERO),
-            None => self.threshold != Some(asked),
+            None => self.threshold != Some(plan_threshold),
         }
     }
 }
@@ -312,8 +306,10 @@ fn no_threshold(watched: &[Watched], rows: RowsOf) -> Option<Remark> {
 }
 
 fn high_threshold(explained: &Explained<'_>, watched: &[Watched]) -> Option<Remark> {
-    let asked = explained.late.manifest.plan.threshold_ns;
-    let automatic = watched.iter().filter(|watched| watched.is_automatic(asked));
+    let plan_threshold = explained.late.manifest.plan.threshold_ns;
+    let automatic = watched
+        .iter()
+        .filter(|watched| watched.is_automatic(plan_threshold));
     let high: Vec<Nanos> = automatic
         .filter_map(|watched| watched.threshold)
         .filter(|threshold| *threshold > MAX_AUTOMATIC_THRESHOLD)

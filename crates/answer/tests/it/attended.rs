@@ -1,4 +1,6 @@
-//! Reports of `laggard attach` about threads whose activations are known.
+//! Reports of `laggard attach` on scripted threads.
+
+use std::ops::Range;
 
 use laggard_answer::attach::{
     AttachCause, AttachCauseKind, AttachCollector, AttachLost, AttachMeasured, AttachReport,
@@ -14,93 +16,82 @@ use laggard_model::{
 const CYCLE: Nanos = Nanos::from_us(1_000);
 const DEADLINE: Nanos = Nanos::from_us(500);
 const CYCLES: u32 = 100;
+const FIFO: ThreadPolicy = ThreadPolicy::Fifo(80);
+const TIMER: WokenBy = WokenBy::Timer(Address(1));
 
-fn told(number: u32, policy: ThreadPolicy, sequence: u32, what: ThreadHappening) -> ThreadTold {
+/// System call that ends an activation, with its first three arguments.
+type Wait = (ActivationEnd, WaitSite);
+
+/// Sleep of a periodic thread until an absolute time.
+const SLEEP_UNTIL: Wait = wait("clock_nanosleep", 1, 1, 0);
+const POLL: Wait = wait("epoll_wait", 4, 0, 0);
+
+const fn wait(name: &'static str, object: u64, argument: u64, value: u32) -> Wait {
+    let site = WaitSite {
+        call: Some(SystemCall { number: 7, name }),
+        object,
+        argument,
+        value,
+    };
+    (ActivationEnd::Slept, site)
+}
+
+const fn us(time: u64) -> Nanos {
+    Nanos::from_us(time)
+}
+
+fn thread_name(name: &str) -> ThreadName {
+    let mut bytes = [0; 16];
+    bytes[..name.len()].copy_from_slice(name.as_bytes());
+    ThreadName(bytes)
+}
+
+fn by_thread(tid: u32, name: &str) -> WokenBy {
+    WokenBy::Thread(Tid(tid), thread_name(name))
+}
+
+fn record(
+    number: u32,
+    policy: ThreadPolicy,
+    sequence: u32,
+    at: Nanos,
+    what: ThreadHappening,
+) -> ThreadTold {
     ThreadTold {
         thread: WatchedThread {
             number,
             tid: Tid(1_000 + number),
             process: 1_000,
-            name: ThreadName(*b"cycle\0\0\0\0\0\0\0\0\0\0\0"),
+            name: thread_name("cycle"),
             policy,
             merged: 0,
             unseen: 0,
             stopped: 0,
         },
         sequence,
-        at: Nanos::from_ns(u64::from(sequence) * CYCLE.ns()),
+        at,
         what,
     }
 }
 
-/// A thread that takes so long in each of its cycles.
-fn cycles(number: u32, policy: ThreadPolicy, response: Nanos) -> Vec<ThreadTold> {
-    let one = |cycle: u32| {
-        let origin = Nanos::from_ns(u64::from(cycle) * CYCLE.ns());
-        let done = ThreadHappening::Done(ThreadActivation {
-            woken: WokenBy::Timer(Address(1)),
-            wake_seen: true,
-            run_seen: true,
-            back_seen: true,
-            timer: None,
-            origin,
-            due: origin,
-            waking: origin,
-            waker_cpu: Cpu(0),
-            arrived: None,
-            left_cpu: None,
-            first_cpu: Cpu(0),
-            running: origin,
-            done: origin + response,
-            preempted: Nanos::ZERO,
-            blocked: Nanos::ZERO,
-            preemptions: 0,
-            migrations: 0,
-            blocks: 0,
-            cpu: Cpu(0),
-            start_seen: true,
-            was_frozen: false,
-            end: ActivationEnd::Slept,
-            site: WaitSite::default(),
-            lock: None,
-            usage: ThreadUsage::default(),
-            waits: CycleWaits::default(),
-        });
-        told(number, policy, cycle, done)
-    };
-    (0..CYCLES).map(one).collect()
-}
-
-/// In an activation that was due so long before the end.
-fn in_the_middle(so_far: Nanos) -> Option<UnfinishedActivation> {
-    let at = Nanos::from_ns(u64::from(CYCLES) * CYCLE.ns());
-    Some(UnfinishedActivation {
-        woken: WokenBy::Timer(Address(1)),
-        origin: at.saturating_sub(so_far),
-        running: Some(at.saturating_sub(so_far)),
-        cpu: Cpu(0),
-        start_seen: true,
-    })
-}
-
-/// One of a thread that is `fifo:80`, which was due 1 ms after the beginning.
-fn one(change: impl Fn(&mut ThreadActivation)) -> ThreadActivation {
-    let origin = CYCLE;
-    let mut one = ThreadActivation {
-        woken: WokenBy::Timer(Address(1)),
+/// Returns an activation that was due at 1 ms, started after 700 us and ended after 800 us, as
+/// changed by `change`.
+fn activation(change: impl Fn(&mut ThreadActivation)) -> ThreadActivation {
+    let mut activation = ThreadActivation {
+        woken: TIMER,
         wake_seen: true,
         run_seen: true,
         back_seen: true,
         timer: None,
-        origin,
-        due: origin,
-        waking: origin + Nanos::from_us(5),
+        origin: CYCLE,
+        due: CYCLE,
+        waking: CYCLE + us(5),
         waker_cpu: Cpu(0),
         arrived: None,
         left_cpu: None,
-        running: origin + Nanos::from_us(700),
+        running: CYCLE + us(700),
         first_cpu: Cpu(0),
-        done: origin + Nanos::from_us(800),
+        done: CYCLE + us(800),
         preempted: Nanos::ZERO,
         blocked: Nanos::ZERO,
         preemptions: 0,
@@ -115,36 +106,222 @@ fn one(change: impl Fn(&mut ThreadActivation)) -> ThreadActivation {
         usage: ThreadUsage::default(),
         waits: CycleWaits::default(),
     };
-    change(&mut one);
-    one
+    change(&mut activation);
+    activation
 }
 
-/// A more urgent thread has CPU 0 until the one that was woken runs, and another CPU 1.
-fn evidence(cpu: Cpu, from: Nanos, to: Nanos) -> Evidence {
-    let switch = |at_us: u64, tid: u32, name: &str, priority: i16| FlightEvent {
-        at_ns: (CYCLE + Nanos::from_us(at_us)).saturating_sub(Nanos::from_us(500)),
+fn starts_at_once(activation: &mut ThreadActivation) {
+    (activation.running, activation.waking) = (activation.origin, activation.origin);
+}
+
+/// Returns 100 cycles of 1 ms with this response, as changed by `change` with the cycle.
+fn changed_cycles(
+    number: u32,
+    policy: ThreadPolicy,
+    response: Nanos,
+    change: impl Fn(u32, &mut ThreadActivation),
+) -> Vec<ThreadTold> {
+    let record = |cycle: u32| {
+        let origin = Nanos::from_ns(u64::from(cycle) * CYCLE.ns());
+        let activation = activation(|activation| {
+            (activation.origin, activation.due) = (origin, origin);
+            starts_at_once(activation);
+            activation.done = origin + response;
+            change(cycle, activation);
+        });
+        let done = ThreadHappening::Done(activation);
+        record(number, policy, cycle, origin, done)
+    };
+    (0..CYCLES).map(record).collect()
+}
+
+fn cycles(number: u32, policy: ThreadPolicy, response: Nanos) -> Vec<ThreadTold> {
+    changed_cycles(number, policy, response, |_, _| {})
+}
+
+/// Returns an activation that was due `so_far` before `end`.
+fn unfinished(end: Nanos, so_far: Nanos) -> UnfinishedActivation {
+    UnfinishedActivation {
+        woken: TIMER,
+        origin: end.saturating_sub(so_far),
+        running: Some(end.saturating_sub(so_far)),
+        cpu: Cpu(0),
+        start_seen: true,
+    }
+}
+
+/// Activations of one thread. All times are in us.
+struct Script {
+    number: u32,
+    records: Vec<ThreadTold>,
+}
+
+impl Script {
+    const fn new(number: u32) -> Self {
+        Self {
+            number,
+            records: Vec::new(),
+        }
+    }
+
+    /// Adds an activation that was due at `due` and ran from `from` to `to`.
+    fn add(&mut self, woken: WokenBy, (due, from, to): (u64, u64, u64), wait: Wait) {
+        self.add_changed(woken, (due, from, to), wait, |_| {});
+    }
+
+    fn add_changed(
+        &mut self,
+        woken: WokenBy,
+        (due, from, to): (u64, u64, u64),
+        (end, site): Wait,
+        change: impl Fn(&mut ThreadActivation),
+    ) {
+        let activation = activation(|activation| {
+            activation.woken = woken;
+            (activation.origin, activation.due) = (us(due), us(due));
+            (activation.waking, activation.running) = (us(due.max(from)), us(from));
+            activation.done = us(to);
+            (activation.end, activation.site) = (end, site);
+            change(activation);
+        });
+        self.push(to, ThreadHappening::Done(activation));
+    }
+
+    /// Adds a cycle that its timer starts, with a latency of 10 us and 90 us of work.
+    fn add_cycle(&mut self, due: u64, wait: Wait) {
+        self.add(TIMER, (due, due + 10, due + 100), wait);
+    }
+
+    /// Adds cycles of 1 ms.
+    fn add_cycles(&mut self, numbers: Range<u64>, wait: Wait) {
+        for number in numbers {
+            self.add_cycle(1_000 * number, wait);
+        }
+    }
+
+    fn push(&mut self, time: u64, what: ThreadHappening) {
+        let sequence = u32::try_from(self.records.len()).unwrap();
+        let record = record(self.number, FIFO, sequence, us(time), what);
+        self.records.push(record);
+    }
+}
+
+fn request() -> AttachRequest {
+    AttachRequest {
+        deadline: Some(DEADLINE),
+        period: None,
+        application: None,
+        rows: 9,
+        steps: false,
+        cycle: CycleChoice::Auto,
+        names_threads: false,
+        page_fault: us(2),
+    }
+}
+
+fn request_without_deadline(period: Option<Nanos>) -> AttachRequest {
+    AttachRequest {
+        deadline: None,
+        period,
+        ..request()
+    }
+}
+
+fn collector(request: &AttachRequest, mut records: Vec<ThreadTold>) -> AttachCollector {
+    let mut collector = AttachCollector::new(request.clone());
+    collector.told(&mut records, Nanos::MAX);
+    collector
+}
+
+fn report_of(collector: AttachCollector, request: AttachRequest, to: Nanos) -> AttachReport {
+    let measured = AttachMeasured {
+        host: Host::default(),
+        asked: request,
+        from: Nanos::ZERO,
+        to,
+        threads: collector.threads() as u64,
+        ended: 0,
+        lost: AttachLost::default(),
+        beside: Vec::new(),
+        caveats: Vec::new(),
+    };
+    collector.report(&measured, &Symbols::default())
+}
+
+/// Returns the report of a measurement of 100 ms.
+fn report(request: AttachRequest, records: Vec<ThreadTold>) -> AttachReport {
+    report_of(collector(&request, records), request, us(100_000))
+}
+
+fn explained_report(collector: AttachCollector) -> AttachReport {
+    report_of(collector, request(), us(100_000))
+}
+
+/// Returns a switch to a thread. The watched one is 1001.
+fn switch(at_ns: Nanos, tid: u32, name: &str) -> FlightEvent {
+    FlightEvent {
+        at_ns,
         what: Happening::Switch {
             tid: Tid(tid),
             name: name.into(),
-            priority,
+            priority: if tid == 1_001 { 19 } else { 9 },
             priority_before: None,
             before: None,
-            preempted: false,
+            preempted: true,
         },
-    };
-    let mut events = vec![switch(0, 8, "other", 9)];
-    if cpu == Cpu(0) {
-        events = vec![switch(0, 7, "hog", 9), switch(1_198, 1_001, "cycle", 19)];
     }
+}
+
+fn evidence_of(events: Vec<FlightEvent>) -> Evidence {
     Evidence {
-        from_ns: from,
-        to_ns: to,
         events,
         ..Evidence::default()
     }
 }
 
-/// Preemption by a thread of higher priority.
+/// A thread of higher priority has CPU 0 until the watched thread runs, and another has CPU 1.
+fn hogs(cpu: Cpu, from_ns: Nanos, to_ns: Nanos) -> Evidence {
+    let after = |time| (CYCLE + us(time)).saturating_sub(us(500));
+    let events = if cpu == Cpu(0) {
+        vec![
+            switch(after(0), 7, "hog"),
+            switch(after(1_198), 1_001, "cycle"),
+        ]
+    } else {
+        vec![switch(after(0), 8, "other")]
+    };
+    Evidence {
+        from_ns,
+        to_ns,
+        ..evidence_of(events)
+    }
+}
+
+/// The watched thread has its CPU during the whole measurement.
+fn watched_thread_runs(_: Cpu, from_ns: Nanos, to_ns: Nanos) -> Evidence {
+    Evidence {
+        from_ns,
+        to_ns,
+        ..evidence_of(vec![switch(Nanos::ZERO, 1_001, "cycle")])
+    }
+}
+
+fn no_evidence(_: Cpu, _: Nanos, _: Nanos) -> Evidence {
+    Evidence::default()
+}
+
+/// Returns switches as the CPU, the time in us after the thread was due, and the thread.
+fn switches(times: &[(u32, u64, u32)]) -> impl Fn(Cpu, Nanos, Nanos) -> Evidence {
+    move |cpu, _, _| {
+        let times = times.iter().filter(|(on, ..)| *on == cpu.0);
+        let events = times.map(|&(_, time, tid)| {
+            let name = if tid == 1_001 { "cycle" } else { "hog" };
+            switch(CYCLE + us(time), tid, name)
+        });
+        evidence_of(events.collect())
+    }
+}
+
 fn preempted_by(name: &str) -> AttachCause {
     AttachCause {
         class: CauseClass::HigherPriority,
@@ -154,29 +331,6 @@ fn preempted_by(name: &str) -> AttachCause {
             contender: None,
         },
     }
-}
-
-/// Returns the causes of the time of a cycle with their time in us.
-fn taken(change: impl Fn(&mut ThreadActivation)) -> Vec<(AttachCause, u64)> {
-    let activation = one(change);
-    let mut seen = AttachCollector::new(asked(9));
-    let done = ThreadHappening::Done(activation);
-    let mut all = vec![told(1, ThreadPolicy::Fifo(80), 0, done)];
-    seen.told(&mut all, Nanos::MAX);
-    let chosen = seen.choose();
-    assert_eq!(chosen.len(), 1);
-    let found = chosen[0].taken(evidence, &mut NoNames::default());
-    let sum: u64 = found.iter().map(|part| part.time_ns.ns()).sum();
-    assert_eq!(sum, activation.response().ns(), "{found:?}");
-    seen.explain(&chosen[0], &found);
-    let report = measured(seen, 9);
-    let deadline = report.rows[0].deadline.as_ref().unwrap();
-    assert_eq!(deadline.explained, 1);
-    assert_eq!(deadline.taken.len(), found.len());
-    let largest = report.rows[0].largest_response.as_ref().unwrap();
-    assert_eq!(largest.taken, found);
-    let us = |part: AttachTaken| (part.cause, part.time_ns.ns() / 1_000);
-    found.into_iter().map(us).collect()
 }
 
 #[derive(Debug, Default)]
@@ -190,28 +344,55 @@ impl Names for NoNames {
     }
 }
 
+/// Returns the causes of the time of one cycle with this trace data, with their time in us.
+fn causes_with(
+    change: impl Fn(&mut ThreadActivation),
+    evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence,
+) -> Vec<(AttachCause, u64)> {
+    let activation = activation(change);
+    let done = ThreadHappening::Done(activation);
+    let mut collector = collector(&request(), vec![record(1, FIFO, 0, Nanos::ZERO, done)]);
+    let chosen = collector.choose();
+    assert_eq!(chosen.len(), 1);
+    let parts = chosen[0].taken(evidence, &mut NoNames::default());
+    let sum: u64 = parts.iter().map(|part| part.time_ns.ns()).sum();
+    assert_eq!(sum, activation.response().ns(), "{parts:?}");
+    collector.explain(&chosen[0], &parts);
+    let report = explained_report(collector);
+    let deadline = report.rows[0].deadline.as_ref().unwrap();
+    assert_eq!(deadline.explained, 1);
+    assert_eq!(deadline.taken.len(), parts.len());
+    let largest = report.rows[0].largest_response.as_ref().unwrap();
+    assert_eq!(largest.taken, parts);
+    let in_us = |part: AttachTaken| (part.cause, part.time_ns.ns() / 1_000);
+    parts.into_iter().map(in_us).collect()
+}
+
+fn causes(change: impl Fn(&mut ThreadActivation)) -> Vec<(AttachCause, u64)> {
+    causes_with(change, hogs)
+}
+
+fn kinds(causes: Vec<(AttachCause, u64)>) -> Vec<(AttachCauseKind, u64)> {
+    let kinds = causes.into_iter().map(|(cause, time)| (cause.kind, time));
+    kinds.collect()
+}
+
 #[test]
 fn time_from_due_to_done_has_causes() {
-    let found = taken(|_| ());
+    let causes = causes(|_| ());
 
-    assert_eq!(found[0], (preempted_by("hog"), 693));
-    assert_eq!(
-        (&found[1].0.kind, found[1].1),
-        (&AttachCauseKind::Execution, 100)
-    );
-    assert_eq!(found[1].0.class, CauseClass::OwnWork);
+    assert_eq!(causes[0], (preempted_by("hog"), 693));
+    assert_eq!(causes[1].0.class, CauseClass::OwnWork);
+    assert_eq!(kinds(causes)[1], (AttachCauseKind::Execution, 100));
 }
 
 #[test]
 fn wakeups_that_were_not_seen_are_counted_as_inferred() {
-    let mut all = cycles(1, ThreadPolicy::Fifo(80), Nanos::from_us(100));
-    for one in all.iter_mut().take(7) {
-        if let ThreadHappening::Done(activation) = &mut one.what {
-            activation.wake_seen = false;
-        }
-    }
+    let records = changed_cycles(1, FIFO, us(100), |cycle, activation| {
+        activation.wake_seen = cycle >= 7;
+    });
 
-    let report = report(9, all);
+    let report = report(request(), records);
 
     assert_eq!(report.rows[0].inferred, 7);
     assert_eq!(report.rows[0].activations, u64::from(CYCLES));
@@ -219,189 +400,134 @@ fn wakeups_that_were_not_seen_are_counted_as_inferred() {
 
 #[test]
 fn timer_slack_is_a_cause() {
-    let found = taken(|one| {
-        one.due = one.origin + Nanos::from_us(50);
-        one.waking = one.due + Nanos::from_us(5);
+    let causes = causes(|activation| {
+        activation.due = activation.origin + us(50);
+        activation.waking = activation.due + us(5);
     });
 
-    assert_eq!(found[0].1, 643, "{found:?}");
-    let slack = found
-        .iter()
-        .find(|(cause, _)| cause.kind == AttachCauseKind::TimerSlack);
-    assert_eq!(slack.unwrap().1, 50, "{found:?}");
+    assert_eq!(causes[0].1, 643, "{causes:?}");
+    let causes = kinds(causes);
+    assert!(
+        causes.contains(&(AttachCauseKind::TimerSlack, 50)),
+        "{causes:?}"
+    );
 }
 
 #[test]
 fn thread_on_another_cpu_is_not_the_cause_before_the_migration() {
     let moved = |left: Option<Cpu>| {
-        taken(move |one: &mut ThreadActivation| {
-            one.waker_cpu = Cpu(1);
-            one.arrived = Some(one.origin + Nanos::from_us(500));
-            one.left_cpu = left;
+        causes(move |activation| {
+            activation.waker_cpu = Cpu(1);
+            activation.arrived = Some(activation.origin + us(500));
+            activation.left_cpu = left;
         })
     };
     let hog = (preempted_by("hog"), 198);
 
-    let on_several = moved(None);
-    let on_one = moved(Some(Cpu(1)));
+    let from_one = moved(Some(Cpu(1)));
+    let from_several = moved(None);
 
-    assert_eq!(
-        (&on_several[0].0.kind, on_several[0].1),
-        (&AttachCauseKind::OtherCpu, 495)
-    );
-    assert_eq!(on_several[1], hog);
-    assert_eq!(on_one[..2], [(preempted_by("other"), 495), hog]);
+    assert_eq!(from_one[..2], [(preempted_by("other"), 495), hog.clone()]);
+    assert_eq!(from_several[1], hog);
+    assert_eq!(kinds(from_several)[0], (AttachCauseKind::OtherCpu, 495));
 }
 
 #[test]
 fn time_of_others_is_unexplained_if_the_cpu_is_not_known() {
-    let found = taken(|one| {
-        (one.waker_cpu, one.first_cpu, one.cpu) = (Cpu(1), Cpu(1), Cpu(2));
-        one.migrations = 1;
-        one.preempted = Nanos::from_us(10);
-    });
+    let causes = kinds(causes(|activation| {
+        (activation.waker_cpu, activation.first_cpu, activation.cpu) = (Cpu(1), Cpu(1), Cpu(2));
+        activation.migrations = 1;
+        activation.preempted = us(10);
+    }));
 
-    for part in [
-        (AttachCauseKind::Execution, 90),
-        (AttachCauseKind::OtherThreads, 10),
-    ] {
-        let mut kinds = found.iter().map(|(cause, us)| (cause.kind.clone(), *us));
-        assert!(kinds.any(|found| found == part), "{found:?}");
-    }
-}
-
-/// Returns the causes of one cycle with this trace data, with their time in us.
-fn taken_with(
-    change: impl Fn(&mut ThreadActivation),
-    evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence,
-) -> Vec<(AttachCause, u64)> {
-    let mut seen = AttachCollector::new(AttachRequest {
-        page_fault: Nanos::from_us(2),
-        ..asked(9)
-    });
-    let done = ThreadHappening::Done(one(change));
-    let mut all = vec![told(1, ThreadPolicy::Fifo(80), 0, done)];
-    seen.told(&mut all, Nanos::MAX);
-    let chosen = seen.choose();
-    let found = chosen[0].taken(evidence, &mut NoNames::default());
-    let us = |part: AttachTaken| (part.cause, part.time_ns.ns() / 1_000);
-    found.into_iter().map(us).collect()
-}
-
-/// Switches as the CPU, the time after the thread was due in us, and the thread.
-fn switches(cpu: Cpu, times: &[(u32, u64, u32)]) -> Evidence {
-    let times = times.iter().filter(|(on, ..)| *on == cpu.0);
-    let switch = |&(_, us, tid): &(u32, u64, u32)| FlightEvent {
-        at_ns: CYCLE + Nanos::from_us(us),
-        what: Happening::Switch {
-            tid: Tid(tid),
-            name: if tid == 1_001 { "cycle" } else { "hog" }.into(),
-            priority: if tid == 1_001 { 19 } else { 9 },
-            priority_before: None,
-            before: None,
-            preempted: true,
-        },
-    };
-    Evidence {
-        events: times.map(switch).collect(),
-        ..Evidence::default()
-    }
+    assert!(
+        causes.contains(&(AttachCauseKind::Execution, 90)),
+        "{causes:?}"
+    );
+    assert!(
+        causes.contains(&(AttachCauseKind::OtherThreads, 10)),
+        "{causes:?}"
+    );
 }
 
 #[test]
 fn preemption_of_a_thread_that_moves_names_the_thread_on_its_cpu() {
-    let found = taken_with(
-        |one| {
-            (one.running, one.waking) = (one.origin, one.origin);
-            (one.first_cpu, one.cpu, one.migrations) = (Cpu(0), Cpu(1), 1);
-            (one.preemptions, one.preempted) = (1, Nanos::from_us(500));
+    let causes = causes_with(
+        |activation| {
+            starts_at_once(activation);
+            (activation.first_cpu, activation.cpu, activation.migrations) = (Cpu(0), Cpu(1), 1);
+            (activation.preemptions, activation.preempted) = (1, us(500));
         },
-        |cpu, _, _| {
-            let times = [(0, 0, 1_001), (0, 200, 7), (1, 0, 0), (1, 700, 1_001)];
-            switches(cpu, &times)
-        },
+        switches(&[(0, 0, 1_001), (0, 200, 7), (1, 0, 0), (1, 700, 1_001)]),
     );
 
-    let execution = AttachCauseKind::Execution;
-    assert_eq!(found[0], (preempted_by("hog"), 500), "{found:?}");
-    assert_eq!((&found[1].0.kind, found[1].1), (&execution, 300));
+    assert_eq!(causes[0], (preempted_by("hog"), 500), "{causes:?}");
+    assert_eq!(kinds(causes)[1], (AttachCauseKind::Execution, 300));
 }
 
 #[test]
 fn budget_of_a_deadline_thread_is_the_cause_of_its_wait() {
-    let found = taken_with(
-        |one| {
-            (one.running, one.waking) = (one.origin, one.origin);
-            (one.preemptions, one.preempted) = (2, Nanos::from_us(500));
-            one.usage.throttled = Nanos::from_us(400);
+    let causes = causes_with(
+        |activation| {
+            starts_at_once(activation);
+            (activation.preemptions, activation.preempted) = (2, us(500));
+            activation.usage.throttled = us(400);
         },
-        |cpu, _, _| {
-            let times = [
-                (0, 0, 1_001),
-                (0, 200, 7),
-                (0, 300, 1_001),
-                (0, 350, 0),
-                (0, 750, 1_001),
-            ];
-            switches(cpu, &times)
-        },
+        switches(&[
+            (0, 0, 1_001),
+            (0, 200, 7),
+            (0, 300, 1_001),
+            (0, 350, 0),
+            (0, 750, 1_001),
+        ]),
     );
 
     assert_eq!(
-        (found[0].0.class, found[0].1),
+        (causes[0].0.class, causes[0].1),
         (CauseClass::DeadlineThrottled, 400),
-        "{found:?}"
+        "{causes:?}"
     );
-    assert!(found.contains(&(preempted_by("hog"), 100)), "{found:?}");
+    assert!(causes.contains(&(preempted_by("hog"), 100)), "{causes:?}");
 }
 
 #[test]
 fn reclaim_is_not_execution_time() {
-    let found = taken_with(
-        |one| {
-            (one.running, one.waking) = (one.origin, one.origin);
-            one.usage.reclaim = Nanos::from_us(500);
-            one.usage.system = Nanos::from_us(600);
+    let causes = causes_with(
+        |activation| {
+            starts_at_once(activation);
+            activation.usage.reclaim = us(500);
+            activation.usage.system = us(600);
         },
-        |_, _, _| Evidence::default(),
+        no_evidence,
     );
 
-    let kinds: Vec<_> = found.iter().map(|(cause, us)| (&cause.kind, *us)).collect();
-    let kernel = AttachCauseKind::Kernel { is_sampled: false };
     let expected = [
-        (&AttachCauseKind::Reclaim, 500),
-        (&AttachCauseKind::Execution, 200),
-        (&kernel, 100),
+        (AttachCauseKind::Reclaim, 500),
+        (AttachCauseKind::Execution, 200),
+        (AttachCauseKind::Kernel { is_sampled: false }, 100),
     ];
-    assert_eq!(kinds, expected);
+    assert_eq!(kinds(causes), expected);
 }
 
 #[test]
 fn number_of_page_faults_explains_the_time_in_the_kernel() {
     let kinds = |faults: u32| {
-        let found = taken_with(
-            |one| {
-                (one.running, one.waking) = (one.origin, one.origin);
-                one.usage.system = Nanos::from_us(600);
-                one.usage.minor_faults = faults;
+        kinds(causes_with(
+            |activation| {
+                starts_at_once(activation);
+                activation.usage.system = us(600);
+                activation.usage.minor_faults = faults;
             },
-            |_, _, _| Evidence::default(),
-        );
-        let kinds = found.into_iter().map(|(cause, us)| (cause.kind, us));
-        kinds.collect::<Vec<_>>()
+            no_evidence,
+        ))
     };
-
     let kernel = AttachCauseKind::Kernel { is_sampled: false };
-    let execution = (AttachCauseKind::Execution, 200);
-    assert_eq!(kinds(10), [(kernel, 600), execution.clone()]);
-    assert_eq!(kinds(250), [(AttachCauseKind::PageFault, 600), execution]);
-    assert_eq!(
-        kinds(350),
-        [
-            (AttachCauseKind::PageFault, 700),
-            (AttachCauseKind::Execution, 100)
-        ]
-    );
+    let execution = |time| (AttachCauseKind::Execution, time);
+    let page_fault = |time| (AttachCauseKind::PageFault, time);
+
+    assert_eq!(kinds(10), [(kernel, 600), execution(200)]);
+    assert_eq!(kinds(250), [page_fault(600), execution(200)]);
+    assert_eq!(kinds(350), [page_fault(700), execution(100)]);
 }
 
 /// A callback of an event loop sleeps, with the period of its timer. The loop has more sleeps.
@@ -409,19 +535,17 @@ fn number_of_page_faults_explains_the_time_in_the_kernel() {
 fn home_wait_of_an_event_loop_is_not_the_sleep_of_a_callback() {
     for argument in [0, 1] {
         let mut script = Script::new(1);
-        let slept = ActivationEnd::Slept;
-        let poll = (slept, site("epoll_wait", 4, 0, 0));
-        let sleep = (slept, site("clock_nanosleep", 1, argument, 0));
+        let sleep = wait("clock_nanosleep", 1, argument, 0);
         for cycle in 0..30 {
             let due = 10_000 * cycle;
-            script.add(TIMER, (due, due + 10, due + 100), poll);
-            script.add(TIMER, (due + 2_000, due + 2_010, due + 2_100), sleep);
-            script.add(TIMER, (due + 5_000, due + 5_010, due + 5_100), poll);
-            script.add(TIMER, (due + 6_000, due + 6_010, due + 6_100), poll);
-            script.add(TIMER, (due + 8_000, due + 8_010, due + 8_100), poll);
+            script.add_cycle(due, POLL);
+            script.add_cycle(due + 2_000, sleep);
+            for offset in [5_000, 6_000, 8_000] {
+                script.add_cycle(due + offset, POLL);
+            }
         }
 
-        let report = report(9, script.records);
+        let report = report(request(), script.records);
 
         let row = &report.rows[0];
         let home = row.home.as_ref().unwrap();
@@ -435,25 +559,19 @@ fn home_wait_of_an_event_loop_is_not_the_sleep_of_a_callback() {
 #[test]
 fn timer_that_is_due_during_a_callback_of_another_timer_is_missed() {
     let mut script = Script::new(1);
-    let poll = (ActivationEnd::Slept, site("epoll_wait", 4, 0, 0));
-    for cycle in 0..100 {
+    for cycle in (0..100).filter(|cycle| ![11, 12].contains(&(cycle % 20))) {
         let due = 20_000 * cycle;
-        match cycle % 20 {
-            10 => {
-                script.add(TIMER, (due, due + 10, due + 100), poll);
-                script.add(TIMER, (due + 5_000, due + 5_010, due + 41_000), poll);
-            }
-            11 | 12 => {}
-            _ => script.add(TIMER, (due, due + 10, due + 100), poll),
+        script.add_cycle(due, POLL);
+        if cycle % 20 == 10 {
+            script.add(TIMER, (due + 5_000, due + 5_010, due + 41_000), POLL);
         }
     }
-    let mut seen = AttachCollector::new(AttachRequest {
-        deadline: Some(Nanos::from_ms(10)),
-        ..asked(9)
-    });
-    seen.told(&mut script.records, Nanos::MAX);
+    let request = AttachRequest {
+        deadline: Some(us(10_000)),
+        ..request()
+    };
 
-    let report = measured(seen, 9);
+    let report = report(request, script.records);
 
     let deadline = report.rows[0].deadline.as_ref().unwrap();
     assert_eq!((deadline.passed, deadline.misses), (5, 10));
@@ -464,95 +582,60 @@ fn timer_that_is_due_during_a_callback_of_another_timer_is_missed() {
 #[test]
 fn each_timer_of_a_thread_has_its_misses() {
     let mut script = Script::new(1);
-    let poll = (ActivationEnd::Slept, site("poll", 4, 0, 0));
     let mut free = 0;
     for due in (0..2_500_000_u64).step_by(5_000) {
         let is_slow = due % 130_000 == 5_000;
         if due < free || !(due % 10_000 == 0 || is_slow) {
             continue;
         }
-        let length = if is_slow { 13_000 } else { 100 };
+        let (length, timer) = if is_slow { (13_000, 2) } else { (100, 1) };
         free = due + length;
-        let timer = if is_slow { 2 } else { 1 };
-        script.add(TIMER, (due, due, free), poll);
-        if let Some(ThreadTold {
-            what: ThreadHappening::Done(one),
-            ..
-        }) = script.records.last_mut()
-        {
-            one.timer = Some(timer);
-        }
+        let poll = wait("poll", 4, 0, 0);
+        script.add_changed(TIMER, (due, due, free), poll, |activation| {
+            activation.timer = Some(timer);
+        });
     }
-    let mut seen = AttachCollector::new(AttachRequest {
-        deadline: Some(Nanos::from_ms(6)),
-        ..asked(9)
-    });
-    seen.told(&mut script.records, Nanos::MAX);
+    let request = AttachRequest {
+        deadline: Some(us(6_000)),
+        ..request()
+    };
 
-    let report = measured(seen, 9);
+    let report = report(request, script.records);
 
     let row = &report.rows[0];
     let [first, second] = row.timers[..] else {
         panic!("{:?}", row.timers);
     };
-    assert_eq!(first.period_ns, Some(Nanos::from_ms(10)));
-    assert_eq!(second.period_ns, Some(Nanos::from_ms(130)));
-    // Each callback of the second delays one, also before the period was known.
+    assert_eq!(first.period_ns, Some(us(10_000)));
+    assert_eq!(second.period_ns, Some(us(130_000)));
+    // Each callback of the second delays one cycle, also before the period was known.
     assert_eq!(first.misses, second.cycles, "{first:?}");
-    assert_eq!(first.largest_ns, Nanos::from_ms(8));
+    assert_eq!(first.largest_ns, us(8_000));
     assert!(second.misses == second.cycles, "{second:?}");
     let deadline = row.deadline.as_ref().unwrap();
     assert_eq!(deadline.misses, first.misses + second.misses);
 }
 
-/// The thread has its CPU all the time.
-fn thread_runs(_: Cpu, from: Nanos, to: Nanos) -> Evidence {
-    Evidence {
-        from_ns: from,
-        to_ns: to,
-        events: vec![FlightEvent {
-            at_ns: Nanos::ZERO,
-            what: Happening::Switch {
-                tid: Tid(1_001),
-                name: "cycle".into(),
-                priority: 19,
-                priority_before: None,
-                before: None,
-                preempted: false,
-            },
-        }],
-        ..Evidence::default()
-    }
-}
-
-/// 20 cycles of 1 ms, then one of 60.9 ms: 60 are due while it goes on, and late.
+/// 20 cycles of 1 ms, then one of 60.9 ms. 60 more are due during that cycle, and late.
 #[test]
 fn cycles_that_are_due_while_another_goes_on_have_causes() {
     let mut script = Script::new(1);
-    let home = (ActivationEnd::Slept, sleep_until());
-    for cycle in 0..20 {
-        let due = 1_000 * cycle;
-        script.add(TIMER, (due, due + 10, due + 100), home);
-    }
-    script.add(TIMER, (20_000, 20_010, 80_900), home);
-    for cycle in 81..100 {
-        let due = 1_000 * cycle;
-        script.add(TIMER, (due, due + 10, due + 100), home);
-    }
-    let mut seen = AttachCollector::new(asked(9));
-    seen.told(&mut script.records, Nanos::MAX);
-    seen.settle();
+    script.add_cycles(0..20, SLEEP_UNTIL);
+    script.add(TIMER, (20_000, 20_010, 80_900), SLEEP_UNTIL);
+    script.add_cycles(81..100, SLEEP_UNTIL);
+    let mut collector = collector(&request(), script.records);
+    collector.settle();
 
-    let chosen = seen.choose();
-    for one in &chosen {
-        let taken = one.taken(thread_runs, &mut NoNames::default());
-        let sum = taken.iter().map(|part| part.time_ns.ns()).sum::<u64>();
-        assert_eq!(sum, one.activation().response().ns(), "{taken:?}");
-        seen.explain(one, &taken);
+    let chosen = collector.choose();
+    for cycle in &chosen {
+        let parts = cycle.taken(watched_thread_runs, &mut NoNames::default());
+        let sum = parts.iter().map(|part| part.time_ns.ns()).sum::<u64>();
+        assert_eq!(sum, cycle.activation().response().ns(), "{parts:?}");
+        collector.explain(cycle, &parts);
     }
-    let report = measured(seen, 9);
+    let report = explained_report(collector);
 
-    let passed: Vec<u64> = chosen.iter().map(|one| one.passed()).collect();
+    let passed: Vec<u64> = chosen.iter().map(|cycle| cycle.passed()).collect();
     assert_eq!(passed.iter().sum::<u64>(), 60, "{passed:?}");
     assert!(passed.len() < 20, "{passed:?}");
     let deadline = report.rows[0].deadline.as_ref().unwrap();
@@ -567,155 +650,72 @@ fn cycles_that_are_due_while_another_goes_on_have_causes() {
 #[test]
 fn causes_that_avoid_a_miss_only_together_are_joint() {
     let mut script = Script::new(1);
-    let slept = ActivationEnd::Slept;
     for cycle in 0..20 {
         let due = 1_000 * cycle;
-        let mut from = due;
-        for (call, waker) in [("read", b"reader"), ("recvfrom", b"sender")] {
-            let wait = (slept, site(call, 3, 0, 0));
-            let woken = if from == due {
-                TIMER
-            } else {
-                by_thread(5, waker)
-            };
-            script.add(woken, (from, from, from + 30), wait);
-            from += 380;
-        }
-        let woken = by_thread(5, b"sender");
-        script.add(woken, (from, from, from + 140), (slept, sleep_until()));
+        let sender = by_thread(5, "sender");
+        script.add(TIMER, (due, due, due + 30), wait("read", 3, 0, 0));
+        let received = (due + 380, due + 380, due + 410);
+        script.add(sender, received, wait("recvfrom", 3, 0, 0));
+        script.add(sender, (due + 760, due + 760, due + 900), SLEEP_UNTIL);
     }
-    let mut seen = AttachCollector::new(AttachRequest {
+    let request = AttachRequest {
         cycle: CycleChoice::Call {
             name: "clock_nanosleep".into(),
             descriptor: None,
         },
-        ..asked(9)
-    });
-    seen.told(&mut script.records, Nanos::MAX);
-    seen.settle();
-    for one in seen.choose() {
-        let taken = one.taken(thread_runs, &mut NoNames::default());
-        seen.explain(&one, &taken);
+        ..request()
+    };
+    let mut collector = collector(&request, script.records);
+    collector.settle();
+    for cycle in collector.choose() {
+        let parts = cycle.taken(watched_thread_runs, &mut NoNames::default());
+        collector.explain(&cycle, &parts);
     }
 
-    let report = measured(seen, 9);
+    let report = explained_report(collector);
 
     let deadline = report.rows[0].deadline.as_ref().unwrap();
-    let figures = |class: CauseClass| {
+    let avoided = |class: CauseClass| {
         let causes = deadline.taken.iter();
         let of_class = causes.filter(|late| late.taken.cause.class == class);
-        of_class
-            .map(|late| (late.avoided, late.jointly))
-            .collect::<Vec<_>>()
+        let avoided = of_class.map(|late| (late.avoided, late.jointly));
+        avoided.collect::<Vec<_>>()
     };
     // Without both waits 200 us, without one of them 550 us.
     assert_eq!(
-        figures(CauseClass::Wait),
+        avoided(CauseClass::Wait),
         [(0, 20), (0, 20)],
         "{deadline:?}"
     );
-    assert_eq!(figures(CauseClass::OwnWork), [(0, 0)], "{deadline:?}");
+    assert_eq!(avoided(CauseClass::OwnWork), [(0, 0)], "{deadline:?}");
 }
 
-/// A system call with its first three arguments.
-fn site(name: &'static str, object: u64, argument: u64, value: u32) -> WaitSite {
-    WaitSite {
-        call: Some(SystemCall { number: 7, name }),
-        object,
-        argument,
-        value,
-    }
-}
-
-/// The sleep of a periodic thread, until an absolute time.
-fn sleep_until() -> WaitSite {
-    site("clock_nanosleep", 1, 1, 0)
-}
-
-/// Activations of one thread, each as the time when it was due, from when to when it ran,
-/// and the wait that ended it.
-struct Script {
-    number: u32,
-    records: Vec<ThreadTold>,
-}
-
-impl Script {
-    const fn new(number: u32) -> Self {
-        Self {
-            number,
-            records: Vec::new(),
-        }
-    }
-
-    fn add(
-        &mut self,
-        woken: WokenBy,
-        (due, from, to): (u64, u64, u64),
-        wait: (ActivationEnd, WaitSite),
-    ) {
-        let us = Nanos::from_us;
-        let activation = ThreadActivation {
-            woken,
-            origin: us(due),
-            due: us(due),
-            waking: us(due.max(from)),
-            running: us(from),
-            done: us(to),
-            end: wait.0,
-            site: wait.1,
-            ..one(|_| {})
-        };
-        self.push(us(to), ThreadHappening::Done(activation));
-    }
-
-    fn push(&mut self, at: Nanos, what: ThreadHappening) {
-        let sequence = u32::try_from(self.records.len()).unwrap();
-        self.records.push(ThreadTold {
-            at,
-            ..told(self.number, ThreadPolicy::Fifo(80), sequence, what)
-        });
-    }
-}
-
-fn by_thread(tid: u32, name: &[u8]) -> WokenBy {
-    let mut bytes = [0; 16];
-    bytes[..name.len()].copy_from_slice(name);
-    WokenBy::Thread(Tid(tid), ThreadName(bytes))
-}
-
-const TIMER: WokenBy = WokenBy::Timer(Address(1));
-
-/// 20 cycles of 1 ms; in each, the thread waits 300 us for a mutex that another releases.
-fn cycles_with_a_lock() -> Script {
-    const MUTEX_CONTENDED: u32 = 2;
+/// 20 cycles of 1 ms. In each, the thread waits 300 us for a lock that `holder` releases.
+fn cycles_with_a_lock(lock: Wait, to: u64, holder: &str) -> Vec<ThreadTold> {
     let mut script = Script::new(1);
-    let lock = site("futex", 0x1000, 0x80, MUTEX_CONTENDED);
     for cycle in 0..20 {
         let due = 1_000 * cycle;
-        script.add(
-            TIMER,
-            (due, due + 10, due + 300),
-            (ActivationEnd::Slept, lock),
-        );
+        script.add(TIMER, (due, due + 10, due + to), lock);
         let back = (due + 600, due + 600, due + 700);
-        script.add(
-            by_thread(5, b"logger"),
-            back,
-            (ActivationEnd::Slept, sleep_until()),
-        );
+        script.add(by_thread(5, holder), back, SLEEP_UNTIL);
     }
-    script
+    script.records
+}
+
+fn cycles_with_a_mutex() -> Vec<ThreadTold> {
+    const MUTEX_CONTENDED: u32 = 2;
+    cycles_with_a_lock(wait("futex", 0x1000, 0x80, MUTEX_CONTENDED), 300, "logger")
 }
 
 #[test]
 fn wait_for_a_lock_is_part_of_the_cycle() {
-    let report = report(9, cycles_with_a_lock().records);
+    let report = report(request(), cycles_with_a_mutex());
 
     let row = &report.rows[0];
     assert_eq!((report.rows.len(), row.activations), (1, 20));
     assert_eq!(row.woken_by, "timer");
     assert_eq!(row.deadline.as_ref().unwrap().misses, 20);
-    assert_eq!((row.sleeps, row.slept_ns), (20, Nanos::from_us(6_000)));
+    assert_eq!((row.sleeps, row.slept_ns), (20, us(6_000)));
     let home = row.home.as_ref().unwrap();
     assert_eq!(home.kind, WaitKind::SleepUntil);
     assert_eq!(home.call.as_deref(), Some("clock_nanosleep"));
@@ -725,14 +725,12 @@ fn wait_for_a_lock_is_part_of_the_cycle() {
 
 #[test]
 fn each_sleep_ends_a_unit_if_the_user_wants_that() {
-    let asked = AttachRequest {
+    let request = AttachRequest {
         cycle: CycleChoice::Wake,
-        ..asked(9)
+        ..request()
     };
-    let mut seen = AttachCollector::new(asked);
-    seen.told(&mut cycles_with_a_lock().records, Nanos::MAX);
 
-    let report = measured(seen, 9);
+    let report = report(request, cycles_with_a_mutex());
 
     assert_eq!(report.rows.len(), 2);
     assert_eq!(report.held.misses, 0);
@@ -740,102 +738,76 @@ fn each_sleep_ends_a_unit_if_the_user_wants_that() {
 
 #[test]
 fn time_of_a_lock_names_its_holder() {
-    let mut seen = AttachCollector::new(asked(9));
-    seen.told(&mut cycles_with_a_lock().records, Nanos::MAX);
-    let chosen = seen.choose();
+    let chosen = collector(&request(), cycles_with_a_mutex()).choose();
 
-    let parts = chosen[0].taken(evidence, &mut NoNames::default());
+    let parts = chosen[0].taken(hogs, &mut NoNames::default());
 
-    let lock = parts
-        .iter()
-        .find(|part| part.cause.class == CauseClass::Lock);
+    let mut locks = parts.iter();
+    let lock = locks.find(|part| part.cause.class == CauseClass::Lock);
     let lock = lock.unwrap_or_else(|| panic!("{parts:?}"));
-    assert_eq!(lock.time_ns, Nanos::from_us(300));
+    assert_eq!(lock.time_ns, us(300));
     let AttachCauseKind::Lock {
-        is_mutex, holder, ..
+        is_mutex: true,
+        holder: Some(holder),
+        ..
     } = &lock.cause.kind
     else {
         panic!("{lock:?}");
     };
-    assert_eq!((*is_mutex, holder.as_deref()), (true, Some("logger")));
-    let sum = parts
-        .iter()
-        .fold(Nanos::ZERO, |sum, part| sum + part.time_ns);
-    assert_eq!(sum, chosen[0].activation().response());
+    assert_eq!(holder, "logger");
+    let sum = parts.iter().map(|part| part.time_ns.ns()).sum::<u64>();
+    assert_eq!(sum, chosen[0].activation().response().ns());
 }
 
 /// A lock of a file is no mutex: priority inheritance is no remedy.
 #[test]
 fn lock_of_a_file_names_its_call_and_holder() {
-    let mut script = Script::new(1);
-    let slept = ActivationEnd::Slept;
-    for cycle in 0..20 {
-        let due = 1_000 * cycle;
-        let wait = (slept, site("flock", 3, 2, 0));
-        script.add(TIMER, (due, due + 10, due + 100), wait);
-        let back = (due + 600, due + 600, due + 700);
-        script.add(by_thread(5, b"backup"), back, (slept, sleep_until()));
-    }
-    let mut seen = AttachCollector::new(asked(9));
-    seen.told(&mut script.records, Nanos::MAX);
+    let records = cycles_with_a_lock(wait("flock", 3, 2, 0), 100, "backup");
+    let chosen = collector(&request(), records).choose();
 
-    let parts = seen.choose()[0].taken(evidence, &mut NoNames::default());
+    let parts = chosen[0].taken(hogs, &mut NoNames::default());
 
     let AttachCauseKind::Lock {
         is_mutex: false,
         site: Some(site),
-        holder,
+        holder: Some(holder),
         ..
     } = &parts[0].cause.kind
     else {
         panic!("{parts:?}");
     };
     assert_eq!(
-        (site.call.as_deref(), site.descriptor),
-        (Some("flock"), Some(3))
+        (site.call.as_deref(), site.descriptor, holder.as_str()),
+        (Some("flock"), Some(3), "backup")
     );
-    assert_eq!(holder.as_deref(), Some("backup"));
 }
 
 /// The holder of the lock is woken at 300 us, and `vision` has its CPU until 600 us.
 #[test]
 fn holder_that_is_kept_off_its_cpu_is_not_asleep() {
-    let mut script = cycles_with_a_lock();
+    let mut records = cycles_with_a_mutex();
     let mut holder = Script::new(2);
     for cycle in 0..20 {
-        let due = 1_000 * cycle;
-        let sleep = (ActivationEnd::Slept, sleep_until());
-        holder.add(TIMER, (due + 310, due + 590, due + 600), sleep);
-        if let Some(ThreadTold {
-            thread,
-            what: ThreadHappening::Done(one),
-            ..
-        }) = holder.records.last_mut()
-        {
-            thread.tid = Tid(5);
-            one.waking = Nanos::from_us(due + 310);
-        }
+        let woken = 1_000 * cycle + 310;
+        holder.add_changed(
+            TIMER,
+            (woken, woken + 280, woken + 290),
+            SLEEP_UNTIL,
+            |activation| activation.waking = us(woken),
+        );
     }
-    script.records.extend(holder.records);
-    let mut seen = AttachCollector::new(asked(9));
-    seen.told(&mut script.records, Nanos::MAX);
-    let chosen = seen.choose();
+    for record in &mut holder.records {
+        record.thread.tid = Tid(5);
+    }
+    records.extend(holder.records);
+    let chosen = collector(&request(), records).choose();
     let evidence = |cpu: Cpu, from: Nanos, to: Nanos| Evidence {
-        events: vec![FlightEvent {
-            at_ns: from,
-            what: Happening::Switch {
-                tid: Tid(9),
-                name: "vision".into(),
-                priority: 9,
-                priority_before: None,
-                before: None,
-                preempted: false,
-            },
-        }],
-        ..evidence(cpu, from, to)
+        events: vec![switch(from, 9, "vision")],
+        ..hogs(cpu, from, to)
     };
 
-    let waiting = chosen.iter().find(|one| one.thread().tid == Tid(1_001));
+    let mut waiting = chosen.iter();
+    let waiting = waiting.find(|cycle| cycle.thread().tid == Tid(1_001));
     let parts = waiting.unwrap().taken(evidence, &mut NoNames::default());
 
     let states = parts.iter().filter_map(|part| match &part.cause.kind {
@@ -845,52 +817,51 @@ fn holder_that_is_kept_off_its_cpu_is_not_asleep() {
     let preempted = HolderState::Preempted("vision".into());
     assert_eq!(
         states.collect::<Vec<_>>(),
-        [
-            (preempted, Nanos::from_us(280)),
-            (HolderState::OffCpu, Nanos::from_us(20))
-        ]
+        [(preempted, us(280)), (HolderState::OffCpu, us(20))]
     );
+}
+
+/// Returns the parts of the late cycle that was due at `due`, in us.
+fn parts_of_late_cycle(collector: &mut AttachCollector, due: &[u64]) -> Vec<Vec<AttachTaken>> {
+    let chosen = collector.choose();
+    let parts = due.iter().map(|due| {
+        let mut late = chosen.iter();
+        let late = late.find(|cycle| cycle.activation().origin == us(*due));
+        let late = late.unwrap_or_else(|| panic!("no late cycle was due at {due} us"));
+        late.taken(watched_thread_runs, &mut NoNames::default())
+    });
+    parts.collect()
 }
 
 /// A signal stops the thread in its sleep, and another continues it 3 ms later.
 #[test]
 fn stop_of_a_sleeping_thread_is_the_cause_of_the_cycle_that_was_due_in_it() {
     let mut script = Script::new(1);
-    let sleep = (ActivationEnd::Slept, sleep_until());
-    for cycle in 0..20 {
-        let due = 1_000 * cycle;
-        script.add(TIMER, (due, due + 10, due + 100), sleep);
-    }
-    let monitor = by_thread(5, b"monitor");
-    let stop = (ActivationEnd::Stopped, site("clock_nanosleep", 1, 1, 0));
+    script.add_cycles(0..20, SLEEP_UNTIL);
+    let monitor = by_thread(5, "monitor");
+    let stop = (ActivationEnd::Stopped, SLEEP_UNTIL.1);
     script.add(monitor, (19_500, 19_500, 19_510), stop);
-    script.add(monitor, (22_500, 22_500, 22_510), sleep);
-    script.add(TIMER, (20_000, 22_520, 22_600), sleep);
-    script.add(TIMER, (21_000, 22_610, 22_650), sleep);
-    let mut seen = AttachCollector::new(asked(9));
-    seen.told(&mut script.records, Nanos::MAX);
-    let chosen = seen.choose();
+    script.add(monitor, (22_500, 22_500, 22_510), SLEEP_UNTIL);
+    script.add(TIMER, (20_000, 22_520, 22_600), SLEEP_UNTIL);
+    script.add(TIMER, (21_000, 22_610, 22_650), SLEEP_UNTIL);
+    let mut collector = collector(&request(), script.records);
 
-    for (due, length) in [(20, 2_500), (21, 1_500)] {
-        let mut late = chosen.iter();
-        let late = late.find(|one| one.activation().origin == Nanos::from_ms(due));
-        let parts = late.unwrap().taken(thread_runs, &mut NoNames::default());
+    let cycles = parts_of_late_cycle(&mut collector, &[20_000, 21_000]);
 
+    for (parts, length) in cycles.iter().zip([2_500, 1_500]) {
         let stopped = AttachCauseKind::Stopped { is_traced: false };
         assert_eq!(parts[0].cause.kind, stopped, "{parts:?}");
-        assert_eq!(parts[0].time_ns, Nanos::from_us(length));
+        assert_eq!(parts[0].time_ns, us(length));
     }
 }
 
 /// A thread spins for a mutex with priority inheritance while its holder runs.
 #[test]
 fn time_in_the_kernel_of_a_thread_that_spun_for_a_lock_names_the_holder() {
-    let found = taken(|one| {
-        one.usage.system = Nanos::from_us(90);
-        let mut name = [0; 16];
-        name[..6].copy_from_slice(b"mapper");
-        one.usage.spun_for = Some((Tid(7), ThreadName(name)));
-    });
+    let causes = kinds(causes(|activation| {
+        activation.usage.system = us(90);
+        activation.usage.spun_for = Some((Tid(7), thread_name("mapper")));
+    }));
 
     let lock = AttachCauseKind::Lock {
         is_mutex: true,
@@ -898,55 +869,28 @@ fn time_in_the_kernel_of_a_thread_that_spun_for_a_lock_names_the_holder() {
         holder: Some("mapper".into()),
         state: Some(HolderState::Ran),
     };
-    let found = found.iter().find(|(cause, _)| cause.kind == lock);
-    assert_eq!(found.unwrap().1, 90);
+    assert!(causes.contains(&(lock, 90)), "{causes:?}");
 }
 
 #[test]
 fn work_before_the_sleep_is_the_cause_of_an_expiry_that_passed() {
     let mut script = Script::new(1);
-    let home = (ActivationEnd::Slept, sleep_until());
-    for cycle in 0..20 {
-        let due = 1_000 * cycle;
-        script.add(TIMER, (due, due + 10, due + 100), home);
-    }
-    // 2.6 ms of work: the next two are due meanwhile.
-    script.add(TIMER, (20_000, 20_010, 22_600), home);
-    script.add(TIMER, (21_000, 22_600, 22_700), home);
-    script.add(TIMER, (22_000, 22_700, 22_800), home);
-    let mut seen = AttachCollector::new(asked(9));
-    seen.told(&mut script.records, Nanos::MAX);
-    let chosen = seen.choose();
+    script.add_cycles(0..20, SLEEP_UNTIL);
+    // 2.6 ms of work. The next two cycles are due during it.
+    script.add(TIMER, (20_000, 20_010, 22_600), SLEEP_UNTIL);
+    script.add(TIMER, (21_000, 22_600, 22_700), SLEEP_UNTIL);
+    script.add(TIMER, (22_000, 22_700, 22_800), SLEEP_UNTIL);
+    let mut collector = collector(&request(), script.records);
 
-    // The thread has its CPU all the time.
-    let evidence = |_: Cpu, from: Nanos, to: Nanos| Evidence {
-        from_ns: from,
-        to_ns: to,
-        events: vec![FlightEvent {
-            at_ns: Nanos::ZERO,
-            what: Happening::Switch {
-                tid: Tid(1_001),
-                name: "cycle".into(),
-                priority: 19,
-                priority_before: None,
-                before: None,
-                preempted: false,
-            },
-        }],
-        ..Evidence::default()
-    };
-    for (due, overrun) in [(21_000, 1_600), (22_000, 700)] {
-        let mut late = chosen.iter();
-        let late = late.find(|one| one.activation().origin == Nanos::from_us(due));
-        let parts = late.unwrap().taken(evidence, &mut NoNames::default());
+    let cycles = parts_of_late_cycle(&mut collector, &[21_000, 22_000]);
+
+    for (parts, overrun) in cycles.iter().zip([1_600, 700]) {
         let sum = |class| {
             let parts = parts.iter().filter(|part| part.cause.class == class);
-            parts.fold(Nanos::ZERO, |sum, part| sum + part.time_ns)
+            parts.map(|part| part.time_ns.ns()).sum::<u64>() / 1_000
         };
-        let overrun = Nanos::from_us(overrun);
         assert_eq!(sum(CauseClass::Overrun), overrun, "{parts:?}");
-        let work = Nanos::from_us(100);
-        assert_eq!(sum(CauseClass::OwnWork), work, "{parts:?}");
+        assert_eq!(sum(CauseClass::OwnWork), 100, "{parts:?}");
     }
 }
 
@@ -955,25 +899,16 @@ fn work_before_the_sleep_is_the_cause_of_an_expiry_that_passed() {
 #[test]
 fn irregular_sleeps_until_a_time_are_the_home_wait() {
     let mut script = Script::new(1);
-    let condition = site("futex", 0x2000, 0x80, 0);
+    let condition = wait("futex", 0x2000, 0x80, 0);
+    let other = by_thread(5, "other");
     for round in 0..40 {
         let due = 1_000 * round * round;
-        script.add(
-            TIMER,
-            (due, due + 10, due + 100),
-            (ActivationEnd::Slept, condition),
-        );
-        script.add(
-            by_thread(5, b"other"),
-            (due + 300, due + 300, due + 350),
-            (ActivationEnd::Slept, condition),
-        );
-        let back = (due + 600, due + 600, due + 700);
-        let home = (ActivationEnd::Slept, sleep_until());
-        script.add(by_thread(5, b"other"), back, home);
+        script.add_cycle(due, condition);
+        script.add(other, (due + 300, due + 300, due + 350), condition);
+        script.add(other, (due + 600, due + 600, due + 700), SLEEP_UNTIL);
     }
 
-    let report = report(9, script.records);
+    let report = report(request(), script.records);
 
     let row = &report.rows[0];
     assert_eq!((report.rows.len(), row.activations), (1, 40));
@@ -982,39 +917,28 @@ fn irregular_sleeps_until_a_time_are_the_home_wait() {
 }
 
 /// A thread that computes and only waits for a lock now and then, as a thread of Python does.
-fn busy() -> Script {
+fn busy() -> Vec<ThreadTold> {
     let mut script = Script::new(2);
-    let lock = site("futex", 0x2000, 0x80, 0);
+    let lock = wait("futex", 0x2000, 0x80, 0);
     let mut due = 0;
     for round in 0..10 {
         let to = due + 1_700 + 37 * round * round;
-        script.add(
-            by_thread(1_001, b"main"),
-            (due, due, to),
-            (ActivationEnd::Slept, lock),
-        );
+        script.add(by_thread(1_001, "main"), (due, due, to), lock);
         due = to + 100;
     }
-    script
+    script.records
 }
 
 #[test]
 fn deadline_of_a_process_does_not_apply_to_its_busy_thread() {
     let run = |names_threads| {
-        let asked = AttachRequest {
+        let request = AttachRequest {
             names_threads,
-            ..asked(9)
+            ..request()
         };
-        let mut records = cycles_with_a_lock().records;
-        records.extend(busy().records);
-        let mut seen = AttachCollector::new(asked.clone());
-        seen.told(&mut records, Nanos::MAX);
-        let measured = AttachMeasured {
-            asked,
-            to: Nanos::from_us(20_000),
-            ..measurement(&seen)
-        };
-        let report = seen.report(&measured, &Symbols::default());
+        let mut records = cycles_with_a_mutex();
+        records.extend(busy());
+        let report = report_of(collector(&request, records), request, us(20_000));
         let busy = report.rows.iter().filter(|row| row.number == 2);
         assert!(busy.clone().all(|row| row.is_busy != names_threads));
         let deadlines = busy.filter(|row| row.deadline.is_some()).count();
@@ -1028,79 +952,61 @@ fn deadline_of_a_process_does_not_apply_to_its_busy_thread() {
 
 #[test]
 fn deadline_applies_to_a_busy_thread_without_others() {
-    let report = report(9, busy().records);
+    let report = report(request(), busy());
 
     assert_eq!((report.held.activations, report.held.misses), (10, 10));
 }
 
 #[test]
 fn cycles_that_are_due_while_an_earlier_one_goes_on_are_misses() {
-    let absolute = (ActivationEnd::Slept, sleep_until());
-    let relative = (ActivationEnd::Slept, site("clock_nanosleep", 0, 0, 0));
-    let run = |goes_on_at: u64, home: (ActivationEnd, WaitSite)| {
+    let relative = wait("clock_nanosleep", 0, 0, 0);
+    let run = |goes_on_at: u64, home: Wait| {
         let mut script = Script::new(1);
-        for cycle in 0..20 {
-            let due = 1_000 * cycle;
-            script.add(TIMER, (due, due + 10, due + 100), home);
-        }
+        script.add_cycles(0..20, home);
         // 4.8 ms of work without a sleep.
         script.add(TIMER, (20_000, 20_010, 24_800), home);
         for cycle in 0..20 {
-            let due = goes_on_at + 1_000 * cycle;
-            script.add(TIMER, (due, due + 10, due + 100), home);
+            script.add_cycle(goes_on_at + 1_000 * cycle, home);
         }
-        let report = report(9, script.records);
+        let report = report(request(), script.records);
         let deadline = report.rows[0].deadline.as_ref().unwrap();
         (report.rows[0].activations, deadline.misses, deadline.passed)
     };
 
     // On the same grid: it has caught up. Otherwise it has skipped them.
-    assert_eq!(run(25_000, absolute), (45, 5, 4));
-    assert_eq!(run(25_800, absolute), (41, 1, 0));
+    assert_eq!(run(25_000, SLEEP_UNTIL), (45, 5, 4));
+    assert_eq!(run(25_800, SLEEP_UNTIL), (41, 1, 0));
     // It sleeps for a time: none was due.
     assert_eq!(run(25_000, relative), (41, 1, 0));
 }
 
-/// The flight recorder may miss a switch; the record of the thread says that it ran.
+/// The flight recorder may miss a switch. The record of the thread shows that it ran.
 #[test]
 fn thread_that_was_not_preempted_ran_although_its_switch_was_not_seen() {
-    let mut seen = AttachCollector::new(asked(9));
-    let done = ThreadHappening::Done(one(|_| {}));
-    let mut records = vec![told(1, ThreadPolicy::Fifo(80), 0, done)];
-    seen.told(&mut records, Nanos::MAX);
-    let chosen = seen.choose();
+    let causes = causes_with(|_| {}, no_evidence);
 
-    let parts = chosen[0].taken(|_, _, _| Evidence::default(), &mut NoNames::default());
-
-    let mut parts = parts.iter();
-    let work = parts.find(|part| part.cause.class == CauseClass::OwnWork);
-    assert_eq!(work.unwrap().time_ns, Nanos::from_us(100));
+    let mut causes = causes.iter();
+    let work = causes.find(|(cause, _)| cause.class == CauseClass::OwnWork);
+    assert_eq!(work.unwrap().1, 100);
 }
 
 #[test]
 fn threads_that_only_wake_each_other_have_no_implied_deadline() {
-    let wait = (ActivationEnd::Slept, site("read", 3, 0, 1));
+    let read = wait("read", 3, 0, 1);
     let (mut first, mut second) = (Script::new(1), Script::new(2));
     for round in 0..100 {
-        let at = 400 * round;
-        first.add(by_thread(1_002, b"b"), (at, at, at + 190), wait);
-        second.add(by_thread(1_001, b"a"), (at + 200, at + 200, at + 390), wait);
+        let due = 400 * round;
+        first.add(by_thread(1_002, "b"), (due, due, due + 190), read);
+        second.add(
+            by_thread(1_001, "a"),
+            (due + 200, due + 200, due + 390),
+            read,
+        );
     }
     let mut records = first.records;
     records.extend(second.records);
-    let asked = AttachRequest {
-        deadline: None,
-        ..asked(9)
-    };
-    let mut seen = AttachCollector::new(asked.clone());
-    seen.told(&mut records, Nanos::MAX);
-    seen.settle();
 
-    let measured = AttachMeasured {
-        asked,
-        ..measurement(&seen)
-    };
-    let report = seen.report(&measured, &Symbols::default());
+    let report = report(request_without_deadline(None), records);
 
     assert_eq!(report.rows.len(), 2);
     assert!(report.rows.iter().all(|row| row.deadline.is_none()));
@@ -1109,26 +1015,15 @@ fn threads_that_only_wake_each_other_have_no_implied_deadline() {
 #[test]
 fn thread_killed_in_a_late_cycle_has_a_miss_and_its_limit_is_named() {
     let mut script = Script::new(1);
-    let home = (ActivationEnd::Slept, sleep_until());
-    for cycle in 0..20 {
-        let due = 1_000 * cycle;
-        script.add(TIMER, (due, due + 10, due + 100), home);
-    }
-    let us = Nanos::from_us;
-    let last = UnfinishedActivation {
-        woken: TIMER,
-        origin: us(20_000),
-        running: Some(us(20_010)),
-        cpu: Cpu(0),
-        start_seen: true,
-    };
+    script.add_cycles(0..20, SLEEP_UNTIL);
+    let last = unfinished(us(75_000), us(55_000));
     let exit = ThreadExit {
         signal: 9,
         rt_limit: Some(us(50_000)),
     };
-    script.push(us(75_000), ThreadHappening::Ended(Some(last), exit));
+    script.push(75_000, ThreadHappening::Ended(Some(last), exit));
 
-    let report = report(9, script.records);
+    let report = report(request(), script.records);
 
     assert_eq!(report.held.overdue, 1);
     let killed = report.rows[0].killed.unwrap();
@@ -1141,60 +1036,33 @@ fn thread_killed_in_a_late_cycle_has_a_miss_and_its_limit_is_named() {
 #[test]
 fn stop_is_part_of_the_cycle_and_has_a_length() {
     let mut script = Script::new(1);
-    let home = (ActivationEnd::Slept, sleep_until());
-    for cycle in 0..20 {
-        let due = 1_000 * cycle;
-        let stop = (ActivationEnd::Frozen, WaitSite::default());
-        if cycle == 10 {
-            script.add(TIMER, (due, due + 10, due + 50), stop);
-            script.add(
-                by_thread(9, b"systemd"),
-                (due + 800, due + 800, due + 850),
-                home,
-            );
-        } else {
-            script.add(TIMER, (due, due + 10, due + 100), home);
-        }
-    }
+    script.add_cycles(0..10, SLEEP_UNTIL);
+    let stop = (ActivationEnd::Frozen, WaitSite::default());
+    script.add(TIMER, (10_000, 10_010, 10_050), stop);
+    let systemd = by_thread(9, "systemd");
+    script.add(systemd, (10_800, 10_800, 10_850), SLEEP_UNTIL);
+    script.add_cycles(11..20, SLEEP_UNTIL);
 
-    let report = report(9, script.records);
+    let report = report(request(), script.records);
 
     let row = &report.rows[0];
-    assert_eq!(
-        (row.activations, row.deadline.as_ref().unwrap().misses),
-        (20, 1)
-    );
-    assert_eq!(
-        (row.stops.frozen, row.stops.frozen_ns),
-        (1, Nanos::from_us(750))
-    );
+    let deadline = row.deadline.as_ref().unwrap();
+    assert_eq!((row.activations, deadline.misses), (20, 1));
+    assert_eq!((row.stops.frozen, row.stops.frozen_ns), (1, us(750)));
 }
 
 #[test]
 fn thread_that_never_sleeps_is_late_if_its_period_is_given() {
-    let asked = AttachRequest {
-        deadline: None,
-        period: Some(CYCLE),
-        ..asked(9)
-    };
     let mut script = Script::new(1);
-    let since = UnfinishedActivation {
+    let last = UnfinishedActivation {
         woken: WokenBy::Interrupt,
-        origin: Nanos::from_us(500),
-        running: Some(Nanos::from_us(500)),
-        cpu: Cpu(0),
         start_seen: false,
+        ..unfinished(us(90_500), us(90_000))
     };
-    script.push(Nanos::from_us(500), ThreadHappening::Began);
-    script.push(Nanos::from_us(90_500), ThreadHappening::Left(Some(since)));
-    let mut seen = AttachCollector::new(asked.clone());
-    seen.told(&mut script.records, Nanos::MAX);
+    script.push(500, ThreadHappening::Began);
+    script.push(90_500, ThreadHappening::Left(Some(last)));
 
-    let measured = AttachMeasured {
-        asked,
-        ..measurement(&seen)
-    };
-    let report = seen.report(&measured, &Symbols::default());
+    let report = report(request_without_deadline(Some(CYCLE)), script.records);
 
     assert_eq!(report.held.overdue, 1);
     let unfinished = report.rows[0].unfinished.as_ref().unwrap();
@@ -1202,121 +1070,68 @@ fn thread_that_never_sleeps_is_late_if_its_period_is_given() {
         unfinished.never_slept && unfinished.overdue,
         "{unfinished:?}"
     );
-    assert_eq!(unfinished.so_far_ns, Nanos::from_us(90_000));
+    assert_eq!(unfinished.so_far_ns, us(90_000));
 }
 
 #[test]
-fn of_many_that_are_late_the_real_time_ones_and_the_largest_are_looked_at() {
-    let mut all = cycles(1, ThreadPolicy::Other(0), Nanos::from_us(900));
-    all.extend(cycles(2, ThreadPolicy::Fifo(80), Nanos::from_us(700)));
-    all.extend(cycles(3, ThreadPolicy::Fifo(80), Nanos::from_us(100)));
-    let mut seen = AttachCollector::new(asked(9));
-    seen.told(&mut all, Nanos::MAX);
+fn late_cycles_of_real_time_threads_and_the_largest_are_analysed_first() {
+    let mut records = cycles(1, ThreadPolicy::Other(0), us(900));
+    records.extend(cycles(2, FIFO, us(700)));
+    records.extend(cycles(3, FIFO, us(100)));
+    let mut collector = collector(&request(), records);
 
-    let chosen = seen.choose();
+    let chosen = collector.choose();
 
-    // All that missed, the real-time thread's first, and the largest of thread 3.
+    // All misses, the real-time thread first, and the largest of thread 3.
     assert_eq!(chosen.len(), 201);
-    for one in chosen.iter().take(10) {
-        let found = one.taken(evidence, &mut NoNames::default());
-        seen.explain(one, &found);
+    for cycle in chosen.iter().take(10) {
+        let parts = cycle.taken(hogs, &mut NoNames::default());
+        collector.explain(cycle, &parts);
     }
-    assert_eq!(seen.choose().len(), 0, "they were for one time");
-    let report = measured(seen, 9);
-    let explained = |name: u32| {
+    assert_eq!(collector.choose().len(), 0, "each cycle is returned once");
+    let report = explained_report(collector);
+    let deadline = |number: u32| {
         let mut rows = report.rows.iter();
-        let row = rows.find(|row| row.number == name).unwrap();
-        row.deadline.as_ref().unwrap().explained
+        let row = rows.find(|row| row.number == number).unwrap();
+        row.deadline.as_ref().unwrap()
     };
-    assert_eq!([explained(1), explained(2), explained(3)], [0, 10, 0]);
-    let ranked: Vec<&AttachCause> = report
-        .causes
-        .iter()
-        .map(|ranked| &ranked.late.taken.cause)
-        .collect();
-    let row = &report.rows.iter().find(|row| row.number == 2).unwrap();
-    let deadline = row.deadline.as_ref().unwrap();
-    let causes: Vec<&AttachCause> = deadline
-        .taken
-        .iter()
-        .map(|late| &late.taken.cause)
-        .collect();
-    assert_eq!(ranked, causes);
+    assert_eq!(
+        [1, 2, 3].map(|number| deadline(number).explained),
+        [0, 10, 0]
+    );
+    let ranked = report.causes.iter().map(|ranked| &ranked.late.taken.cause);
+    let causes = deadline(2).taken.iter().map(|late| &late.taken.cause);
+    assert!(ranked.eq(causes), "{:?}", report.causes);
 }
 
 #[test]
 fn period_that_changes_has_two_phases() {
-    let policy = ThreadPolicy::Fifo(80);
-    let mut all = cycles(1, policy, Nanos::from_us(100));
-    for (number, one) in all.iter_mut().enumerate().skip(50) {
-        if let ThreadHappening::Done(activation) = &mut one.what {
-            let more = Nanos::from_us(500 * (number as u64 - 50));
-            for instant in [
-                &mut activation.origin,
-                &mut activation.due,
-                &mut activation.waking,
-                &mut activation.running,
-                &mut activation.done,
-            ] {
-                *instant += more;
-            }
-        }
-    }
+    let records = changed_cycles(1, FIFO, us(100), |cycle, activation| {
+        let shift = us(500 * u64::from(cycle.saturating_sub(50)));
+        activation.origin += shift;
+        activation.due += shift;
+        activation.waking += shift;
+        activation.running += shift;
+        activation.done += shift;
+    });
 
-    let report = report(9, all);
+    let report = report(request(), records);
 
-    let row = &report.rows[0];
-    let periods: Vec<Nanos> = row.phases.iter().map(|phase| phase.period_ns).collect();
-    assert_eq!(periods, [CYCLE, Nanos::from_us(1_500)]);
-}
-
-fn report(rows: usize, mut all: Vec<ThreadTold>) -> AttachReport {
-    let mut seen = AttachCollector::new(asked(rows));
-    seen.told(&mut all, Nanos::MAX);
-    measured(seen, rows)
-}
-
-fn measured(seen: AttachCollector, rows: usize) -> AttachReport {
-    let measured = AttachMeasured {
-        asked: asked(rows),
-        ..measurement(&seen)
-    };
-    seen.report(&measured, &Symbols::default())
-}
-
-fn asked(rows: usize) -> AttachRequest {
-    AttachRequest {
-        deadline: Some(DEADLINE),
-        period: None,
-        application: None,
-        rows,
-        steps: false,
-        cycle: CycleChoice::Auto,
-        names_threads: false,
-        page_fault: Nanos::ZERO,
-    }
-}
-
-fn measurement(seen: &AttachCollector) -> AttachMeasured {
-    AttachMeasured {
-        host: Host::default(),
-        asked: asked(9),
-        from: Nanos::ZERO,
-        to: Nanos::from_ns(u64::from(CYCLES) * CYCLE.ns()),
-        threads: seen.threads() as u64,
-        ended: 0,
-        lost: AttachLost::default(),
-        beside: Vec::new(),
-        caveats: Vec::new(),
-    }
+    let phases = report.rows[0].phases.iter();
+    let periods: Vec<Nanos> = phases.map(|phase| phase.period_ns).collect();
+    assert_eq!(periods, [CYCLE, us(1_500)]);
 }
 
 #[test]
 fn misses_of_threads_without_a_row_are_in_the_verdict() {
-    let mut all = cycles(1, ThreadPolicy::Fifo(80), Nanos::from_us(100));
-    all.extend(cycles(2, ThreadPolicy::Other(0), Nanos::from_us(700)));
+    let mut records = cycles(1, FIFO, us(100));
+    records.extend(cycles(2, ThreadPolicy::Other(0), us(700)));
+    let request = AttachRequest {
+        rows: 1,
+        ..request()
+    };
 
-    let report = report(1, all);
+    let report = report(request, records);
 
     assert_eq!(report.rows.len(), 1);
     assert_eq!(report.held.activations, 2 * u64::from(CYCLES));
@@ -1325,7 +1140,7 @@ fn misses_of_threads_without_a_row_are_in_the_verdict() {
 
 #[test]
 fn no_miss_has_an_upper_limit() {
-    let report = report(9, cycles(1, ThreadPolicy::Fifo(80), Nanos::from_us(100)));
+    let report = report(request(), cycles(1, FIFO, us(100)));
 
     let deadline = report.rows[0].deadline.as_ref().unwrap();
     let (low, high) = deadline.expected.unwrap();
@@ -1335,24 +1150,27 @@ fn no_miss_has_an_upper_limit() {
 }
 
 #[test]
-fn one_that_is_overdue_at_the_end_is_counted_unless_its_thread_ended() {
-    for (so_far, ended, overdue) in [(700, false, 1), (300, false, 0), (700, true, 0)] {
-        let unfinished = in_the_middle(Nanos::from_us(so_far));
-        let policy = ThreadPolicy::Fifo(80);
-        let mut all = cycles(1, policy, Nanos::from_us(100));
-        let last = if ended {
-            ThreadHappening::Ended(unfinished, ThreadExit::default())
+fn cycle_that_is_overdue_at_the_end_is_counted_unless_its_thread_ended() {
+    for (so_far, has_ended, overdue) in [(700, false, 1), (300, false, 0), (700, true, 0)] {
+        let end = us(100_000);
+        let last = Some(unfinished(end, us(so_far)));
+        let last = if has_ended {
+            ThreadHappening::Ended(last, ThreadExit::default())
         } else {
-            ThreadHappening::Left(unfinished)
+            ThreadHappening::Left(last)
         };
-        all.push(told(1, policy, CYCLES, last));
+        let mut records = cycles(1, FIFO, us(100));
+        records.push(record(1, FIFO, CYCLES, end, last));
 
-        let report = report(9, all);
+        let report = report(request(), records);
 
-        assert_eq!(report.held.overdue, overdue, "{so_far} us, ended: {ended}");
-        assert_eq!(report.held.misses, 0, "{so_far} us, ended: {ended}");
+        assert_eq!(
+            (report.held.overdue, report.held.misses),
+            (overdue, 0),
+            "{so_far} us, ended: {has_ended}"
+        );
         let unfinished = report.rows[0].unfinished.as_ref().unwrap();
-        assert_eq!(unfinished.so_far_ns, Nanos::from_us(so_far));
+        assert_eq!(unfinished.so_far_ns, us(so_far));
     }
 }
 
@@ -1362,7 +1180,8 @@ fn one_that_is_overdue_at_the_end_is_counted_unless_its_thread_ended() {
 fn thread_that_waits_for_an_event_without_a_regular_period_is_not_overdue() {
     let overdue = |regular_from: u64| {
         let mut script = Script::new(1);
-        let condition = (ActivationEnd::Slept, site("futex", 0x2000, 0x80, 0));
+        let condition = wait("futex", 0x2000, 0x80, 0);
+        let other = by_thread(5, "other");
         let mut due = 0;
         for round in 0..700 {
             due += if round >= regular_from {
@@ -1370,79 +1189,50 @@ fn thread_that_waits_for_an_event_without_a_regular_period_is_not_overdue() {
             } else {
                 200 + round * round * 7_919 % 4_001
             };
-            script.add(by_thread(5, b"other"), (due, due, due + 100), condition);
+            script.add(other, (due, due, due + 100), condition);
         }
         due += 1_000;
-        let event = (ActivationEnd::Slept, site("read", 3, 0, 1));
-        script.add(by_thread(5, b"other"), (due, due, due + 100), event);
-        let end = Nanos::from_us(due + 900_000);
-        script.push(end, ThreadHappening::Left(None));
-        report(9, script.records).held.overdue
+        script.add(other, (due, due, due + 100), wait("read", 3, 0, 1));
+        script.push(due + 900_000, ThreadHappening::Left(None));
+        report(request(), script.records).held.overdue
     };
 
     assert_eq!(overdue(680), 0);
     assert_eq!(overdue(0), 1);
 }
 
-/// Cycles of which `change` alters the activations.
-fn changed(number: u32, change: impl Fn(u32, &mut ThreadActivation)) -> Vec<ThreadTold> {
-    let mut all = cycles(number, ThreadPolicy::Fifo(80), Nanos::from_us(100));
-    for (cycle, one) in (0..).zip(&mut all) {
-        if let ThreadHappening::Done(activation) = &mut one.what {
-            change(cycle, activation);
-        }
-    }
-    all
-}
-
 #[test]
 fn margin_that_shrinks_is_a_trend() {
-    // A second each, so that it is long enough; 1 us more each time.
-    let slow = |cycle: u32, one: &mut ThreadActivation| {
-        let at = Nanos::from_secs(cycle.into());
-        let took = Nanos::from_us(100 + u64::from(cycle));
-        (one.origin, one.due, one.waking, one.running) = (at, at, at, at);
-        one.done = at + took;
-    };
+    // 100 cycles of 1 s. Each response is 1 us longer than the one before.
+    let records = changed_cycles(1, FIFO, us(100), |cycle, activation| {
+        let origin = Nanos::from_secs(cycle.into());
+        (activation.origin, activation.due) = (origin, origin);
+        starts_at_once(activation);
+        activation.done = origin + us(100 + u64::from(cycle));
+    });
 
-    let report = report(9, changed(1, slow));
+    let shrinking = report(request(), records);
+    let steady = report(request(), cycles(1, FIFO, us(100)));
 
-    let course = report.rows[0].course.as_ref().unwrap();
+    let course = shrinking.rows[0].course.as_ref().unwrap();
     assert_eq!(course.parts.len(), 8);
     assert!((85_000..=90_000).contains(&course.change_ns), "{course:?}");
-    assert_eq!(report.rows[0].trend(), Some(course));
-    let steady = self::report(9, cycles(1, ThreadPolicy::Fifo(80), Nanos::from_us(100)));
+    assert_eq!(shrinking.rows[0].trend(), Some(course));
     assert_eq!(steady.rows[0].trend(), None);
 }
 
 #[test]
-fn a_period_that_is_given_is_the_deadline_and_periods_without_a_wake_are_counted() {
-    let asked = |period| AttachRequest {
-        deadline: None,
-        period: Some(period),
-        application: None,
-        rows: 9,
-        steps: false,
-        cycle: CycleChoice::Auto,
-        names_threads: false,
-        page_fault: Nanos::ZERO,
-    };
-    let seen = |period| {
-        let mut seen = AttachCollector::new(asked(period));
-        let mut all = cycles(1, ThreadPolicy::Fifo(80), Nanos::from_us(1_100));
-        // Two cycles that the ones before them ran through.
-        all.remove(70);
-        all.remove(30);
-        seen.told(&mut all, Nanos::MAX);
-        let measured = AttachMeasured {
-            asked: asked(period),
-            ..measurement(&seen)
-        };
-        seen.report(&measured, &Symbols::default())
+fn period_that_is_given_is_the_deadline_and_periods_without_a_wake_are_counted() {
+    let with_period = |period| {
+        let mut records = cycles(1, FIFO, us(1_100));
+        // The cycles before these two ran past them.
+        records.remove(70);
+        records.remove(30);
+        report(request_without_deadline(Some(period)), records)
     };
 
-    let right = seen(CYCLE);
-    let wrong = seen(Nanos::from_us(800));
+    let right = with_period(CYCLE);
+    let wrong = with_period(us(800));
 
     let row = &right.rows[0];
     let deadline = row.deadline.as_ref().unwrap();
@@ -1454,28 +1244,30 @@ fn a_period_that_is_given_is_the_deadline_and_periods_without_a_wake_are_counted
 }
 
 #[test]
-fn who_looks_on_is_told_what_came_since_the_last_look_and_what_was_so_far() {
-    let mut seen = AttachCollector::new(AttachRequest {
+fn step_has_the_figures_since_the_last_step_and_the_largest_so_far() {
+    let mut collector = AttachCollector::new(AttachRequest {
         steps: true,
-        ..asked(9)
+        ..request()
     });
-    let mut early = cycles(1, ThreadPolicy::Fifo(80), Nanos::from_us(700));
-    let mut late = early.split_off(90);
-    for one in &mut late {
-        if let ThreadHappening::Done(activation) = &mut one.what {
-            activation.done = activation.running + Nanos::from_us(100);
+    let mut records = changed_cycles(1, FIFO, us(700), |cycle, activation| {
+        if cycle >= 90 {
+            activation.done = activation.running + us(100);
         }
-    }
+    });
+    let mut late = records.split_off(90);
 
-    seen.told(&mut early, Nanos::MAX);
-    let first = seen.step();
-    seen.told(&mut late, Nanos::MAX);
-    let second = seen.step();
+    collector.told(&mut records, Nanos::MAX);
+    let first = collector.step();
+    collector.told(&mut late, Nanos::MAX);
+    let second = collector.step();
 
-    assert_eq!((first.len(), second.len(), seen.step().len()), (1, 1, 0));
+    assert_eq!(
+        (first.len(), second.len(), collector.step().len()),
+        (1, 1, 0)
+    );
     assert_eq!((first[0].activations, second[0].activations), (90, 10));
-    assert_eq!(second[0].largest, Some(Nanos::from_us(100)));
-    assert_eq!(second[0].largest_so_far, Some(Nanos::from_us(700)));
+    assert_eq!(second[0].largest, Some(us(100)));
+    assert_eq!(second[0].largest_so_far, Some(us(700)));
     assert_eq!(second[0].misses, Some(90));
-    assert_eq!(first[0].p99, None, "of 90 there is none");
+    assert_eq!(first[0].p99, None, "90 cycles are too few");
 }

@@ -39,7 +39,7 @@ fn exponential(random: &mut Pcg64Mcg, mean: f64) -> f64 {
     -mean * (1.0 - random.random::<f64>()).ln()
 }
 
-/// Stalls of about `length`, one each `between` on average, and now and then
+/// Stalls of about `length` each `between` on average, and now and then
 /// some close together. Half of them are of one length, the others vary.
 fn train(random: &mut Pcg64Mcg, length: f64, between: f64) -> Vec<Blackout> {
     let mut stalls = Vec::new();
@@ -165,8 +165,8 @@ fn ordinary(batch: &mut Batch, line: LineId, period: f64) {
 }
 
 /// The same where samples up to this were not kept.
-fn tail(seen: &Run, floor: f64) -> Run {
-    let mut tail = seen.clone();
+fn tail(run: &Run, floor: f64) -> Run {
+    let mut tail = run.clone();
     for stream in &mut tail.streams {
         stream.floor = Nanos::from_ns(floor as u64);
         stream
@@ -176,8 +176,8 @@ fn tail(seen: &Run, floor: f64) -> Run {
     tail
 }
 
-fn load(seen: Run) -> Load {
-    loads(vec![seen])
+fn load(run: Run) -> Load {
+    loads(vec![run])
 }
 
 fn loads(runs: Vec<Run>) -> Load {
@@ -201,12 +201,12 @@ fn application(buffering: (u32, f64, f64)) -> Application {
     }
 }
 
-fn figures(seen: Run, buffering: (u32, f64, f64)) -> MissFigures {
-    of_service(&load(seen), buffering).outlook
+fn figures(run: Run, buffering: (u32, f64, f64)) -> MissFigures {
+    of_service(&load(run), buffering).outlook
 }
 
-fn of_service(seen: &Load, buffering: (u32, f64, f64)) -> ServiceOutlook {
-    let mut outlook = assess(seen, &application(buffering), None).unwrap();
+fn of_service(load: &Load, buffering: (u32, f64, f64)) -> ServiceOutlook {
+    let mut outlook = assess(load, &application(buffering), None).unwrap();
     outlook.services.remove(0)
 }
 
@@ -241,8 +241,8 @@ fn a_cpu_that_fails_more_often_than_the_others_is_named_and_decides() {
     );
     assert_eq!(apart.elsewhere.failures, Some(0.0));
     // All failures in half of the time.
-    let (all, there) = (outlook.outlook.mttf_ns.unwrap(), apart.on.mttf_ns.unwrap());
-    assert!((all / there - 2.0).abs() < 0.05, "{all} {there}");
+    let (overall, there) = (outlook.outlook.mttf_ns.unwrap(), apart.on.mttf_ns.unwrap());
+    assert!((overall / there - 2.0).abs() < 0.05, "{overall} {there}");
     assert_eq!(outlook.judged().0.mttf_ns, Some(there));
     assert_eq!(outlook.verdict, Fitness::NotFit);
 }
@@ -307,7 +307,7 @@ fn a_constant_latency_never_fails_whatever_the_probe_and_the_buffers() {
 #[test]
 fn effect_of_stalls_is_in_the_interval_for_any_probe_period() {
     let mut random = Pcg64Mcg::seed_from_u64(5);
-    let (mut told, mut held) = (0, 0);
+    let (mut intervals, mut held) = (0, 0);
     for (length, between) in [(150e3, 20e6), (500e3, 50e6), (1.2e6, 40e6), (4e6, 300e6)] {
         let truth = train(&mut random, length, between);
         for period in PERIODS {
@@ -316,7 +316,7 @@ fn effect_of_stalls_is_in_the_interval_for_any_probe_period() {
                 let result = figures(run.clone(), buffering);
                 let truth = failures(&truth, buffering);
                 let (least, most) = interval(&result);
-                told += 1;
+                intervals += 1;
                 let holds = least <= truth && truth <= most;
                 held += u32::from(holds);
                 println!(
@@ -327,7 +327,7 @@ fn effect_of_stalls_is_in_the_interval_for_any_probe_period() {
             }
         }
     }
-    assert!(held * 100 >= told * 97, "{held} of {told}");
+    assert!(held * 100 >= intervals * 97, "{held} of {intervals}");
 }
 
 #[test]
@@ -443,14 +443,14 @@ fn task(compute: f64, period: f64) -> TaskAsked {
     }
 }
 
-fn verdict(seen: Run, task: TaskAsked) -> TaskVerdict {
+fn verdict(run: Run, task: TaskAsked) -> TaskVerdict {
     let question = SchedQuestion {
         tasks: vec![task],
         overhead: Nanos::ZERO,
         permitted: Nanos::from_secs(8),
         remarks: Vec::new(),
     };
-    analyse(&load(seen), &question).unwrap().tasks.remove(0)
+    analyse(&load(run), &question).unwrap().tasks.remove(0)
 }
 
 #[test]
@@ -479,7 +479,7 @@ fn gap_between_two_samples_is_a_bound_and_not_a_latency() {
     }
 }
 
-/// The worst response of jobs of `compute`, one each `period`, from any phase.
+/// The worst response of jobs of `compute` each `period`, from any phase.
 fn worst(truth: &[Blackout], compute: f64, period: f64) -> f64 {
     let mut worst = compute + ORDINARY;
     // The worst case starts with a stall.

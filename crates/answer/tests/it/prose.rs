@@ -126,11 +126,11 @@ fn free_strings<T: JsonSchema>() -> BTreeSet<String> {
 fn collect<'a>(
     schema: &'a Value,
     name: &str,
-    found: &mut BTreeSet<String>,
+    prose: &mut BTreeSet<String>,
     references: &mut Vec<&'a str>,
 ) {
     if is_free_string(schema) {
-        found.insert(name.into());
+        prose.insert(name.into());
     }
     if let Some(reference) = schema["$ref"].as_str() {
         references.push(reference.trim_start_matches("#/$defs/"));
@@ -140,11 +140,11 @@ fn collect<'a>(
     let items = ["items", "additionalProperties"];
     let items = items.iter().filter_map(|key| schema.get(key));
     for part in parts.flatten().chain(items) {
-        collect(part, name, found, references);
+        collect(part, name, prose, references);
     }
     let owner = name.split('.').next().unwrap();
     for (property, part) in schema["properties"].as_object().into_iter().flatten() {
-        collect(part, &format!("{owner}.{property}"), found, references);
+        collect(part, &format!("{owner}.{property}"), prose, references);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Answers from recordings in which every wakeup is known.
+//! Answers from recordings with known wakeups.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -63,9 +63,11 @@ impl Minute<'_> {
             .map(|recorded| line(recorded.0, 0))
             .collect();
         let mut made = Made::new(&lines);
-        for (number, (_, of)) in (0..).zip(self.lines) {
-            for _ in 0..self.seconds * 1_000 / of {
-                made = made.served(number, of - 1, &EARLY).served(number, 1, &LATE);
+        for (number, (_, every)) in (0..).zip(self.lines) {
+            for _ in 0..self.seconds * 1_000 / every {
+                made = made
+                    .served(number, every - 1, &EARLY)
+                    .served(number, 1, &LATE);
             }
         }
         if let Some(waited) = self.waited {
@@ -239,7 +241,7 @@ fn every_evaluation_has_a_share_of_the_permitted_error() {
     assert!((until.pass_confidence_of_each - 0.9864).abs() < 1e-9);
 }
 
-/// In four recordings per side, one service is late ten times as frequently on side B, and the
+/// In four recordings per side, a service is late ten times as frequently on side B, and the
 /// other with equal frequency.
 #[test]
 fn interim_evaluation_ends_a_trial_if_every_service_is_decided() {
@@ -398,14 +400,14 @@ fn the_response_with_jitter_has_the_largest_interrupt_latency_in_it() {
         .iter()
         .map(|task| (task.ideal_ns, task.jitter_ns));
     // The shorter task is due twice in 9 ms of the longer one. If it is 5 ms later than it should
-    // be, it is due twice in 11 ms, and the longer one also starts 5 ms late.
+    // be, a timer is due twice in 11 ms, and the longer one also starts 5 ms late.
     assert_eq!(
         doubts.collect::<Vec<_>>(),
         [(Some(2e6), Some(7e6)), (Some(9e6), Some(16e6))]
     );
 }
 
-/// Work of 44 ms in 40 ms is too much for one CPU, and not for two.
+/// Work of 44 ms in 40 ms is too much for a single CPU, and not for two.
 #[test]
 fn tasks_that_may_run_on_several_cpus_are_not_shown_to_miss() {
     let dir = TempDir::new().unwrap();

@@ -221,8 +221,8 @@ fn a_timer_that_fires_twice_shows_its_tick() {
 
     let row = &report.rows[0];
     assert_eq!(row.class, TimerClass::FiresTwice);
-    let found = row.tick_ns.unwrap();
-    assert!((found / tick - 1.0).abs() < 1e-3, "{found}");
+    let tick_found = row.tick_ns.unwrap();
+    assert!((tick_found / tick - 1.0).abs() < 1e-3, "{tick_found}");
 }
 
 #[test]
@@ -343,7 +343,7 @@ fn a_report_is_within_a_limit_that_no_latency_exceeds() {
 
 /// A timer of 1.5 ms that was not waited for, for five and a half periods, ten times;
 /// `at_once` callbacks come then.
-fn held_off(api: TimerApi, told: Option<u64>, at_once: u32) -> TimerRun {
+fn held_off(api: TimerApi, reported: Option<u64>, at_once: u32) -> TimerRun {
     let round = |index: u32| {
         let from = START + 100e6 * f64::from(index);
         let back = from + 5.5 * PERIOD;
@@ -352,7 +352,7 @@ fn held_off(api: TimerApi, told: Option<u64>, at_once: u32) -> TimerRun {
             from: nanos(from),
             back: nanos(back),
             woke: woke.chain([nanos(from + 6.0 * PERIOD)]).collect(),
-            told,
+            told: reported,
         }
     };
     TimerRun {
@@ -389,10 +389,10 @@ fn bursts_are_distinguished_from_single_expiries() {
 fn called(api: TimerApi, period: f64, gaps: &[f64]) -> TimerRun {
     let mut now = START;
     let gaps = gaps.iter().cycle().take(1_400).enumerate();
-    let periodic = gaps.map(|(at, gap)| {
+    let periodic = gaps.map(|(index, gap)| {
         now += gap;
         PeriodicWait {
-            due: nanos(START + period * (at + 1) as f64),
+            due: nanos(START + period * (index + 1) as f64),
             woke: nanos(now),
             follows: true,
         }
@@ -442,12 +442,12 @@ fn no_timer_replaces_one_that_counts_cpu_time() {
 
 /// Simulates a hypervisor that takes the CPU for `share` of every `turn`, in ns. A thread that is
 /// due during that time runs when the CPU is returned.
-fn given_back(at: f64, turn: f64, share: f64) -> f64 {
-    let since = at % turn;
+fn given_back(time: f64, turn: f64, share: f64) -> f64 {
+    let since = time % turn;
     if since < share * turn {
-        at - since + share * turn
+        time - since + share * turn
     } else {
-        at
+        time
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Maximum number of records that the searches for one slice visit, per binary
+/// Maximum number of records that the searches for a slice visit, per binary
 /// logarithm of the number of records.
 const SEARCHES: usize = 24;
 

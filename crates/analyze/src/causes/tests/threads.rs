@@ -112,7 +112,7 @@ fn long_run_without_a_sample_is_not_blamed_on_code_that_the_sampler_would_see() 
     };
     let lost = Some(Because::NoSample);
 
-    // With two and a half samples due, it can happen that none is seen.
+    // With two and a half samples due, none may be seen.
     assert_eq!(
         causes(2_500, 9_999),
         [(CauseClass::PreemptionOff, None, 2_475)]
@@ -393,7 +393,7 @@ fn thread_in_page_faults_is_named_with_them() {
 }
 
 /// Returns a scene with a timer interrupt on time and a thread that still waits `by` us
-/// later, at the end of the measurement.
+/// later at the end of the measurement.
 fn starved(by: u64) -> Scene {
     let mut scene = Scene::new(&[(Stage::User, by)]).during(10, 15, TIMER);
     scene.episode.censored = true;

@@ -15,7 +15,7 @@ const EXPONENTIAL: f64 = 1e-7;
 ///
 /// For a fixed ratio of shape to scale the best shape is the mean of ln(1 + ratio x),
 /// so the search has one dimension. If that shape is below the floor, the constrained
-/// maximum may lie on the floor, at a ratio with another best shape. The search then
+/// maximum may lie on the floor at a ratio with another best shape. The search then
 /// varies the scale alone.
 ///
 /// # Errors

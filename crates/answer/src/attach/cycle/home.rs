@@ -1,4 +1,4 @@
-//! Home wait: the wait site at which a thread's cycles start and end.
+//! Home wait: the wait site where a thread's cycles start and end.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
@@ -41,7 +41,6 @@ struct Sleep {
     length: Nanos,
 }
 
-/// Sleeps at one site.
 #[derive(Debug)]
 struct SiteSleeps {
     site: WaitSite,
@@ -60,9 +59,9 @@ pub(in crate::attach) struct Sleeps {
 
 impl Sleeps {
     /// Adds an activation: the wake that starts it ended the sleep before.
-    pub(in crate::attach) fn add(&mut self, one: &ThreadActivation) {
+    pub(in crate::attach) fn add(&mut self, activation: &ThreadActivation) {
         if let Some((key, site, since)) = self.last.take()
-            && one.start_seen
+            && activation.start_seen
         {
             if self.newest.len() == MAX_SLEEPS {
                 self.newest.pop_front();
@@ -71,14 +70,14 @@ impl Sleeps {
             self.newest.push_back(Sleep {
                 key,
                 site,
-                origin: one.origin,
-                length: one.waking.saturating_sub(since),
+                origin: activation.origin,
+                length: activation.waking.saturating_sub(since),
             });
         }
-        self.last = SiteKey::new(one).map(|key| (key, one.site, one.done));
+        self.last = SiteKey::new(activation).map(|key| (key, activation.site, activation.done));
     }
 
-    /// Number of sleeps so far.
+    /// Number of observed sleeps.
     pub(in crate::attach) const fn total(&self) -> usize {
         self.total
     }
@@ -88,7 +87,7 @@ impl Sleeps {
         self.last = None;
     }
 
-    /// Whether all newest sleeps are waits for locks and conditions.
+    /// Returns whether all newest sleeps are waits for locks and conditions.
     pub(super) fn are_for_locks(&self) -> bool {
         self.newest
             .iter()
@@ -101,7 +100,11 @@ impl Sleeps {
     /// sleeps so far.
     pub(in crate::attach) fn home(&self, is_final: bool) -> Home {
         let mut sites: BTreeMap<SiteKey, SiteSleeps> = BTreeMap::new();
-        for sleep in self.newest.iter().filter(|one| one.key.kind.can_be_home()) {
+        for sleep in self
+            .newest
+            .iter()
+            .filter(|sleep| sleep.key.kind.can_be_home())
+        {
             let of_site = sites.entry(sleep.key).or_insert_with(|| SiteSleeps {
                 site: sleep.site,
                 origins: Vec::new(),

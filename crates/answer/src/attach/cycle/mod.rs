@@ -17,17 +17,17 @@ pub(super) use site::wait_kind;
 pub use site::{AttachSite, WaitKind};
 use site::{SiteKey, is_restarted, timeout_resolution};
 
-/// Sleeps after which the home wait is looked for: early if its kind leaves no doubt.
+/// Sleeps after which the home wait is searched: early for an unambiguous kind.
 const EARLY_SLEEPS: usize = 8;
 const MAX_UNDECIDED_SLEEPS: usize = 64;
-/// After so many sleeps the home wait is looked for again.
+/// Number of further sleeps after which the home wait is searched again.
 const REVIEW_SLEEPS: usize = 256;
 /// Activations that wait for the decision are not older than this.
 const MAX_UNDECIDED_AGE: Nanos = Nanos::from_ms(1_500);
 /// Activations of a cycle that are kept; further ones only add to its sums.
 const MAX_PARTS: usize = 256;
 
-/// What ends a cycle, as the user chose it.
+/// End of a cycle, as the user chose it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum CycleChoice {
     /// The wait that carries the period of the thread.
@@ -39,7 +39,6 @@ pub enum CycleChoice {
     Call {
         /// Name of the system call.
         name: String,
-        /// File descriptor.
         descriptor: Option<u64>,
     },
 }
@@ -47,7 +46,7 @@ pub enum CycleChoice {
 /// A cycle of a thread; without a home wait, an activation.
 #[derive(Clone, Debug)]
 pub struct ThreadCycle {
-    /// The thread, at the end of the cycle.
+    /// The thread at the end of the cycle.
     pub thread: WatchedThread,
     /// All of it.
     pub whole: ThreadActivation,
@@ -64,7 +63,7 @@ pub struct ThreadCycle {
 }
 
 impl ThreadCycle {
-    /// Its activations in order, at least one.
+    /// Its activations in order; never empty.
     pub(super) fn parts(&self) -> &[ThreadActivation] {
         if self.parts.is_empty() {
             std::slice::from_ref(&self.whole)
@@ -97,11 +96,11 @@ impl ThreadCycle {
 /// Cycle that had not ended when watching, or the thread, ended.
 #[derive(Clone, Debug)]
 pub(super) struct UnfinishedCycle {
-    /// What it was in at the end; `None`: it waited.
+    /// Last activation at the end; `None`: the thread waited.
     pub(super) last: Option<UnfinishedActivation>,
-    /// When it was due.
+    /// Due time.
     pub(super) origin: Nanos,
-    /// What woke the thread.
+    /// Source of the wakeup.
     pub(super) woken: WokenBy,
     /// Whether the thread had run in it.
     pub(super) ran: bool,
@@ -112,7 +111,7 @@ pub(super) struct UnfinishedCycle {
 }
 
 impl UnfinishedCycle {
-    /// Whether it is known when it started; otherwise the thread has not slept since it was
+    /// Returns whether it is known when it started; otherwise the thread has not slept since it was
     /// first watched.
     pub(super) fn is_start_seen(&self) -> bool {
         let first = self.parts.first().map(|first| first.start_seen);
@@ -129,10 +128,10 @@ pub(super) struct CycleBuilder {
     home: Option<Home>,
     /// Until the home wait is known.
     undecided: VecDeque<(WatchedThread, ThreadActivation)>,
-    /// Of the cycle that the thread is in.
+    /// Activations of the cycle that the thread is in.
     open: Vec<ThreadActivation>,
     sum: Option<ThreadActivation>,
-    /// Of those before, as far as they can overlap with the next.
+    /// Earlier activations that can overlap with the next cycle.
     before: Vec<ThreadActivation>,
     next_sequence: u64,
     last_site: Option<ThreadActivation>,
@@ -143,12 +142,12 @@ pub(super) struct CycleBuilder {
 }
 
 impl CycleBuilder {
-    /// Whether the newest sleeps of the thread were waits for locks and conditions only.
+    /// Returns whether the newest sleeps of the thread were waits for locks and conditions only.
     pub(super) fn waits_only_for_locks(&self) -> bool {
         self.sleeps.are_for_locks()
     }
 
-    /// The home wait of the thread as far as it is known.
+    /// Home wait of the thread; `None` until it is known.
     pub(super) fn home(&self) -> Home {
         self.home.unwrap_or(Home::Undecided)
     }
@@ -156,28 +155,28 @@ impl CycleBuilder {
     /// Adds a record of the thread, in order; cycles that end are appended to `into`.
     pub(super) fn add(
         &mut self,
-        told: &ThreadTold,
+        record: &ThreadTold,
         choice: &CycleChoice,
         into: &mut Vec<ThreadCycle>,
     ) {
-        let sequence = u64::from(told.sequence);
+        let sequence = u64::from(record.sequence);
         if sequence != self.next_sequence {
             self.tear(choice, into);
         }
         self.next_sequence = sequence + 1;
-        let ThreadHappening::Done(mut one) = told.what else {
+        let ThreadHappening::Done(mut activation) = record.what else {
             return;
         };
         // A wait that goes on after a signal has the number of another call.
-        if is_restarted(&one.site) {
-            let before = self.last_site.filter(|before| before.end == one.end);
-            one.site = before.map_or(one.site, |before| before.site);
-        } else if one.end == ActivationEnd::Slept {
-            self.last_site = Some(one);
+        if is_restarted(&activation.site) {
+            let before = self.last_site.filter(|before| before.end == activation.end);
+            activation.site = before.map_or(activation.site, |before| before.site);
+        } else if activation.end == ActivationEnd::Slept {
+            self.last_site = Some(activation);
         }
-        self.sleeps.add(&one);
+        self.sleeps.add(&activation);
         if self.home.is_none() {
-            self.undecided.push_back((told.thread, one));
+            self.undecided.push_back((record.thread, activation));
             let total = self.sleeps.total();
             if total >= MAX_UNDECIDED_SLEEPS {
                 self.decide(true, choice, into);
@@ -189,20 +188,23 @@ impl CycleBuilder {
         if self.sleeps.total() >= self.review_at {
             self.review(choice);
         }
-        self.join(told.thread, one, choice, into);
+        self.join(record.thread, activation, choice, into);
     }
 
     /// Decides what is undecided for long; `all`: everything.
     pub(super) fn settle(
         &mut self,
         now: Nanos,
-        all: bool,
+        is_final: bool,
         choice: &CycleChoice,
         into: &mut Vec<ThreadCycle>,
     ) {
-        let oldest = self.undecided.front().map(|(_, one)| one.origin);
-        let is_old = oldest.is_some_and(|at| now.saturating_sub(at) > MAX_UNDECIDED_AGE);
-        if self.home.is_none() && (is_old || all) {
+        let oldest = self
+            .undecided
+            .front()
+            .map(|(_, activation)| activation.origin);
+        let is_old = oldest.is_some_and(|oldest| now.saturating_sub(oldest) > MAX_UNDECIDED_AGE);
+        if self.home.is_none() && (is_old || is_final) {
             self.decide(true, choice, into);
         }
     }
@@ -211,7 +213,7 @@ impl CycleBuilder {
     fn review(&mut self, choice: &CycleChoice) {
         let home = Some(self.choose(true, choice));
         if home != self.home {
-            // What it is in started at another wait.
+            // The open cycle started at another wait.
             self.home = home;
             self.open.clear();
             self.sum = None;
@@ -248,7 +250,7 @@ impl CycleBuilder {
         })
     }
 
-    /// Records were lost: what the thread is in cannot be joined.
+    /// Records were lost: the open cycle cannot be joined.
     fn tear(&mut self, choice: &CycleChoice, into: &mut Vec<ThreadCycle>) {
         if self.home.is_none() {
             self.decide(true, choice, into);
@@ -269,8 +271,8 @@ impl CycleBuilder {
         }
         self.home = Some(home);
         self.set_review();
-        for (thread, one) in std::mem::take(&mut self.undecided) {
-            self.join(thread, one, choice, into);
+        for (thread, activation) in std::mem::take(&mut self.undecided) {
+            self.join(thread, activation, choice, into);
         }
     }
 
@@ -284,25 +286,25 @@ impl CycleBuilder {
     fn join(
         &mut self,
         thread: WatchedThread,
-        one: ThreadActivation,
+        activation: ThreadActivation,
         choice: &CycleChoice,
         into: &mut Vec<ThreadCycle>,
     ) {
-        let is_end = self.ends(&one, choice);
+        let is_end = self.ends(&activation, choice);
         if is_end && self.open.is_empty() {
-            let before = self.overlapping(one.origin);
-            self.remember(one.origin, &[one]);
-            into.push(self.cycle(thread, one, Vec::new(), before));
+            let before = self.overlapping(activation.origin);
+            self.remember(activation.origin, &[activation]);
+            into.push(self.cycle(thread, activation, Vec::new(), before));
             self.is_start_known = true;
             return;
         }
         let sum = match self.sum {
-            None => one,
-            Some(sum) => joined(&sum, &one),
+            None => activation,
+            Some(sum) => joined(&sum, &activation),
         };
         self.sum = Some(sum);
         if self.open.len() < MAX_PARTS {
-            self.open.push(one);
+            self.open.push(activation);
         }
         if is_end {
             let before = self.overlapping(sum.origin);
@@ -351,15 +353,15 @@ impl CycleBuilder {
         }
     }
 
-    /// Whether the wait after this activation ends the cycle.
-    fn ends(&self, one: &ThreadActivation, choice: &CycleChoice) -> bool {
-        let Some(key) = SiteKey::new(one) else {
+    /// Returns whether the wait after this activation ends the cycle.
+    fn ends(&self, activation: &ThreadActivation, choice: &CycleChoice) -> bool {
+        let Some(key) = SiteKey::new(activation) else {
             return false;
         };
         match (choice, self.home) {
             (CycleChoice::Call { name, descriptor }, _) => {
-                let is_it = one.site.call.is_some_and(|call| call.name == name);
-                is_it && descriptor.is_none_or(|it| it == one.site.object)
+                let is_it = activation.site.call.is_some_and(|call| call.name == name);
+                is_it && descriptor.is_none_or(|number| number == activation.site.object)
             }
             (CycleChoice::Auto, Some(Home::At(home, _))) => key == home,
             (CycleChoice::Auto | CycleChoice::Wake, _) => true,
@@ -369,7 +371,7 @@ impl CycleBuilder {
     /// Returns the activations before a cycle that ended after it was due at `origin`. If it
     /// was due in a wait between two of them, such as a stop, the first of them is included.
     fn overlapping(&self, origin: Nanos) -> Vec<ThreadActivation> {
-        let is_later = |one: &ThreadActivation| one.done > origin;
+        let is_later = |activation: &ThreadActivation| activation.done > origin;
         let Some(first) = self.before.iter().position(is_later) else {
             return Vec::new();
         };
@@ -378,9 +380,9 @@ impl CycleBuilder {
         self.before[previous.unwrap_or(first)..].to_vec()
     }
 
-    /// Whether the thread waits for its next cycle after this activation.
-    fn is_home_wait(&self, one: &ThreadActivation) -> bool {
-        match (SiteKey::new(one), self.home) {
+    /// Returns whether the thread waits for its next cycle after this activation.
+    fn is_home_wait(&self, activation: &ThreadActivation) -> bool {
+        match (SiteKey::new(activation), self.home) {
             (None, _) => false,
             (Some(key), Some(Home::At(home, _))) => key == home,
             (Some(_), _) => true,
@@ -388,7 +390,7 @@ impl CycleBuilder {
     }
 }
 
-/// Joins an activation to those of the cycle before it.
+/// Joins an activation to the earlier ones of its cycle.
 fn joined(sum: &ThreadActivation, next: &ThreadActivation) -> ThreadActivation {
     let gap = next.waking.saturating_sub(sum.done);
     let mut waits = sum.waits;

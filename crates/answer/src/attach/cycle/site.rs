@@ -1,4 +1,4 @@
-//! Wait sites: where a thread waits, and what for.
+//! Wait sites: the system call and its object.
 
 use laggard_model::{ActivationEnd, Names, Nanos, ThreadActivation, WaitSite};
 use schemars::JsonSchema;
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::attach::cause::call_name;
 
-/// Operations of `futex(2)` without their flags, and where those start.
+/// Operations of `futex(2)` without their flags, and the first flag.
 const FUTEX_FLAGS: u64 = 0x80 | 0x100;
 const FUTEX_WAIT: u64 = 0;
 const FUTEX_LOCK_PI: u64 = 6;
@@ -18,7 +18,6 @@ const CONDITION_MASK: u64 = !63;
 /// `TIMER_ABSTIME`
 const ABSOLUTE: u64 = 1;
 
-/// Kind of a wait.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitKind {
@@ -47,13 +46,12 @@ pub enum WaitKind {
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(in crate::attach) struct SiteKey {
     pub(in crate::attach) kind: WaitKind,
-    /// Number of the system call.
     call: Option<u32>,
     object: u64,
 }
 
 impl WaitKind {
-    /// Whether a cycle can start there.
+    /// Returns whether a cycle can start there.
     pub(in crate::attach) const fn can_be_home(self) -> bool {
         !matches!(self, Self::Lock | Self::Output | Self::Child)
     }
@@ -69,7 +67,7 @@ impl WaitKind {
         }
     }
 
-    /// Whether no other site can be the home wait if this one is periodic.
+    /// Returns whether no other site can be the home wait if this one is periodic.
     pub(in crate::attach) const fn is_sure(self) -> bool {
         matches!(self, Self::Period | Self::SleepUntil)
     }
@@ -98,16 +96,16 @@ impl WaitKind {
 
 impl SiteKey {
     /// Returns the site of the wait that ended an activation; `None`: it did not sleep.
-    pub(in crate::attach) fn new(one: &ThreadActivation) -> Option<Self> {
-        let kind = match one.end {
+    pub(in crate::attach) fn new(activation: &ThreadActivation) -> Option<Self> {
+        let kind = match activation.end {
             ActivationEnd::Period => WaitKind::Period,
-            ActivationEnd::Slept => WaitKind::from_site(&one.site),
+            ActivationEnd::Slept => WaitKind::from_site(&activation.site),
             ActivationEnd::Blocked
             | ActivationEnd::Stopped
             | ActivationEnd::Traced
             | ActivationEnd::Frozen => return None,
         };
-        let site = &one.site;
+        let site = &activation.site;
         let object = match kind {
             WaitKind::Period | WaitKind::Unknown => 0,
             WaitKind::Condition => site.object & CONDITION_MASK,
@@ -128,11 +126,11 @@ impl SiteKey {
 }
 
 /// Returns the kind of the wait that ended an activation.
-pub(in crate::attach) fn wait_kind(one: &ThreadActivation) -> WaitKind {
-    SiteKey::new(one).map_or(WaitKind::Unknown, |key| key.kind)
+pub(in crate::attach) fn wait_kind(activation: &ThreadActivation) -> WaitKind {
+    SiteKey::new(activation).map_or(WaitKind::Unknown, |key| key.kind)
 }
 
-/// Whether the first argument is an address, which may be another each time.
+/// Returns whether the first argument is an address, which may be another each time.
 fn has_address_first(site: &WaitSite) -> bool {
     const NAMES: [&str; 8] = [
         "nanosleep",
@@ -147,8 +145,8 @@ fn has_address_first(site: &WaitSite) -> bool {
     site.call.is_some_and(|call| NAMES.contains(&call.name))
 }
 
-/// Whether a thread waits there for several events, one after the other: the wait of an event
-/// loop.
+/// Returns whether a thread waits there for several events one after the other: the wait of an
+/// event loop.
 pub(in crate::attach) fn is_event_loop(site: &WaitSite) -> bool {
     const NAMES: [&str; 8] = [
         "epoll_pwait",
@@ -173,7 +171,7 @@ pub(in crate::attach) fn timeout_resolution(site: &WaitSite) -> Nanos {
     }
 }
 
-/// Whether the kernel restarts another call, whose number is not known any more.
+/// Returns whether the kernel restarts another call, whose number is not known any more.
 pub(in crate::attach) fn is_restarted(site: &WaitSite) -> bool {
     site.call.is_some_and(|call| call.name == "restart_syscall")
 }
@@ -230,7 +228,6 @@ const DESCRIPTOR_CALLS: [&str; 45] = [
 /// Place where a thread waits.
 #[derive(Clone, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct AttachSite {
-    /// Kind of the wait.
     pub kind: WaitKind,
     /// Name of the system call, or its number if laggard does not know the name; absent: the
     /// wait is in no system call.

@@ -1,4 +1,4 @@
-//! Where a thread's execution time went: user code, system calls, page faults.
+//! Execution time of a thread: user code, system calls, page faults.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use laggard_model::{Cpu, Evidence, Nanos, StackSample};
 use super::CycleTime;
 use crate::attach::cause::{AttachCauseKind, HolderState};
 
-/// Functions with which system calls start, by architecture; the name follows.
+/// Functions where system calls start, by architecture; the name follows.
 const CALL_PREFIXES: [&str; 6] = [
     "__x64_sys_",
     "__arm64_sys_",
@@ -24,7 +24,7 @@ const DISPATCHERS: [&str; 5] = [
     "el0_svc_common.constprop.0",
     "do_trap_ecall_u",
 ];
-/// Functions with which page faults of user code start.
+/// Functions where page faults of user code start.
 const FAULTS: [&str; 4] = [
     "asm_exc_page_fault",
     "exc_page_fault",

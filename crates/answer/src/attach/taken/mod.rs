@@ -53,7 +53,7 @@ impl AttachChosen {
         &self.cycle.thread
     }
 
-    /// Way in which the thread was woken.
+    /// Source of the wakeup.
     pub const fn way(&self) -> WokenWay {
         self.way
     }
@@ -63,7 +63,7 @@ impl AttachChosen {
         &self.cycle.whole
     }
 
-    /// Whether it ended after its deadline.
+    /// Returns whether it ended after its deadline.
     pub const fn missed(&self) -> bool {
         self.missed
     }
@@ -83,42 +83,46 @@ impl AttachChosen {
     /// trace data of one CPU does not explain it. It waited, was due before the cycle before it
     /// had ended, migrated, or it is not known when it ran.
     pub fn episode(&self, evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence) -> Option<Episode> {
-        let one = &self.cycle.whole;
-        if self.cycle.parts().len() > 1 || !self.cycle.before.is_empty() || one.was_frozen {
+        let whole = &self.cycle.whole;
+        if self.cycle.parts().len() > 1 || !self.cycle.before.is_empty() || whole.was_frozen {
             return None;
         }
-        let is_moved = one.arrived.is_some() || one.waker_cpu != one.first_cpu;
-        let waited = one.arrived.map(|at| at.saturating_sub(one.waking));
-        let is_on_one = one.migrations == 0 && waited.unwrap_or(Nanos::ZERO) <= MAX_MOVE;
-        let is_known = one.wake_seen && one.run_seen && one.back_seen;
-        if !is_on_one || !is_known || one.blocks > 0 {
+        let is_moved = whole.arrived.is_some() || whole.waker_cpu != whole.first_cpu;
+        let waited = whole
+            .arrived
+            .map(|arrived| arrived.saturating_sub(whole.waking));
+        let is_on_one = whole.migrations == 0 && waited.unwrap_or(Nanos::ZERO) <= MAX_MOVE;
+        let is_known = whole.wake_seen && whole.run_seen && whole.back_seen;
+        if !is_on_one || !is_known || whole.blocks > 0 {
             return None;
         }
-        let cpu = one.first_cpu;
-        let evidence = evidence(cpu, one.origin.saturating_sub(BEFORE), one.done + AFTER);
-        let mut way = if is_moved {
-            vec![(Stage::IrqElsewhere, one.waking)]
+        let cpu = whole.first_cpu;
+        let evidence = evidence(cpu, whole.origin.saturating_sub(BEFORE), whole.done + AFTER);
+        let mut timeline = if is_moved {
+            vec![(Stage::IrqElsewhere, whole.waking)]
         } else {
-            own_handler(one.woken, &evidence, one.due, one.waking)
+            own_handler(whole.woken, &evidence, whole.due, whole.waking)
         };
-        way.extend([
-            (Stage::Waking, one.waking),
-            (Stage::Running, one.running),
-            (Stage::Done, one.done),
+        timeline.extend([
+            (Stage::Waking, whole.waking),
+            (Stage::Running, whole.running),
+            (Stage::Done, whole.done),
         ]);
-        let after = |at: Nanos| at.saturating_sub(one.origin);
-        let stages = way.into_iter().map(|(stage, at)| (stage, after(at)));
+        let after = |time: Nanos| time.saturating_sub(whole.origin);
+        let stages = timeline
+            .into_iter()
+            .map(|(stage, time)| (stage, after(time)));
         let activation = Activation {
             line: LineId(0),
             seq: 0,
-            expiry: one.origin,
+            expiry: whole.origin,
             missed: false,
             censored: false,
             steps: [None; STAGES.len()],
         };
         let limit = self.deadline.unwrap_or(Nanos::ZERO);
         Some(Episode {
-            slack_ns: after(one.due),
+            slack_ns: after(whole.due),
             stages: stages.collect(),
             thread: Some(self.cycle.thread.tid),
             evidence,
@@ -136,30 +140,30 @@ impl AttachChosen {
         if taken.is_empty() {
             return None;
         }
-        let one = &self.cycle.whole;
-        let after = |at: Nanos| at.saturating_sub(one.origin);
+        let whole = &self.cycle.whole;
+        let after = |time: Nanos| time.saturating_sub(whole.origin);
         let activation = Activation {
             line: LineId(0),
             seq: 0,
-            expiry: one.origin,
+            expiry: whole.origin,
             missed: false,
             censored: false,
             steps: [None; STAGES.len()],
         };
         let limit = self.deadline.unwrap_or(Nanos::ZERO);
         Some(Episode {
-            slack_ns: after(one.due),
+            slack_ns: after(whole.due),
             stages: BTreeMap::from([
-                (Stage::Waking, after(one.waking)),
-                (Stage::Running, after(one.running)),
-                (Stage::Done, after(one.done)),
+                (Stage::Waking, after(whole.waking)),
+                (Stage::Running, after(whole.running)),
+                (Stage::Done, after(whole.done)),
             ]),
             thread: Some(self.cycle.thread.tid),
             causes: taken
                 .iter()
                 .map(|part| part.recorded(name(&part.cause)))
                 .collect(),
-            ..Episode::new(0, one.first_cpu, &activation, limit)
+            ..Episode::new(0, whole.first_cpu, &activation, limit)
         })
     }
 
@@ -191,7 +195,7 @@ impl AttachChosen {
 pub(super) fn unfinished_taken(
     thread: &WatchedThread,
     cycle: &UnfinishedCycle,
-    at: Nanos,
+    end: Nanos,
     evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence,
     names: &mut dyn Names,
 ) -> Vec<AttachTaken> {
@@ -204,7 +208,7 @@ pub(super) fn unfinished_taken(
     match cycle.last {
         Some(last) => {
             let since = from.max(last.origin);
-            let running = last.running.unwrap_or(at).max(since);
+            let running = last.running.unwrap_or(end).max(since);
             if let Some(ended) = cycle.parts.last() {
                 time.wait(ended, (last.woken, last.cpu), (from, since), &[]);
             }
@@ -214,11 +218,11 @@ pub(super) fn unfinished_taken(
                 since,
                 &[(Stage::Waking, since), (Stage::Running, running)],
             );
-            time.run(last.cpu, running, at);
+            time.run(last.cpu, running, end);
         }
         None => {
             if let Some(ended) = cycle.parts.last() {
-                time.wait(ended, (WokenBy::Interrupt, ended.cpu), (from, at), &[]);
+                time.wait(ended, (WokenBy::Interrupt, ended.cpu), (from, end), &[]);
             }
         }
     }
@@ -232,7 +236,7 @@ struct Course<'a> {
     parts: &'a [ThreadActivation],
 }
 
-/// Time in which the thread ran on a CPU.
+/// Time span of a thread on a CPU.
 #[derive(Clone, Copy, Debug)]
 struct CpuRun {
     cpu: Cpu,
@@ -257,7 +261,7 @@ struct CycleTime<'a, E> {
     usage: ThreadUsage,
     /// Duration of a page fault; 0: not known.
     page_fault: Nanos,
-    /// Spans in which threads waited for a CPU.
+    /// Spans of waiting threads that were ready to run.
     ready: &'a [ReadySpan],
     taken: BTreeMap<AttachCause, Nanos>,
 }
@@ -298,8 +302,9 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
     fn course(&mut self, course: &Course<'_>, origin: Nanos) -> Nanos {
         let mut from = origin;
         let mut ended: Option<&ThreadActivation> = None;
-        let all: Vec<&ThreadActivation> = course.before.iter().chain(course.parts).collect();
-        for (place, part) in all.iter().enumerate() {
+        let activations: Vec<&ThreadActivation> =
+            course.before.iter().chain(course.parts).collect();
+        for (place, part) in activations.iter().enumerate() {
             self.is_before = place < course.before.len();
             self.woken = part.woken;
             self.usage = part.usage;
@@ -320,7 +325,7 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
                     ended,
                     (part.woken, part.waker_cpu),
                     (from, until),
-                    &all[place + 1..],
+                    &activations[place + 1..],
                 );
                 from = until;
             }
@@ -346,70 +351,81 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
     }
 
     /// Explains the time from `from` until an activation ran.
-    fn wake(&mut self, one: &ThreadActivation, from: Nanos) {
-        let waking = one.waking.max(from);
-        let came = one.arrived.map(|at| at.clamp(waking, one.running));
-        let is_moved = came.is_some() || one.waker_cpu != one.first_cpu;
+    fn wake(&mut self, activation: &ThreadActivation, from: Nanos) {
+        let waking = activation.waking.max(from);
+        let came = activation
+            .arrived
+            .map(|arrived| arrived.clamp(waking, activation.running));
+        let is_moved = came.is_some() || activation.waker_cpu != activation.first_cpu;
         if !is_moved {
-            let way = [(Stage::Waking, waking), (Stage::Running, one.running)];
-            self.explain(self.service, one.first_cpu, from, &way);
+            let timeline = [
+                (Stage::Waking, waking),
+                (Stage::Running, activation.running),
+            ];
+            self.explain(self.service, activation.first_cpu, from, &timeline);
             return;
         }
         // The thread does not wait for that CPU, but for its interrupt.
         self.explain(
             Service::Softirq,
-            one.waker_cpu,
+            activation.waker_cpu,
             from,
             &[(Stage::Waking, waking)],
         );
         let came = came.unwrap_or(waking);
         let waited = came.saturating_sub(waking);
-        match one.left_cpu {
+        match activation.left_cpu {
             Some(left) if waited > MAX_MOVE => {
-                let way = [(Stage::Waking, waking), (Stage::Running, came)];
-                self.explain(self.service, left, waking, &way);
+                let timeline = [(Stage::Waking, waking), (Stage::Running, came)];
+                self.explain(self.service, left, waking, &timeline);
             }
             _ => self.moves(waited),
         }
-        let way = [(Stage::Waking, came), (Stage::Running, one.running)];
-        self.explain(self.service, one.first_cpu, came, &way);
+        let timeline = [(Stage::Waking, came), (Stage::Running, activation.running)];
+        self.explain(self.service, activation.first_cpu, came, &timeline);
     }
 
     /// Explains the time from `from`, when it ran, until an activation ended.
-    fn activation(&mut self, one: &ThreadActivation, from: Nanos) {
-        let throttled = one.usage.throttled.min(one.done.saturating_sub(from));
-        if one.migrations == 0 && throttled == Nanos::ZERO {
-            self.is_on_cpu = one.preemptions == 0 && one.back_seen;
-            self.run(one.cpu, from, one.done);
+    fn activation(&mut self, activation: &ThreadActivation, from: Nanos) {
+        let throttled = activation
+            .usage
+            .throttled
+            .min(activation.done.saturating_sub(from));
+        if activation.migrations == 0 && throttled == Nanos::ZERO {
+            self.is_on_cpu = activation.preemptions == 0 && activation.back_seen;
+            self.run(activation.cpu, from, activation.done);
             self.is_on_cpu = false;
             return;
         }
-        let runs = self.runs(&[one.first_cpu, one.cpu], (from, one.done));
-        let all = one.done.saturating_sub(from);
-        let expected = all.saturating_sub(one.preempted);
-        let seen = runs.iter().map(|run| run.to.saturating_sub(run.from));
-        let seen = seen.fold(Nanos::ZERO, |sum, time| sum + time);
-        if runs.is_empty() || 10 * seen.ns() < 9 * expected.ns() {
+        let runs = self.runs(
+            &[activation.first_cpu, activation.cpu],
+            (from, activation.done),
+        );
+        let total = activation.done.saturating_sub(from);
+        let expected = total.saturating_sub(activation.preempted);
+        let covered = runs.iter().map(|run| run.to.saturating_sub(run.from));
+        let covered = covered.fold(Nanos::ZERO, |sum, time| sum + time);
+        if runs.is_empty() || 10 * covered.ns() < 9 * expected.ns() {
             // It is not known when it was on which CPU, or it also ran on a CPU that is
             // neither the first nor the last.
-            let preempted = one.preempted.min(all).saturating_sub(throttled);
+            let preempted = activation.preempted.min(total).saturating_sub(throttled);
             self.add_throttled(throttled);
             self.add(AttachCauseKind::OtherThreads, preempted);
-            self.execution(all.saturating_sub(preempted + throttled), &[]);
+            self.execution(total.saturating_sub(preempted + throttled), &[]);
             return;
         }
-        self.moving(&runs, (from, one.done), throttled);
+        self.moving(&runs, (from, activation.done), throttled);
     }
 
-    /// Explains a span in which the thread ran at these times, on several CPUs. Between two of
-    /// them it waited on the CPU that it had left, or for its next budget.
+    /// Explains a span while the thread ran at these times, on several CPUs. Between two of them it
+    /// waited on the CPU that it had left, or for its next budget.
     fn moving(&mut self, runs: &[CpuRun], (from, to): (Nanos, Nanos), throttled: Nanos) {
         let ends = runs.iter().map(|run| (run.from, Some(run)));
         let mut waits = Vec::new();
         let mut since = (from, runs.first().map(|run| run.cpu));
-        for (at, run) in ends.chain([(to, None)]) {
-            if at > since.0 {
-                waits.push((since.1, since.0, at));
+        for (end, run) in ends.chain([(to, None)]) {
+            if end > since.0 {
+                waits.push((since.1, since.0, end));
             }
             if let Some(run) = run {
                 self.is_on_cpu = true;
@@ -427,8 +443,8 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
             self.add_throttled(part);
             let from = from + part;
             if let Some(cpu) = cpu.filter(|_| from < to) {
-                let way = [(Stage::Waking, from), (Stage::Running, to)];
-                self.explain(self.service, cpu, from, &way);
+                let timeline = [(Stage::Waking, from), (Stage::Running, to)];
+                self.explain(self.service, cpu, from, &timeline);
             }
         }
     }
@@ -456,15 +472,15 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
                 let Happening::Switch { tid, .. } = event.what else {
                     continue;
                 };
-                let at = event.at_ns.clamp(from, to);
-                if let Some(since) = since.take().filter(|&since| at > since) {
+                let time = event.at_ns.clamp(from, to);
+                if let Some(since) = since.take().filter(|&since| time > since) {
                     runs.push(CpuRun {
                         cpu,
                         from: since,
-                        to: at,
+                        to: time,
                     });
                 }
-                since = (tid == self.thread).then_some(at);
+                since = (tid == self.thread).then_some(time);
             }
             if let Some(since) = since.filter(|&since| to > since) {
                 runs.push(CpuRun {
@@ -484,7 +500,7 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
         runs
     }
 
-    /// Explains a span in which the thread ran, or others had its CPU.
+    /// Explains a span while the thread ran, or others had its CPU.
     fn run(&mut self, cpu: Cpu, from: Nanos, to: Nanos) {
         self.explain(
             self.service,
@@ -515,21 +531,21 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
     }
 
     /// Explains the time from `from` to the last stage by the trace data of `cpu`.
-    fn explain(&mut self, service: Service, cpu: Cpu, from: Nanos, way: &[(Stage, Nanos)]) {
-        let to = way.last().map_or(from, |last| last.1);
+    fn explain(&mut self, service: Service, cpu: Cpu, from: Nanos, timeline: &[(Stage, Nanos)]) {
+        let to = timeline.last().map_or(from, |last| last.1);
         if to <= from {
             return;
         }
         let evidence = (self.evidence)(cpu, from.saturating_sub(BEFORE), to + AFTER);
-        let own = match way.first() {
-            Some(&(Stage::Waking, at)) => own_handler(self.woken, &evidence, from, at),
+        let own = match timeline.first() {
+            Some(&(Stage::Waking, time)) => own_handler(self.woken, &evidence, from, time),
             _ => Vec::new(),
         };
         let mut steps = [None; STAGES.len()];
         let mut before = from;
-        for &(stage, at) in own.iter().chain(way) {
-            steps[stage.index()] = Some(at.saturating_sub(before));
-            before = at;
+        for &(stage, time) in own.iter().chain(timeline) {
+            steps[stage.index()] = Some(time.saturating_sub(before));
+            before = time;
         }
         let activation = Activation {
             line: LineId(0),
@@ -546,9 +562,9 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
         if service.is_normal_thread() {
             live::learn_competitors(self.thread, &episode.evidence, self.names);
         }
-        let found = explain_named(&episode, service, Route::Direct, self.names.symbols());
+        let explanation = explain_named(&episode, service, Route::Direct, self.names.symbols());
         let mut own = Nanos::ZERO;
-        for cause in &found.causes {
+        for cause in &explanation.causes {
             // The thread had its CPU.
             let is_unknown = cause.class == CauseClass::Unexplained;
             if cause.class == CauseClass::ReturnToUser || (is_unknown && self.is_on_cpu) {
@@ -590,27 +606,27 @@ fn own_handler(
 ) -> Vec<(Stage, Nanos)> {
     let last = |is_it: &dyn Fn(Activity) -> bool| {
         let mut events = evidence.events.iter().rev();
-        let it = events.find(|event| {
-            event.at_ns <= waking && matches!(event.what, Happening::Begin(one) if is_it(one))
+        let begin = events.find(|event| {
+            event.at_ns <= waking && matches!(event.what, Happening::Begin(begun) if is_it(begun))
         });
-        it.map(|event| event.at_ns).filter(|&at| at >= from)
+        begin.map(|event| event.at_ns).filter(|&time| time >= from)
     };
     let (irq, expire) = match woken {
         WokenBy::Timer(function) => (
-            last(&|one| one == Activity::Vector(Vector::LocalTimer)),
-            last(&|one| one == Activity::Hrtimer(function)),
+            last(&|begun| begun == Activity::Vector(Vector::LocalTimer)),
+            last(&|begun| begun == Activity::Hrtimer(function)),
         ),
-        WokenBy::Irq(number) => (last(&|one| one == Activity::Irq(number)), None),
+        WokenBy::Irq(number) => (last(&|begun| begun == Activity::Irq(number)), None),
         WokenBy::Wheel(_)
         | WokenBy::Vector
         | WokenBy::Softirq(_)
         | WokenBy::Interrupt
         | WokenBy::Thread(..) => (None, None),
     };
-    let expire = expire.filter(|&at| irq.is_some_and(|irq| irq <= at));
-    let irq = irq.map(|at| (Stage::Irq, at));
+    let expire = expire.filter(|&time| irq.is_some_and(|irq| irq <= time));
+    let irq = irq.map(|time| (Stage::Irq, time));
     irq.into_iter()
-        .chain(expire.map(|at| (Stage::Expire, at)))
+        .chain(expire.map(|time| (Stage::Expire, time)))
         .collect()
 }
 

@@ -1,4 +1,4 @@
-//! What a thread waited for in the middle of a cycle.
+//! Waits of a thread in the middle of a cycle.
 
 use std::collections::BTreeMap;
 
@@ -175,11 +175,11 @@ fn states_of(
         else {
             continue;
         };
-        let at = event.at_ns.clamp(from, to);
+        let time = event.at_ns.clamp(from, to);
         // The thread that leaves is known, though no switch to it was seen.
         let left = before.or(current.map(|(tid, _)| tid));
-        add(&state, (since, at), current);
-        since = at;
+        add(&state, (since, time), current);
+        since = time;
         state = if *tid == holder {
             HolderState::Ran
         } else if left == Some(holder) {

@@ -56,7 +56,6 @@ fn event_kind(key: &str) -> Option<EventKind> {
 /// Event that ends a job.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum JobWaker {
-    /// The timer of this name.
     Timer(String),
     /// The next period of `SCHED_DEADLINE`.
     Yield,
@@ -100,7 +99,6 @@ pub(super) struct Phase<'a> {
 pub(super) struct TimerJob {
     pub(super) work: i64,
     pub(super) period: i64,
-    /// Phase in which it ends.
     pub(super) phase: usize,
 }
 

@@ -7,14 +7,13 @@ use super::error::{Problem, RtAppError};
 /// Levels of objects and lists that json-c reads.
 const MAX_DEPTH: usize = 32;
 
-/// A value and the line on which it starts.
+/// A value and its first line.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct JsonNode {
     pub(super) line: u32,
     pub(super) value: JsonValue,
 }
 
-/// A value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum JsonValue {
     /// A key of an object without a value, which workgen accepts.
@@ -50,7 +49,7 @@ pub(super) fn parse(text: &str) -> Result<JsonNode, RtAppError> {
     reader.skip()?;
     match reader.peek() {
         None => Ok(root),
-        Some(found) => Err(reader.unexpected(found, "the end of the file")),
+        Some(character) => Err(reader.unexpected(character, "the end of the file")),
     }
 }
 
@@ -64,17 +63,17 @@ impl Reader<'_> {
         Problem::Syntax(what).on_line(self.line)
     }
 
-    fn unexpected(&self, found: char, wanted: &str) -> RtAppError {
-        let found = match found {
-            '"' | '\'' => found.to_string(),
+    fn unexpected(&self, character: char, wanted: &str) -> RtAppError {
+        let character = match character {
+            '"' | '\'' => character.to_string(),
             other => other.escape_debug().to_string(),
         };
-        self.error(format!("expected {wanted}, found `{found}`"))
+        self.error(format!("expected {wanted}, found `{character}`"))
     }
 
     fn expected(&self, wanted: &str) -> RtAppError {
         match self.peek() {
-            Some(found) => self.unexpected(found, wanted),
+            Some(character) => self.unexpected(character, wanted),
             None => self.error(format!("expected {wanted}, but the file ends here")),
         }
     }

@@ -29,7 +29,7 @@ use jobs::{JobWaker, MutexUse, Phase, TimerJobs, jobs};
 use json::{JsonEntry, JsonValue};
 use policy::{DeadlineKeys, TaskPolicy, TaskScheduling};
 
-/// Threads that are analysed; the time for it grows with their square.
+/// Threads that are analysed; its time grows with their square.
 const MAX_THREADS: usize = 1_000;
 /// The range of `util_min` and `util_max`; -1 leaves them as they are.
 const UTILIZATION_CLAMP: (i64, i64) = (-1, 1_024);
@@ -97,13 +97,13 @@ pub(super) fn parse(text: &str) -> Result<SchedQuestion, RtAppError> {
         JobWaker::Timer(timer) => threads_of_timer(&read, task, timer) > 1,
         JobWaker::Yield => false,
     };
-    let mut asked = Vec::new();
+    let mut asked_tasks = Vec::new();
     for task in &read {
         let is_shared = shared(task);
-        asked.extend(task.threads(is_shared)?);
+        asked_tasks.extend(task.threads(is_shared)?);
     }
     Ok(SchedQuestion {
-        tasks: asked,
+        tasks: asked_tasks,
         overhead: Nanos::ZERO,
         permitted: Nanos::from_secs(3_600),
         remarks,
@@ -126,7 +126,7 @@ fn default_policy(root: Fields<'_>) -> Result<&str, RtAppError> {
     }
 }
 
-/// Reads a task; `None` if it has no thread when rt-app starts.
+/// Reads a task; `None` if rt-app starts without a thread of it.
 fn task(entry: &JsonEntry, default_policy: &str) -> Result<Option<FileTask>, RtAppError> {
     let fields = Fields::from_node(&entry.key, &entry.node)?;
     let instances = fields.integer("instance", (0, MAX_INTEGER))?.unwrap_or(1);

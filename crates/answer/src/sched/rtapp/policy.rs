@@ -41,7 +41,6 @@ pub(super) struct DeadlineKeys {
     pub(super) deadline: &'static str,
 }
 
-/// Scheduling parameters of a task.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct TaskScheduling {
     pub(super) policy: TaskPolicy,
@@ -184,7 +183,7 @@ impl TaskScheduling {
         })
     }
 
-    /// Whether the `SCHED_DEADLINE` parameters are what the kernel accepts.
+    /// Returns whether the `SCHED_DEADLINE` parameters are what the kernel accepts.
     ///
     /// # Errors
     /// When they are not.

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn asked(text: &str) -> SchedQuestion {
+fn question_of(text: &str) -> SchedQuestion {
     parse(text).unwrap_or_else(|error| panic!("{error} in {text}"))
 }
 
@@ -14,14 +14,14 @@ fn error(task: &str) -> String {
 fn error_of_file(text: &str) -> String {
     match parse(text) {
         Err(error) => error.to_string(),
-        Ok(asked) => panic!("{:?} from {text}", asked.tasks),
+        Ok(question) => panic!("{:?} from {text}", question.tasks),
     }
 }
 
 /// Name, service, work, period and deadline of every task, in us.
 fn tasks(text: &str) -> Vec<(String, String, u64, u64, u64)> {
     let us = |time: Nanos| time.ns() / 1_000;
-    let tasks = asked(text).tasks.into_iter().map(|task| {
+    let tasks = question_of(text).tasks.into_iter().map(|task| {
         (
             task.name,
             task.service.to_string(),
@@ -364,7 +364,7 @@ fn tasks_that_no_timer_wakes_are_refused_with_the_event() {
 
 #[test]
 fn instances_are_tasks_and_threads_of_one_timer_are_remarked() {
-    let asked = asked(
+    let question = question_of(
         r#"{ "tasks" : {
                 "a" : { "instance" : 3, "run" : 200, "cpus" : [1], "timer" : { "ref" : "tick", "period" : 1000 } },
                 "forked" : { "instance" : 0, "run" : 900, "sleep" : 0 },
@@ -373,7 +373,7 @@ fn instances_are_tasks_and_threads_of_one_timer_are_remarked() {
             } }"#,
     );
 
-    let tasks: Vec<_> = asked
+    let tasks: Vec<_> = question
         .tasks
         .iter()
         .map(|task| {
@@ -399,9 +399,9 @@ fn instances_are_tasks_and_threads_of_one_timer_are_remarked() {
     let [
         TaskRemark::Repeated { key, line: 4, .. },
         TaskRemark::SharedTimer { timer, threads: 4 },
-    ] = &asked.remarks[..]
+    ] = &question.remarks[..]
     else {
-        panic!("{:?}", asked.remarks);
+        panic!("{:?}", question.remarks);
     };
     assert_eq!((key.as_str(), timer.as_str()), ("run", "tick"));
 }

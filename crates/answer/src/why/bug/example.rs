@@ -9,15 +9,13 @@ use serde::Serialize;
 use super::super::{EpisodeRow, Explained, ExplainedEpisode, Layer, Part, layers};
 use super::{Its, is_part_of, overlap};
 
-/// Number of examples.
 const MAX_EXAMPLES: usize = 3;
 /// Number of parts of a timeline. The shortest of more parts are merged.
 const MAX_MOMENTS: usize = 20;
 
-/// Episode in which the cause took time.
+/// Episode with the cause.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Example {
-    /// The episode.
     pub episode: EpisodeRow,
     /// Time that the cause took in it.
     pub of_it_ns: Nanos,
@@ -34,7 +32,6 @@ pub struct Moment {
     pub ns: Nanos,
     /// Class of the cause. Absent: several short parts together.
     pub class: Option<CauseClass>,
-    /// Number of parts.
     pub parts: usize,
     /// Whether it is the reported cause.
     pub is_it: bool,
@@ -46,7 +43,7 @@ pub struct Moment {
 /// Returns the episodes in which the cause took most, each of a different event.
 pub(super) fn examples(its: &Its<'_, '_>, late: &Explained<'_>) -> Vec<Example> {
     let mut episodes: Vec<&(&ExplainedEpisode<'_>, Nanos)> = its.episodes.iter().collect();
-    episodes.sort_by_key(|(one, time)| (Reverse(*time), one.episode.number));
+    episodes.sort_by_key(|(explained, time)| (Reverse(*time), explained.episode.number));
     let mut chosen: Vec<&(&ExplainedEpisode<'_>, Nanos)> = Vec::new();
     for entry in episodes {
         let is_new =
@@ -56,14 +53,19 @@ pub(super) fn examples(its: &Its<'_, '_>, late: &Explained<'_>) -> Vec<Example> 
         }
     }
     let symbols = late.symbols();
-    let event = |(one, time): &(&ExplainedEpisode<'_>, Nanos)| {
+    let event = |(explained, time): &(&ExplainedEpisode<'_>, Nanos)| {
         let is_it = |part: &Part| is_part_of(its.row, part, symbols);
         Example {
-            episode: EpisodeRow::new(one, &late.late.manifest, symbols),
+            episode: EpisodeRow::new(explained, &late.late.manifest, symbols),
             of_it_ns: *time,
             // The order of recorded causes is unknown.
-            timeline: if one.episode.causes.is_empty() {
-                timeline(&one.merged(), one.episode.expiry_ns, is_it, symbols)
+            timeline: if explained.episode.causes.is_empty() {
+                timeline(
+                    &explained.merged(),
+                    explained.episode.expiry_ns,
+                    is_it,
+                    symbols,
+                )
             } else {
                 Vec::new()
             },
@@ -80,7 +82,7 @@ fn timeline(
     symbols: &Symbols,
 ) -> Vec<Moment> {
     let mut by_length: Vec<usize> = (0..parts.len()).collect();
-    by_length.sort_by_key(|&at| (Reverse(parts[at].time()), at));
+    by_length.sort_by_key(|&place| (Reverse(parts[place].time()), place));
     let mut is_told = vec![false; parts.len()];
     for index in by_length.into_iter().take(MAX_MOMENTS) {
         is_told[index] = true;
@@ -138,11 +140,11 @@ mod tests {
 
         let shown = timeline(&parts, Nanos::ZERO, |_| true, &Symbols::default());
 
-        let sum = shown.iter().fold(Nanos::ZERO, |sum, one| sum + one.ns);
+        let sum = shown.iter().fold(Nanos::ZERO, |sum, part| sum + part.ns);
         assert_eq!(sum, position);
         assert!(shown.len() <= 2 * MAX_MOMENTS + 1, "{}", shown.len());
-        assert_eq!(shown.iter().map(|one| one.parts).sum::<usize>(), 1_000);
-        assert_eq!(shown.iter().filter(|one| one.is_it).count(), MAX_MOMENTS);
+        assert_eq!(shown.iter().map(|part| part.parts).sum::<usize>(), 1_000);
+        assert_eq!(shown.iter().filter(|part| part.is_it).count(), MAX_MOMENTS);
         let mut next = Nanos::ZERO;
         for moment in &shown {
             assert_eq!(moment.after_ns, next);

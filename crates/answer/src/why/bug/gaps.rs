@@ -20,7 +20,6 @@ pub enum Gap {
     Samples {
         /// Number of its episodes without a sample of it.
         missing: usize,
-        /// Number of its episodes.
         episodes: usize,
         /// Whether a timer took the samples, which cannot interrupt code with interrupts
         /// disabled.
@@ -43,7 +42,7 @@ pub enum Gap {
     },
     /// Context switches were not seen.
     Switches {
-        /// Their number, at least.
+        /// Their number (at least).
         switches: u64,
     },
     /// Lost samples may have been late.
@@ -52,10 +51,7 @@ pub enum Gap {
         samples: u64,
     },
     /// A part of the recording is missing.
-    Missing {
-        /// The part.
-        part: Shortfall,
-    },
+    Missing { part: Shortfall },
     /// Handlers were not counted, so that it is not known how often this runs without making
     /// a wakeup late.
     Handlers,

@@ -14,22 +14,18 @@ const OPTIONS: &str = "amd_pstate clocksource cpufreq.default_governor cpuidle.g
     rcutree.rcu_normal_after_boot skew_tick threadirqs transparent_hugepage tsc watchdog \
     workqueue.cpu_intensive_thresh_us workqueue.power_efficient";
 
-/// Machine on which the cause was recorded, without its name.
+/// Machine of the recording, without its name.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Machine {
     /// Kernel release. Empty: not known.
     pub kernel: String,
-    /// Kernel build.
     pub build: String,
-    /// Distribution.
     pub distribution: Option<String>,
-    /// Machine architecture.
     pub architecture: String,
     /// Preemption model in force.
     pub preemption: Option<String>,
     /// Timer ticks per second.
     pub hz: Option<u32>,
-    /// Model of the processor.
     pub processor: String,
     /// Number of logical CPUs online.
     pub cpus: u32,

@@ -42,9 +42,7 @@ pub struct BugReport {
     pub number: usize,
     /// The service whose late wakeups were ranked.
     pub service: Option<Service>,
-    /// The route of the service.
     pub route: Option<Route>,
-    /// The cause.
     pub cause: CauseShare,
     /// Reader who cannot act on this report, or not alone. Absent: the author can.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,28 +53,24 @@ pub struct BugReport {
     pub episodes: usize,
     /// Length of the recording.
     pub duration_ns: Nanos,
-    /// Series that it made late.
     pub made_late: Vec<Series>,
     /// Call chains of samples that showed it, the most frequent first.
     pub chains: Vec<CallChain>,
     /// Number of samples that showed it, with chains that are not listed.
     pub samples: usize,
-    /// Number of its episodes in which no sample showed it.
+    /// Number of its episodes without a sample of it.
     pub unsampled: usize,
-    /// The machine.
     pub machine: Machine,
-    /// Name of the load.
     pub load: String,
     /// Commands that record the same again and show it. They contain text from the
     /// recording: escape it before it is shown.
     pub reproduce: Vec<String>,
-    /// Episodes in which it took most, each of a different event.
+    /// Episodes with the largest share of the cause, each of a different event.
     pub examples: Vec<Example>,
-    /// Gaps of the report.
     pub not_seen: Vec<Gap>,
 }
 
-/// Reader to whom a cause belongs if it is not a bug of its code.
+/// Recipient of a cause if it is not a bug of its code.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Addressee {
@@ -96,7 +90,6 @@ pub enum Addressee {
     Unknown,
 }
 
-/// A call chain.
 #[derive(Clone, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct CallChain {
     /// Number of samples with this chain.
@@ -118,7 +111,9 @@ pub fn bug(late: &Explained<'_>, number: usize) -> Result<BugReport, BugError> {
     };
     let late = &late;
     let ranking = late.report(usize::MAX);
-    let cause = number.checked_sub(1).and_then(|at| ranking.causes.get(at));
+    let cause = number
+        .checked_sub(1)
+        .and_then(|index| ranking.causes.get(index));
     let cause = cause.cloned().ok_or(BugError::NoSuch {
         path,
         number,
@@ -165,18 +160,18 @@ impl<'a, 'e> Its<'a, 'e> {
         let episodes: Vec<(&ExplainedEpisode<'_>, Nanos)> = late
             .episodes
             .iter()
-            .filter_map(|one| {
-                let causes = one.causes().iter();
+            .filter_map(|explained| {
+                let causes = explained.causes().iter();
                 let its = causes.filter(|cause| is_of(row, cause, symbols));
                 let time = its.fold(Nanos::ZERO, |sum, cause| sum + cause.time_ns);
-                (time > Nanos::ZERO).then_some((one, time))
+                (time > Nanos::ZERO).then_some((explained, time))
             })
             .collect();
         let sampled = episodes
             .iter()
-            .map(|(one, _)| {
-                let parts = &one.explanation.parts;
-                let shown = samples_by_part(one.episode, parts).into_iter();
+            .map(|(explained, _)| {
+                let parts = &explained.explanation.parts;
+                let shown = samples_by_part(explained.episode, parts).into_iter();
                 let its = shown.filter(|(part, _)| is_part_of(row, &parts[*part], symbols));
                 its.map(|(_, sample)| sample).collect()
             })
@@ -196,7 +191,7 @@ impl<'a, 'e> Its<'a, 'e> {
     }
 
     fn made_late(&self) -> Vec<Series> {
-        let lines = self.episodes.iter().map(|(known, _)| known.line);
+        let lines = self.episodes.iter().map(|(explained, _)| explained.line);
         let series: BTreeSet<Series> = lines
             .map(|line| Series {
                 service: line.service,
@@ -207,7 +202,10 @@ impl<'a, 'e> Its<'a, 'e> {
     }
 
     fn unsampled(&self) -> usize {
-        self.sampled.iter().filter(|one| one.is_empty()).count()
+        self.sampled
+            .iter()
+            .filter(|samples| samples.is_empty())
+            .count()
     }
 
     /// Returns the call chains with the number of their samples, the most frequent first.
@@ -232,7 +230,7 @@ impl<'a, 'e> Its<'a, 'e> {
                 }
             })
             .collect();
-        chains.sort_by_key(|one| std::cmp::Reverse(one.samples));
+        chains.sort_by_key(|chain| std::cmp::Reverse(chain.samples));
         chains
     }
 }
@@ -252,7 +250,7 @@ fn file_name(path: &str) -> String {
     last.map_or_else(|| path.into(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Returns the reader to whom the cause belongs if it is not a bug of its code.
+/// Returns the recipient of the cause if it is not a bug of its code.
 fn addressee(cause: &CauseShare) -> Option<Addressee> {
     if cause.is_ours {
         return Some(Addressee::Laggard);
@@ -306,11 +304,11 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Returns whether two episodes are of the same event: on one CPU, at the same time.
-fn overlap(one: &Episode, other: &Episode) -> bool {
-    one.cpu == other.cpu
-        && one.expiry_ns < other.expiry_ns + other.latency()
-        && other.expiry_ns < one.expiry_ns + one.latency()
+/// Returns whether two episodes are of the same event: at the same time on the same CPU.
+fn overlap(first: &Episode, second: &Episode) -> bool {
+    first.cpu == second.cpu
+        && first.expiry_ns < second.expiry_ns + second.latency()
+        && second.expiry_ns < first.expiry_ns + first.latency()
 }
 
 #[cfg(test)]

@@ -26,37 +26,41 @@ fn a_cause_is_told_with_its_code_its_rhythm_and_three_examples() {
     let mut late = late(1..=11);
     late.manifest.host.kernel = "6.12.9".into();
 
-    let told = report(&late, 1).unwrap();
+    let bug = report(&late, 1).unwrap();
 
-    assert_eq!(told.addressee, Some(Addressee::Priorities));
-    assert_eq!(told.cause.rhythm.as_ref().unwrap().hits, 11);
+    assert_eq!(bug.addressee, Some(Addressee::Priorities));
+    assert_eq!(bug.cause.rhythm.as_ref().unwrap().hits, 11);
     let made_late = Series {
         service: Service::Fifo(90),
         route: Route::Direct,
     };
-    assert_eq!(told.made_late, [made_late]);
-    assert_eq!(told.recording, "r.laggard");
-    assert_eq!(told.median_ns, Nanos::from_us(1_985));
-    assert_eq!((told.samples, told.unsampled), (22, 0));
+    assert_eq!(bug.made_late, [made_late]);
+    assert_eq!(bug.recording, "r.laggard");
+    assert_eq!(bug.median_ns, Nanos::from_us(1_985));
+    assert_eq!((bug.samples, bug.unsampled), (22, 0));
     assert_eq!(
-        told.chains,
+        bug.chains,
         [CallChain {
             samples: 22,
             functions: vec!["spin [hog]".into()],
             left_out: 0
         }]
     );
-    let numbers: Vec<u64> = told.examples.iter().map(|one| one.episode.number).collect();
+    let numbers: Vec<u64> = bug
+        .examples
+        .iter()
+        .map(|example| example.episode.number)
+        .collect();
     assert_eq!(numbers, [1, 2, 3]);
-    for one in &told.examples {
-        let sum = one
+    for example in &bug.examples {
+        let sum = example
             .timeline
             .iter()
-            .fold(Nanos::ZERO, |sum, one| sum + one.ns);
-        assert_eq!(sum, one.episode.latency_ns);
-        let its = one.timeline.iter().filter(|one| one.is_it);
-        let its = its.fold(Nanos::ZERO, |sum, one| sum + one.ns);
-        assert_eq!(its, one.of_it_ns);
+            .fold(Nanos::ZERO, |sum, part| sum + part.ns);
+        assert_eq!(sum, example.episode.latency_ns);
+        let its = example.timeline.iter().filter(|part| part.is_it);
+        let its = its.fold(Nanos::ZERO, |sum, part| sum + part.ns);
+        assert_eq!(its, example.of_it_ns);
     }
 }
 
@@ -68,11 +72,15 @@ fn examples_are_of_different_events() {
     beside.number = 9;
     late.episodes.push(beside);
 
-    let told = report(&late, 1).unwrap();
+    let bug = report(&late, 1).unwrap();
 
-    let numbers: Vec<u64> = told.examples.iter().map(|one| one.episode.number).collect();
+    let numbers: Vec<u64> = bug
+        .examples
+        .iter()
+        .map(|example| example.episode.number)
+        .collect();
     assert_eq!(numbers, [1, 2, 3]);
-    assert_eq!(told.cause.episodes, 4);
+    assert_eq!(bug.cause.episodes, 4);
 }
 
 #[test]
@@ -111,10 +119,10 @@ fn the_commands_that_made_it_can_be_typed_again_and_do_not_tell_where_the_progra
     let words = ["/home/alice/laggard", "record", "--", "sh", "-c", "it's"];
     late.manifest.command = words.map(str::to_owned).into();
 
-    let told = report(&late, 1).unwrap();
+    let bug = report(&late, 1).unwrap();
 
     assert_eq!(
-        told.reproduce,
+        bug.reproduce,
         [
             r"laggard record -- sh -c 'it'\''s'",
             "laggard why --service fifo:90 --bug 1 r.laggard"
@@ -134,20 +142,20 @@ fn caveats_that_matter_are_told_and_the_name_of_the_machine_is_not() {
         Caveat::new(CaveatKind::Losses, "lost", "do"),
     ];
 
-    let told = report(&late, 1).unwrap();
+    let bug = report(&late, 1).unwrap();
 
-    let all = serde_json::to_string(&told).unwrap();
-    assert!(!all.contains("alice"), "{all}");
+    let json = serde_json::to_string(&bug).unwrap();
+    assert!(!json.contains("alice"), "{json}");
     let matter = late.manifest.caveats.iter();
-    let matter = matter.filter(|one| one.kind.severity() != laggard_model::Severity::Note);
-    assert!(told.machine.caveats.iter().eq(matter));
+    let matter = matter.filter(|caveat| caveat.kind.severity() != laggard_model::Severity::Note);
+    assert!(bug.machine.caveats.iter().eq(matter));
 }
 
 #[test]
 fn threads_of_laggard_are_addressed_to_laggard() {
     let mut late = late([1]);
-    let all = Explained::new(&late, None).report(usize::MAX);
-    let mut row = all.causes[0].clone();
+    let ranking = Explained::new(&late, None).report(usize::MAX);
+    let mut row = ranking.causes[0].clone();
     assert_eq!(addressee(&row), Some(Addressee::Priorities));
     row.is_ours = true;
     assert_eq!(addressee(&row), Some(Addressee::Laggard));
@@ -162,21 +170,21 @@ fn threads_of_laggard_are_addressed_to_laggard() {
 #[test]
 fn a_number_that_no_cause_has_is_refused_with_those_there_are() {
     let late = late([1]);
-    let known = Explained::new(&late, None).report(usize::MAX).causes.len();
+    let causes = Explained::new(&late, None).report(usize::MAX).causes.len();
 
-    for number in [0, known + 1, usize::MAX] {
-        let said = report(&late, number).unwrap_err().to_string();
+    for number in [0, causes + 1, usize::MAX] {
+        let message = report(&late, number).unwrap_err().to_string();
         assert!(
-            said.contains(&format!(
-                "has no cause {number}: --bug takes 1 to {known}, "
+            message.contains(&format!(
+                "has no cause {number}: --bug takes 1 to {causes}, "
             )),
-            "{said}"
+            "{message}"
         );
     }
-    assert!(report(&late, known).is_ok());
+    assert!(report(&late, causes).is_ok());
 }
 
-/// A function of the kernel is told from the inside out.
+/// Kernel functions are listed from the inside out.
 #[test]
 fn a_chain_has_the_innermost_function_first() {
     let mut late = late([1]);
@@ -197,8 +205,8 @@ fn a_chain_has_the_innermost_function_first() {
         sample.user.clear();
     }
 
-    let all = Explained::new(&late, None).report(usize::MAX);
-    let place = all.causes.iter().position(|row| {
+    let ranking = Explained::new(&late, None).report(usize::MAX);
+    let place = ranking.causes.iter().position(|row| {
         row.cause.class == CauseClass::HigherPriority
             && row
                 .cause
@@ -206,7 +214,7 @@ fn a_chain_has_the_innermost_function_first() {
                 .as_deref()
                 .is_some_and(|who| who.contains("hog"))
     });
-    let told = report(&late, place.unwrap() + 1).unwrap();
+    let bug = report(&late, place.unwrap() + 1).unwrap();
 
-    assert_eq!(told.chains[0].functions, ["inner [drv]", "outer [drv]"]);
+    assert_eq!(bug.chains[0].functions, ["inner [drv]", "outer [drv]"]);
 }
