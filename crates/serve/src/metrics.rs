@@ -108,6 +108,19 @@ fn histogram() -> Histogram {
     Histogram::new_classic_and_native(EDGES, native)
 }
 
+/// Registers series from rows: name, unit, series, and description.
+macro_rules! register {
+    ($registry:ident; $($name:literal, $unit:ident, $series:expr, $about:literal;)*) => {
+        $(register!(@$unit $registry, $name, $about, $series.clone());)*
+    };
+    (@none $registry:ident, $name:literal, $about:literal, $series:expr) => {
+        $registry.register($name, $about, $series)
+    };
+    (@$unit:ident $registry:ident, $name:literal, $about:literal, $series:expr) => {
+        $registry.register_with_unit($name, $about, Unit::$unit, $series)
+    };
+}
+
 /// All series.
 #[derive(Debug)]
 pub(crate) struct Metrics {
@@ -216,105 +229,27 @@ impl Metrics {
             counted: (Losses::default(), OwnCost::default()),
             cpu: ServedCpuTime::default(),
         };
+        register! { registry;
+            "latency", Seconds, new.latency, "Time from the timer expiry until the service ran; for a missed expiry, until the service ran next";
+            "stage", Seconds, new.stages, "Time since the previous stage, on all CPUs";
+            "largest_latency", Seconds, new.largest, "Max latency since the start of this measurement; an observation, not a bound";
+            "missed_activations", none, new.missed, "Expiries that passed before the service ran";
+            "losses", none, new.losses, "Stages and wakeups that laggard failed to observe, per reason";
+            "lost_activations", none, new.lost, "Lost wakeups, which have no record";
+            "episodes", none, new.episodes, "Analysed late wakeups per main cause: each new maximum, and at most 20 others per minute; rare names are `other`";
+            "episode_causes", Seconds, new.causes, "Time of late wakeups per cause; rare names are `other`";
+            "own_cpu", Seconds, new.cost, "CPU time of laggard: measuring threads, all other threads since its start, BPF programs";
+            "measured", Seconds, new.measured, "Measured time; the rest of real time was not measured";
+            "resident_memory", Bytes, new.resident, "Resident memory of laggard";
+            "trusted", none, new.trusted, "1 if the figures of this measurement are trustworthy, otherwise 0";
+            "caveat_info", none, new.caveats, "Warnings about the figures; `laggard doctor` explains them";
+            "period", Seconds, new.period, "Mean time between two wakeups of a service on a CPU";
+            "measuring", none, new.measuring, "1 while measuring, 0 after a failure until the next attempt";
+            "measuring_failures", none, new.failures, "Measurements that could not start, or ended unexpectedly";
+            "late_actions", none, new.late_actions, "Actions of --on-late on late wakeups, per result: done, failed or skipped";
+            "build_info", none, build, "This program";
+        }
         let series = &mut registry;
-        let seconds = || Unit::Seconds;
-        series.register_with_unit(
-            "latency",
-            "Time from the timer expiry until the service ran; for a missed expiry, \
-             until the service ran next",
-            seconds(),
-            new.latency.clone(),
-        );
-        series.register_with_unit(
-            "stage",
-            "Time since the previous stage, on all CPUs",
-            seconds(),
-            new.stages.clone(),
-        );
-        series.register_with_unit(
-            "largest_latency",
-            "Max latency since the start of this measurement; an observation, not a bound",
-            seconds(),
-            new.largest.clone(),
-        );
-        series.register(
-            "missed_activations",
-            "Expiries that passed before the service ran",
-            new.missed.clone(),
-        );
-        series.register(
-            "losses",
-            "Stages and wakeups that laggard failed to observe, per reason",
-            new.losses.clone(),
-        );
-        series.register(
-            "lost_activations",
-            "Lost wakeups, which have no record",
-            new.lost.clone(),
-        );
-        series.register(
-            "episodes",
-            "Analysed late wakeups per main cause: each new maximum, and at most 20 others \
-             per minute; rare names are `other`",
-            new.episodes.clone(),
-        );
-        series.register_with_unit(
-            "episode_causes",
-            "Time of late wakeups per cause; rare names are `other`",
-            seconds(),
-            new.causes.clone(),
-        );
-        series.register_with_unit(
-            "own_cpu",
-            "CPU time of laggard: measuring threads, all other threads since its start, \
-             BPF programs",
-            seconds(),
-            new.cost.clone(),
-        );
-        series.register_with_unit(
-            "measured",
-            "Measured time; the rest of real time was not measured",
-            seconds(),
-            new.measured.clone(),
-        );
-        series.register_with_unit(
-            "resident_memory",
-            "Resident memory of laggard",
-            Unit::Bytes,
-            new.resident.clone(),
-        );
-        series.register(
-            "trusted",
-            "1 if the figures of this measurement are trustworthy, otherwise 0",
-            new.trusted.clone(),
-        );
-        series.register(
-            "caveat_info",
-            "Warnings about the figures; `laggard doctor` explains them",
-            new.caveats.clone(),
-        );
-        series.register_with_unit(
-            "period",
-            "Mean time between two wakeups of a service on a CPU",
-            seconds(),
-            new.period.clone(),
-        );
-        series.register(
-            "measuring",
-            "1 while measuring, 0 after a failure until the next attempt",
-            new.measuring.clone(),
-        );
-        series.register(
-            "measuring_failures",
-            "Measurements that could not start, or ended unexpectedly",
-            new.failures.clone(),
-        );
-        series.register(
-            "late_actions",
-            "Actions of --on-late on late wakeups, per result: done, failed or skipped",
-            new.late_actions.clone(),
-        );
-        series.register("build_info", "This program", build);
         if has_store {
             new.store.register(series);
         }
@@ -559,27 +494,12 @@ impl Metrics {
 
 impl StoreSeries {
     fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "store_recording",
-            "1 while recording, 0 if the store cannot be written",
-            self.recording.clone(),
-        );
-        registry.register_with_unit(
-            "store_size",
-            "Size of the recordings in the store",
-            Unit::Bytes,
-            self.bytes.clone(),
-        );
-        registry.register(
-            "store_failures",
-            "Recordings that could not be started, or that ended early",
-            self.failures.clone(),
-        );
-        registry.register(
-            "store_removed",
-            "Recordings that were removed to limit the size of the store, oldest first",
-            self.removed.clone(),
-        );
+        register! { registry;
+            "store_recording", none, self.recording, "1 while recording, 0 if the store cannot be written";
+            "store_size", Bytes, self.bytes, "Size of the recordings in the store";
+            "store_failures", none, self.failures, "Recordings that could not be started, or that ended early";
+            "store_removed", none, self.removed, "Recordings that were removed to limit the size of the store, oldest first";
+        }
     }
 }
 
