@@ -2,13 +2,10 @@
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// A limit against hanging, not an expectation.
-const DEADLINE: Duration = Duration::from_secs(60);
+use crate::scripted::{command as laggard, wait_for};
 
 /// A fault that is made again and again; ends with this value.
 pub(crate) struct Fault {
@@ -24,7 +21,7 @@ impl Fault {
     pub(crate) fn irqs_off(length: &str) -> Option<Self> {
         let length = format!("--length={length}");
         let command = || {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_laggard"));
+            let mut command = laggard();
             command.args(["provoke", "irqs-off", &length, "--every=50ms"]);
             command
         };
@@ -50,11 +47,9 @@ impl Fault {
             cpu,
             _hits: dir,
         };
-        let begun = Instant::now();
-        while !fs::read_to_string(&growing).is_ok_and(|text| text.contains('\n')) {
-            assert!(begun.elapsed() < DEADLINE, "no fault is made");
-            sleep(Duration::from_millis(20));
-        }
+        wait_for("a fault is injected", || {
+            fs::read_to_string(&growing).is_ok_and(|text| text.contains('\n'))
+        });
         Some(fault)
     }
 }

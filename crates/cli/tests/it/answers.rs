@@ -5,7 +5,7 @@ use std::process::Output;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::scripted::{laggard, record, script, stall};
+use crate::scripted::{Texts as _, in_one_line, laggard, must_record, script, stall};
 
 /// The stalls of a recording: (start, length), ms.
 fn recorded(dir: &TempDir, seconds: u64, stalls: &[(u64, u64)]) {
@@ -13,13 +13,11 @@ fn recorded(dir: &TempDir, seconds: u64, stalls: &[(u64, u64)]) {
         .iter()
         .map(|(start, length)| stall(start * 1_000_000 + 500_000, length * 1_000_000))
         .collect();
-    record(
+    must_record(
         &dir.path().join("r.laggard"),
         &script(1_000_000, &stalls),
         &[&format!("--duration={seconds}s")],
-    )
-    .assert()
-    .success();
+    );
 }
 
 fn ask(dir: &TempDir, command: &str, args: &[&str]) -> Output {
@@ -29,10 +27,6 @@ fn ask(dir: &TempDir, command: &str, args: &[&str]) -> Output {
         .args(args)
         .output()
         .unwrap()
-}
-
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"))
 }
 
 fn service<'a>(report: &'a Value, name: &str) -> &'a Value {
@@ -54,7 +48,7 @@ fn policy_after_a_miss_decides_the_number_of_lost_buffers() {
     recorded(&dir, 60, &long.collect::<Vec<_>>());
     let buffers = ["--buffers=3", "--buffer=6ms", "--compute=5ms"];
     let with_policy = |policy: &[&str]| {
-        let report = json(&ask(&dir, "qos", &[&buffers, policy, &["--json"]].concat()));
+        let report = ask(&dir, "qos", &[&buffers, policy, &["--json"]].concat()).json();
         let fifo = service(&report, "fifo:90")["outlook"].clone();
         let late = fifo["late_per_hour"].as_f64().unwrap() / 60.0 / 8.0;
         (report["application"]["policy"].clone(), fifo, late)
@@ -74,15 +68,14 @@ fn policy_after_a_miss_decides_the_number_of_lost_buffers() {
     assert!((4.0..10.0).contains(&anew), "{anew}");
 
     let text = ask(&dir, "qos", &[&buffers[..], &["--policy=drop"]].concat());
-    let text = String::from_utf8(text.stdout).unwrap();
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let message = words.join(" ");
+    let text = text.text();
+    let message = in_one_line(&text);
     assert!(
         message.contains("the buffer is dropped at its deadline"),
         "{message}"
     );
     let wrong = ask(&dir, "qos", &["--policy=later"]);
-    let stderr = String::from_utf8(wrong.stderr).unwrap();
+    let stderr = wrong.errors();
     assert!(
         stderr.contains("possible values: late, drop, reset"),
         "{stderr}"
@@ -96,7 +89,7 @@ fn every_stall_beyond_the_slack_is_one_failure_and_the_others_are_none() {
     let short = (0..8).map(|k| (4_000 + 7_123 * k, 5));
     recorded(&dir, 60, &long.chain(short).collect::<Vec<_>>());
 
-    let report = json(&ask(&dir, "qos", &BUFFERS));
+    let report = ask(&dir, "qos", &BUFFERS).json();
 
     let fifo = &service(&report, "fifo:90")["outlook"];
     assert_eq!(report["application"]["slack_ns"], 10_500_000);
@@ -115,7 +108,7 @@ fn rate_without_a_failure_is_bounded_by_the_recording_time() {
     let dir = TempDir::new().unwrap();
     recorded(&dir, 60, &[(30_000, 4)]);
 
-    let report = json(&ask(&dir, "qos", &BUFFERS));
+    let report = ask(&dir, "qos", &BUFFERS).json();
 
     let fifo = service(&report, "fifo:90");
     assert_eq!(fifo["outlook"]["mttf_ns"], Value::Null);
@@ -133,13 +126,13 @@ fn very_many_buffers_end_and_very_short_ones_are_refused_with_the_limit() {
     recorded(&dir, 60, &[(10_000, 40), (30_000, 90)]);
 
     let many = ["--buffers=5000", "--buffer=6ms", "--compute=1ms", "--json"];
-    let report = json(&ask(&dir, "qos", &many));
+    let report = ask(&dir, "qos", &many).json();
 
     let curve = service(&report, "fifo:90")["curve"].as_array().unwrap();
     assert_eq!((curve.len(), &curve[63]["buffers"]), (64, &5_000.into()));
     for short in ["--buffer=1ns", "--buffer=10us"] {
         let refused = ask(&dir, "qos", &["--buffers=2", short, "--compute=0ns"]);
-        let text = String::from_utf8(refused.stderr).unwrap();
+        let text = refused.errors();
         assert_eq!(refused.status.code(), Some(2), "{text}");
         assert!(
             text.contains("the shortest for these recordings is `--buffer "),
@@ -165,7 +158,7 @@ fn very_many_buffers_end_and_very_short_ones_are_refused_with_the_limit() {
         "qos",
         &["--buffers=100000", "--buffer=6ms", "--compute=1ms"],
     );
-    let text = String::from_utf8(refused.stderr).unwrap();
+    let text = refused.errors();
     assert!(text.contains("the limit of `--buffers` is 65536"), "{text}");
 }
 
@@ -175,7 +168,7 @@ fn forecast_of_a_short_recording_states_how_long_to_record() {
     recorded(&dir, 30, &[(10_000, 4), (20_000, 7)]);
 
     let output = ask(&dir, "forecast", &["--json", "--horizon=hour,week"]);
-    let report = json(&output);
+    let report = output.json();
 
     assert_eq!(output.status.code(), Some(1), "no level is known");
     let fifo = service(&report, "fifo:90");
@@ -270,7 +263,7 @@ fn recording_several_horizons_takes_no_model_and_holds_the_true_level() {
         "forecast",
         &["--json", "--horizon=hour", "--usage=8,5,500"],
     );
-    let report = json(&output);
+    let report = output.json();
     assert_eq!(output.status.code(), Some(0));
 
     let cell = &service(&report, "fifo:90")["cells"][0];
@@ -306,7 +299,7 @@ fn a_task_set_meets_its_deadlines_until_a_stall_takes_its_slack() {
             "sched",
             &["--json", "--tasks", file.to_str().unwrap()],
         );
-        let report = json(&output);
+        let report = output.json();
 
         let task = &report["tasks"][0];
         assert_eq!(output.status.code(), Some(code), "for {stall} ms: {report}");
@@ -325,9 +318,7 @@ fn commands_that_begin_with_the_same_word_are_loads_of_their_own_in_every_answer
     let (first, other) = (dir.path().join("a.laggard"), dir.path().join("b.laggard"));
     for (recording, time) in [(&first, "50"), (&other, "60")] {
         let options = ["--duration=2s", "--", "sleep", time];
-        record(recording, &script(1_000_000, ""), &options)
-            .assert()
-            .success();
+        must_record(recording, &script(1_000_000, ""), &options);
     }
     let text_of = |command: &str, args: &[&str]| {
         let output = laggard()
@@ -337,7 +328,7 @@ fn commands_that_begin_with_the_same_word_are_loads_of_their_own_in_every_answer
             .output()
             .unwrap();
         assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
+        output.text()
     };
 
     let by_load = text_of("show", &["--by=load"]);

@@ -7,7 +7,10 @@ use std::process::Output;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::scripted::{laggard, load_ended, often, record, script, stall};
+use crate::scripted::{
+    Texts as _, any_share, every, in_one_line, laggard, load_ended, record, run, script, share,
+    stall,
+};
 
 /// A recording at 1 ms of `script` and its options.
 fn recorded(dir: &TempDir, name: &str, script: &str, options: &[&str]) {
@@ -15,10 +18,6 @@ fn recorded(dir: &TempDir, name: &str, script: &str, options: &[&str]) {
         .arg("--no-dither")
         .assert()
         .success();
-}
-
-fn every(one_in: usize) -> String {
-    format!("period_ns = 1000000\n{}", often(one_in))
 }
 
 fn ask(dir: &TempDir, recordings: &[&str], requirements: &str, options: &[&str]) -> Output {
@@ -35,8 +34,7 @@ fn ask(dir: &TempDir, recordings: &[&str], requirements: &str, options: &[&str])
 
 /// Returns the exit code, and the verdict of each row with its reason.
 fn verdicts(output: &Output) -> (i32, Vec<String>) {
-    let report: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"));
+    let report: Value = output.json();
     let rows = report["rows"].as_array().unwrap().iter();
     let rows = rows.map(|row| {
         let why = row["why"].as_str().unwrap_or_default();
@@ -45,16 +43,6 @@ fn verdicts(output: &Output) -> (i32, Vec<String>) {
             .to_owned()
     });
     (output.status.code().unwrap(), rows.collect())
-}
-
-/// Returns a requirement for recordings with stalls, in which about one wakeup is late.
-fn share(limit: &str, share: &str) -> String {
-    let longest = if limit == "1ms" { "2ms" } else { "20ms" };
-    format!("{}longest = \"{longest}\"\n", any_share(limit, share))
-}
-
-fn any_share(limit: &str, share: &str) -> String {
-    format!("[[require]]\nservice = \"fifo:90\"\nat_most = \"{limit}\"\nshare = {share}\n")
 }
 
 #[test]
@@ -81,7 +69,7 @@ fn share_passes_fails_or_is_unknown_with_an_exit_code_for_each() {
     let rows = ["unknown too_short", "fail", "pass"].map(String::from);
     assert_eq!(verdicts(&output), (1, rows.into()));
     let text = ask(&dir, &["a"], &requirements, &[]);
-    let text = String::from_utf8(text.stdout).unwrap();
+    let text = text.text();
     assert!(
         text.starts_with("FAIL  `r.toml`: 3 checks: 1 FAIL, 1 UNKNOWN, 1 PASS\n"),
         "{text}"
@@ -134,7 +122,7 @@ fn share_passes_only_for_stalls_that_the_recording_excludes() {
     let row = |longest: &str| {
         let text = format!("{requirement}{longest}");
         let output = ask(&dir, &["a"], &text, &["--json"]);
-        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let report: Value = output.json();
         (verdicts(&output), report["rows"][0].clone())
     };
 
@@ -155,7 +143,7 @@ fn share_passes_only_for_stalls_that_the_recording_excludes() {
     let needed = default_row["needed_ns"].as_f64().unwrap();
     assert!((needed / 2_989.7e9 - 1.0).abs() < 0.01, "{needed}");
     let text = String::from_utf8(ask(&dir, &["a"], &requirement, &[]).stdout).unwrap();
-    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = in_one_line(&text);
     assert!(
         words.contains(
             "holds only for stalls of up to 22 ms, and must hold for stalls of up to 1.0 s (default; set `longest` in the requirement)"
@@ -173,7 +161,7 @@ fn mean_time_that_passes_without_an_event_names_its_largest_burst() {
     let output = ask(&dir, &["a"], level, &["--json"]);
 
     assert_eq!(verdicts(&output), (0, vec!["pass".into()]));
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report: Value = output.json();
     let burst = report["rows"][0]["holds_to_burst"].as_f64().unwrap();
     assert!((burst - 12.0 / 2.995_732).abs() < 1e-3, "{burst}");
     let text = String::from_utf8(ask(&dir, &["a"], level, &[]).stdout).unwrap();
@@ -196,7 +184,7 @@ fn unknown_verdict_passes_only_if_the_file_allows_it() {
     }
     let extend = format!("when_unclear = \"extend\"\n{}", share("1ms", "1e-5"));
     let text = String::from_utf8(ask(&dir, &["a"], &extend, &[]).stdout).unwrap();
-    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = in_one_line(&text);
     assert!(
         words.contains(
             "Next: `laggard record --require r.toml --until-decided` records until all are decided"
@@ -204,8 +192,8 @@ fn unknown_verdict_passes_only_if_the_file_allows_it() {
         "{text}"
     );
     let text = ask(&dir, &["a"], &share("1ms", "1e-5"), &[]);
-    let text = String::from_utf8(text.stdout).unwrap();
-    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = text.text();
+    let words = in_one_line(&text);
     assert!(
         words.contains("UNKNOWN 1 (record 5.0 min): too short Next: record 5.0 min in total"),
         "{text}"
@@ -244,7 +232,7 @@ fn wakeups_too_far_apart_neither_pass_nor_show_the_absence_of_xruns() {
     let text_output = ask(&dir, &["a"], text, &[]);
 
     assert_eq!(verdicts(&json), (3, vec!["unknown too_coarse".into()]));
-    let stdout = String::from_utf8(text_output.stdout).unwrap();
+    let stdout = text_output.text();
     assert!(!stdout.contains("no xrun"), "{stdout}");
     assert!(stdout.contains("too far apart"), "{stdout}");
 }
@@ -297,7 +285,7 @@ fn levels_applications_and_baselines_are_checked() {
         (3, vec!["unknown few_recordings".into()])
     );
     let none = ask(&dir, &["a1"], text, &[]);
-    let stderr = String::from_utf8(none.stderr).unwrap();
+    let stderr = none.errors();
     assert!(
         stderr.contains(
             "r.toml:3:18: `not_worse_than` needs a baseline; give its recordings with --baseline"
@@ -332,15 +320,11 @@ fn errors_in_the_file_and_missing_data_are_refused_with_their_place() {
     ] {
         let output = ask(&dir, &["a"], text, &[]);
 
-        let stderr = String::from_utf8(output.stderr).unwrap();
+        let stderr = output.errors();
         assert!(stderr.contains(message), "{stderr}");
         assert_eq!(output.status.code(), Some(2), "{stderr}");
     }
-    let missing = laggard()
-        .args(["check", "a", "--require", "none.toml"])
-        .current_dir(dir.path())
-        .output()
-        .unwrap();
+    let missing = run(dir.path(), "check a --require none.toml");
     assert_eq!(missing.status.code(), Some(2));
 }
 
@@ -407,10 +391,10 @@ fn recording_with_a_failed_load_is_not_compared_with_a_baseline() {
     assert_eq!(verdicts(&ended), (3, vec!["unknown load_ended".into()]));
     let options = [&["--baseline"], &names[..4]].concat();
     let screen = ask(&dir, &names[4..], text, &options);
-    let screen = String::from_utf8(screen.stdout).unwrap();
+    let screen = screen.text();
     assert!(screen.contains("not compared with the"), "{screen}");
     assert!(screen.contains("UNKNOWN 1: the load ended"), "{screen}");
-    let stderr = String::from_utf8(baseline.stderr).unwrap();
+    let stderr = baseline.errors();
     assert_eq!(baseline.status.code(), Some(3), "{stderr}");
     assert!(
         stderr.contains("load: `b3`: the load `idle` ended"),
@@ -433,7 +417,7 @@ fn interval_that_excludes_short_stalls_is_marked() {
     let words = |mttf: &str| {
         let screen = ask(&dir, &["a"], &text(mttf), &[]).stdout;
         let screen = String::from_utf8(screen).unwrap();
-        screen.split_whitespace().collect::<Vec<_>>().join(" ")
+        in_one_line(&screen)
     };
     let marked = "the interval excludes short stalls, because wakeups are too far apart";
     let lenient = words("1ms");
@@ -454,7 +438,7 @@ fn build_servers_get_junit_xml_annotations_and_markdown() {
     let options = ["--junit", "j.xml", "--github"];
     let output = ask(&dir, &["a"], &text, &options);
 
-    let stdout = String::from_utf8(output.stdout).unwrap();
+    let stdout = output.text();
     let mut lines = stdout.lines();
     let first = lines.next().unwrap();
     assert!(

@@ -1,43 +1,13 @@
 //! Tests of wrong arguments and their messages.
 
+use crate::scripted::Texts as _;
 use assert_cmd::Command;
-use predicates::prelude::{Predicate as _, PredicateBooleanExt as _, predicate};
+use predicates::prelude::{PredicateBooleanExt as _, predicate};
 use predicates::str::contains;
 use tempfile::TempDir;
 
 fn laggard(args: &[&str]) -> assert_cmd::assert::Assert {
     Command::cargo_bin("laggard").unwrap().args(args).assert()
-}
-
-#[test]
-fn every_command_explains_itself() {
-    for command in [
-        "record",
-        "show",
-        "qos",
-        "forecast",
-        "import",
-        "sched",
-        "doctor",
-        "bench",
-        "study",
-        "switch",
-        "attach",
-        "load",
-        "provoke",
-        "timers",
-        "rtos",
-        "completions",
-        "man",
-        "schema",
-    ] {
-        laggard(&[command, "--help"])
-            .success()
-            .stdout(contains("Usage: laggard"));
-    }
-    laggard(&["--help"])
-        .success()
-        .stdout(contains("Exit codes:"));
 }
 
 /// Scripts may use the names that the commands of `bench` had before.
@@ -70,7 +40,7 @@ fn laggard_without_arguments_prints_help() {
 }
 
 #[test]
-fn help_is_no_wider_than_a_terminal() {
+fn help_of_each_command_has_its_usage_and_fits_on_a_terminal() {
     let help = |words: &[&str]| {
         let output = Command::cargo_bin("laggard")
             .unwrap()
@@ -78,7 +48,7 @@ fn help_is_no_wider_than_a_terminal() {
             .env("COLUMNS", "80")
             .output()
             .unwrap();
-        String::from_utf8(output.stdout).unwrap()
+        output.text()
     };
     let main = help(&["--help"]);
     // A command is a line with two spaces, its name, and two or more spaces before the summary.
@@ -91,13 +61,16 @@ fn help_is_no_wider_than_a_terminal() {
         .collect();
     assert!(names.len() > 15, "{names:?}");
 
-    for name in std::iter::once("").chain(names) {
+    assert!(main.contains("Exit codes:"), "{main}");
+    let hidden = ["completions", "man", "schema", "digest"];
+    for name in std::iter::once("").chain(names).chain(hidden) {
         let text = match name {
             "" => main.clone(),
             name => help(&[name, "--help"]),
         };
         let wide = text.lines().find(|line| line.chars().count() > 80);
         assert_eq!(wide, None, "{name}");
+        assert!(text.contains("Usage: laggard"), "{name}: {text}");
     }
 }
 
@@ -293,29 +266,6 @@ fn man_pages_and_completions_are_written() {
 }
 
 #[test]
-fn doctor_answers_every_question_and_its_exit_code_says_the_same() {
-    let output = Command::cargo_bin("laggard")
-        .unwrap()
-        .args(["doctor", "--all"])
-        .output()
-        .unwrap();
-
-    let text = String::from_utf8(output.stdout).unwrap();
-    let is_full = text.contains("a full recording is possible");
-    assert_eq!(
-        output.status.code(),
-        Some(if is_full { 0 } else { 1 }),
-        "{text}"
-    );
-    assert!(
-        predicate::str::contains("BPF object chain").eval(&text),
-        "{text}"
-    );
-    let abilities = text.split("hurt").next().unwrap();
-    assert_eq!(abilities.contains("  NO "), !is_full, "{text}");
-}
-
-#[test]
 fn the_published_schema_of_show_is_the_program_s() {
     let published = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/show.schema.json");
     let output = Command::cargo_bin("laggard")
@@ -323,7 +273,7 @@ fn the_published_schema_of_show_is_the_program_s() {
         .args(["schema", "show"])
         .output()
         .unwrap();
-    let schema = String::from_utf8(output.stdout).unwrap();
+    let schema = output.text();
     if std::env::var_os("LAGGARD_REWRITE_SCHEMA").is_some() {
         std::fs::write(published, &schema).unwrap();
     }
@@ -377,7 +327,7 @@ fn listed(path: &TempDir) -> String {
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout).unwrap()
+    output.text()
 }
 
 #[test]

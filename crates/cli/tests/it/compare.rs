@@ -8,11 +8,13 @@ use tempfile::TempDir;
 
 use crate::scripted;
 
-use crate::scripted::{laggard, load_ended, often, record};
+use crate::scripted::{
+    Texts as _, every, in_one_line, laggard, load_ended, must_record, often, record,
+};
 
 /// Records for 30 s. One wakeup in `of` is 4 ms late.
 fn recorded(dir: &TempDir, names: &[&str], one_in: usize, options: &[&str]) {
-    let script = format!("period_ns = 1000000\n{}", often(one_in));
+    let script = every(one_in);
     for name in names {
         record(&dir.path().join(name), &script, &["--duration=30s"])
             .args(options)
@@ -35,10 +37,6 @@ fn ask(dir: &TempDir, first: &[&str], second: &[&str], options: &[&str]) -> Outp
         .unwrap()
 }
 
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"))
-}
-
 /// The only level of `fifo:90`.
 fn level(report: &Value) -> &Value {
     let services = report["services"].as_array().unwrap();
@@ -57,8 +55,8 @@ fn higher_rate_is_worse_and_lower_rate_is_better() {
     recorded(&dir, &A, 2_000, &[]);
     recorded(&dir, &B, 250, &[]);
 
-    let report = json(&ask(&dir, &A, &B, &["--json"]));
-    let back = json(&ask(&dir, &B, &A, &["--json"]));
+    let report = ask(&dir, &A, &B, &["--json"]).json();
+    let back = ask(&dir, &B, &A, &["--json"]).json();
 
     let (there, back) = (level(&report), level(&back));
     assert_eq!(there["change"]["verdict"], "worse", "{there}");
@@ -71,7 +69,7 @@ fn higher_rate_is_worse_and_lower_rate_is_better() {
         "{there}"
     );
     let text = ask(&dir, &A, &B, &["--at=1ms"]);
-    let text = String::from_utf8(text.stdout).unwrap();
+    let text = text.text();
     assert!(
         text.contains("\nworse    SCHED_FIFO 90  1.00 ms  "),
         "{text}"
@@ -93,7 +91,7 @@ fn repeating_order_gives_no_verdict() {
         recorded(&dir, &[b], 250, &[]);
     }
 
-    let report = json(&ask(&dir, &A, &B, &["--json"]));
+    let report = ask(&dir, &A, &B, &["--json"]).json();
 
     let order = serde_json::json!({"sides": "ABABABAB", "repeats_after": 2, "seed": null});
     assert_eq!(report["order"], order);
@@ -101,8 +99,8 @@ fn repeating_order_gives_no_verdict() {
     assert_eq!(level["change"]["why"], "fixed_order", "{level}");
     assert_eq!(level["ratio_high"], Value::Null, "{level}");
     let text = ask(&dir, &A, &B, &["--at=1ms"]);
-    let text = String::from_utf8(text.stdout).unwrap();
-    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = text.text();
+    let words = in_one_line(&text);
     assert!(
         words.contains(
             "repeats after 2, so a job that runs in every 2nd of them is on one side only"
@@ -121,12 +119,12 @@ fn recordings_with_the_same_rate_do_not_differ() {
     recorded(&dir, &A, 500, &[]);
     recorded(&dir, &B, 500, &[]);
 
-    let report = json(&ask(&dir, &A, &B, &["--json"]));
+    let report = ask(&dir, &A, &B, &["--json"]).json();
     let markdown = ask(&dir, &A, &B, &["--markdown"]);
 
     let verdict = &level(&report)["change"]["verdict"];
     assert!(verdict == "equivalent" || verdict == "unclear", "{verdict}");
-    let markdown = String::from_utf8(markdown.stdout).unwrap();
+    let markdown = markdown.text();
     assert!(
         markdown.contains("| SCHED&#95;FIFO 90 | 4.02 ms |"),
         "{markdown}"
@@ -143,13 +141,13 @@ fn one_recording_per_side_gives_a_ratio_without_a_verdict() {
     let text = "name = \"a\"\nbuffers = 2\nbuffer = \"2ms\"\ncompute = \"500us\"\n";
     std::fs::write(&app, text).unwrap();
 
-    let report = json(&ask(&dir, &A[..1], &B[..1], &["--json", "--app", &app]));
+    let report = ask(&dir, &A[..1], &B[..1], &["--json", "--app", &app]).json();
 
     let level = level(&report);
     assert_eq!(level["change"]["why"], "few_recordings", "{level}");
     assert!(level["ratio"].as_f64().unwrap() > 10.0, "{level}");
     let screen = ask(&dir, &A[..1], &B[..1], &["--app", &app]);
-    let screen = String::from_utf8(screen.stdout).unwrap();
+    let screen = screen.text();
     assert!(screen.contains("Record 4 of each, in turn"), "{screen}");
     let misses = &report["services"][1]["misses"];
     assert!(misses["first"]["exposure_ns"].is_number(), "{report}");
@@ -161,14 +159,12 @@ fn recordings_that_were_not_measured_alike_are_refused() {
     recorded(&dir, &["a"], 500, &[]);
     recorded(&dir, &["loaded"], 500, &["--load=idle"]);
     let slow = format!("period_ns = 2000000\n{}", often(500));
-    record(
+    must_record(
         &dir.path().join("slow"),
         &slow,
         &["--duration=30s", "--period=2ms"],
-    )
-    .assert()
-    .success();
-    let short = format!("period_ns = 1000000\n{}", often(5));
+    );
+    let short = every(5);
     record(&dir.path().join("short"), &short, &["--duration=10ms"])
         .assert()
         .code(3);
@@ -188,7 +184,7 @@ fn recordings_that_were_not_measured_alike_are_refused() {
     ] {
         let output = ask(&dir, &["a"], &[other], options);
 
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        let stderr = output.errors();
         assert!(stderr.contains(message), "{other}: {stderr}");
         assert_eq!(output.status.code(), Some(code), "{other}: {stderr}");
     }
@@ -208,7 +204,7 @@ fn unfinished_wait_counts_with_its_length_and_may_have_been_longer() {
 
     let output = ask(&dir, &A, &B, &["--json", "--at=10ms,100s"]);
 
-    let levels = json(&output)["services"][1]["levels"].clone();
+    let levels = output.json()["services"][1]["levels"].clone();
     assert_eq!(levels[0]["second"]["clusters"], 4.0, "{levels}");
     assert_eq!(levels[0]["second"]["unknown"], 0, "{levels}");
     assert_eq!(levels[1]["second"]["clusters"], 0.0, "{levels}");
@@ -237,9 +233,9 @@ fn load_that_ended_before_its_recording_is_refused() {
         .unwrap();
 
     for output in sides.into_iter().chain([series]) {
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        let stderr = output.errors();
         assert_eq!(output.status.code(), Some(3), "{stderr}");
-        assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+        assert_eq!(output.text(), "");
         assert!(
             stderr.contains(
                 "b3`: the load `idle` ended before the recording: exit status 3, so part of"
@@ -257,8 +253,8 @@ fn permanent_lateness_is_worse_than_occasional_lateness() {
     recorded(&dir, &A, 2_000, &[]);
     recorded(&dir, &B, 10, &[]);
 
-    let report = json(&ask(&dir, &A, &B, &["--at=1ms", "--json"]));
-    let back = json(&ask(&dir, &B, &A, &["--at=1ms", "--json"]));
+    let report = ask(&dir, &A, &B, &["--at=1ms", "--json"]).json();
+    let back = ask(&dir, &B, &A, &["--at=1ms", "--json"]).json();
 
     let (there, back) = (level(&report), level(&back));
     assert_eq!(there["change"]["verdict"], "worse", "{there}");
@@ -278,13 +274,11 @@ fn longer_stalls_at_the_same_rate_are_not_the_same() {
                 })
                 .collect();
             let script = scripted::script(1_000_000, &stalls);
-            record(&dir.path().join(name), &script, &["--duration=10s"])
-                .assert()
-                .success();
+            must_record(&dir.path().join(name), &script, &["--duration=10s"]);
         }
     }
 
-    let report = json(&ask(&dir, &A, &B, &["--at=1ms", "--json"]));
+    let report = ask(&dir, &A, &B, &["--at=1ms", "--json"]).json();
 
     let level = level(&report);
     let ratio = level["ratio"].as_f64().unwrap();

@@ -10,7 +10,7 @@ use std::process::{Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::scripted::{backend, laggard, often};
+use crate::scripted::{Texts as _, backend, every, in_one_line, laggard, often};
 
 /// Returns the answer and the messages.
 fn made(dir: &TempDir, options: &[&str], one_in: usize) -> Output {
@@ -19,16 +19,9 @@ fn made(dir: &TempDir, options: &[&str], one_in: usize) -> Output {
         .args(["compare", "--into=made", "--each=30s", "--seed=0"])
         .args(options)
         .arg("--")
-        .arg(backend(
-            dir.path(),
-            &format!("period_ns = 1000000\n{}", often(one_in)),
-        ))
+        .arg(backend(dir.path(), &every(one_in)))
         .output()
         .unwrap()
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[test]
@@ -37,8 +30,7 @@ fn change_without_effect_has_no_verdict_and_the_recordings_are_kept() {
 
     let output = made(&dir, &["--run=", "--run=", "--json"], 500);
 
-    let report: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"));
+    let report: Value = output.json();
     let services = report["services"].as_array().unwrap().iter();
     let levels: Vec<&Value> = services
         .flat_map(|service| service["levels"].as_array().unwrap())
@@ -65,7 +57,7 @@ fn change_without_effect_has_no_verdict_and_the_recordings_are_kept() {
         names,
         ["a01", "b02", "a03", "b04", "b05", "a06", "b07", "a08"]
     );
-    let message = said(&output);
+    let message = output.errors();
     for part in [
         "recording 8 times for 30 s into `made`, in random order (A B A B B A B A, seed 0), 4",
         "8 of 8: A",
@@ -80,7 +72,7 @@ fn change_without_effect_has_no_verdict_and_the_recordings_are_kept() {
 fn seed_repeats_the_order() {
     let order = |seed: &[&str]| {
         let dir = TempDir::new().unwrap();
-        let script = backend(dir.path(), &format!("period_ns = 1000000\n{}", often(500)));
+        let script = backend(dir.path(), &every(500));
         let output = laggard()
             .current_dir(dir.path())
             .args([
@@ -117,7 +109,7 @@ fn command_before_a_recording_is_printed_and_that_of_a_also_runs_at_the_end() {
         500,
     );
 
-    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), said(&output));
+    let (stdout, stderr) = (output.text(), output.errors());
     assert!(output.status.success(), "{stderr}");
     assert_eq!(
         fs::read_to_string(dir.path().join("log")).unwrap(),
@@ -141,7 +133,7 @@ fn command_before_a_recording_is_printed_and_that_of_a_also_runs_at_the_end() {
 #[test]
 fn setting_is_restored_even_if_the_output_is_closed() {
     let dir = TempDir::new().unwrap();
-    let script = backend(dir.path(), &format!("period_ns = 1000000\n{}", often(500)));
+    let script = backend(dir.path(), &every(500));
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_laggard"))
         .current_dir(dir.path())
         .args([
@@ -186,14 +178,14 @@ fn all_changes_are_reported() {
         500,
     );
 
-    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
-    let words = stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let stdout = output.text();
+    let words = in_one_line(&stdout);
     assert!(
         words.contains(
             "Changed: run before and run during: `true and nothing` in A, `: and sleep 60` in B in all 2"
         ),
         "{stdout}{}",
-        said(&output)
+        output.errors()
     );
 }
 
@@ -203,7 +195,7 @@ const SCRIPTS: &str = "--before=A=echo a >>log; cp a.toml script.toml,B=cp b.tom
 /// Writes the scripts of two sides, in which one wakeup in `of` is late.
 fn scripts(dir: &TempDir, one_in: [usize; 2]) {
     for (name, one_in) in ["a.toml", "b.toml"].into_iter().zip(one_in) {
-        let text = format!("period_ns = 1000000\n{}", often(one_in));
+        let text = every(one_in);
         fs::write(dir.path().join(name), text).unwrap();
     }
 }
@@ -224,7 +216,7 @@ fn decided_trial_ends_early_and_restores_the_machine() {
 
     let output = made(&dir, &[SCRIPTS, "--rounds=8", "--json"], 2_000);
 
-    let message = said(&output);
+    let message = output.errors();
     let report: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {message}"));
     assert_eq!(ended(&dir, &report), ("decided".into(), 8), "{message}");
@@ -268,8 +260,8 @@ fn undecided_trial_makes_all_rounds() {
     );
 
     assert_eq!(to_the_end, ("all_rounds".into(), 12));
-    let stdout = String::from_utf8_lossy(&undecided.stdout).into_owned();
-    let words = stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let stdout = undecided.text();
+    let words = in_one_line(&stdout);
     for part in [
         "All 6 rounds were made, because not every series was decided after 4.",
         "so that all 2 evaluations together err in at most 5 of 100 comparisons.",
@@ -277,20 +269,20 @@ fn undecided_trial_makes_all_rounds() {
         assert!(words.contains(part), "{part} in\n{stdout}");
     }
     assert!(stdout.contains("B / A (96.2 %)"), "{stdout}");
-    let text = said(&undecided);
+    let text = undecided.errors();
     assert!(
         text.contains(
             "after 4 of 6 rounds: undecided: timer IRQ, SCHED_FIFO 90; recording continues\n"
         ),
         "{text}"
     );
-    let report: Value = serde_json::from_slice(&decided.stdout).unwrap();
+    let report: Value = decided.json();
     assert_eq!(ended(&dir, &report), ("all_rounds".into(), 12));
     assert_eq!(report["confidence"], 0.95);
     assert!(
-        !said(&decided).contains("evaluates after"),
+        !decided.errors().contains("evaluates after"),
         "{}",
-        said(&decided)
+        decided.errors()
     );
 }
 
@@ -312,10 +304,10 @@ fn earlier_verdict_that_is_not_confirmed_is_listed() {
     let options = [before, "--rounds=6", "--equal=1.0001", "--json"];
     let output = made(&dir, &options, 500);
 
-    let message = said(&output);
+    let message = output.errors();
     let report: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {message}"));
-    let words = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = in_one_line(&message);
     assert!(
         words.contains("after 4 of 6 rounds: timer IRQ worse (later than ")
             && words.contains(" ms), SCHED_FIFO 90 worse (later than 4.02 ms); undecided: "),
@@ -352,7 +344,7 @@ fn a_command_that_fails_ends_it_and_what_was_changed_is_put_back() {
             "`exit 3`, which runs during B, failed: exit status 3",
         ),
     ] {
-        let message = said(&output);
+        let message = output.errors();
         assert_eq!(output.status.code(), Some(2), "{message}");
         assert!(
             message.contains(part) && message.contains("are in `made`"),
@@ -377,7 +369,7 @@ fn a_load_that_ends_before_its_recording_ends_the_comparison() {
         .output()
         .unwrap();
 
-    let message = said(&output);
+    let message = output.errors();
     assert_eq!(output.status.code(), Some(2), "{message}");
     assert!(
         message.contains("the load `short` ended before the recording: ")
@@ -422,7 +414,7 @@ fn missing_settings_and_wrong_options_are_refused_before_measuring() {
     ] {
         let output = made(&dir, options, 500);
 
-        let message = said(&output);
+        let message = output.errors();
         assert_eq!(output.status.code(), Some(2), "{options:?}: {message}");
         assert!(message.contains(part), "{options:?}: {message}");
         let left = fs::read_dir(dir.path())
@@ -446,9 +438,9 @@ fn missing_settings_and_wrong_options_are_refused_before_measuring() {
             .unwrap();
         assert_eq!(output.status.code(), Some(2), "{options:?}");
         assert!(
-            said(&output).contains(part),
+            output.errors().contains(part),
             "{options:?}: {}",
-            said(&output)
+            output.errors()
         );
     }
 }
@@ -476,7 +468,7 @@ fn a_setting_takes_root() {
         }
     };
 
-    let message = said(&output);
+    let message = output.errors();
     assert_eq!(output.status.code(), Some(2), "{message}");
     assert!(
         message.contains("changing the setting `kernel.printk` needs root"),

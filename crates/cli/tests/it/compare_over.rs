@@ -5,16 +5,14 @@ use std::process::Output;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::scripted::{laggard, often, record};
+use crate::scripted::{Texts as _, every, in_one_line, laggard, must_record, run};
 
 /// Records `r00`, `r01` ... for 10 s. One wakeup in `of` is 4 ms late.
 fn recorded(dir: &TempDir, one_in: impl IntoIterator<Item = usize>) {
     for (number, one_in) in one_in.into_iter().enumerate() {
-        let script = format!("period_ns = 1000000\n{}", often(one_in));
+        let script = every(one_in);
         let name = dir.path().join(format!("r{number:02}"));
-        record(&name, &script, &["--duration=10s"])
-            .assert()
-            .success();
+        must_record(&name, &script, &["--duration=10s"]);
     }
 }
 
@@ -34,8 +32,7 @@ fn names(count: usize) -> Vec<String> {
 }
 
 fn changes(output: &Output) -> Vec<Value> {
-    let report: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"));
+    let report: Value = output.json();
     let services = report["services"].as_array().unwrap();
     let fifo = services
         .iter()
@@ -70,8 +67,8 @@ fn first_worse_recording_is_named() {
         (&better[0]["at"], &better[0]["is_worse"]),
         (&5.into(), &false.into())
     );
-    let stdout = String::from_utf8(output.stdout).unwrap();
-    let words = stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let stdout = output.text();
+    let words = in_one_line(&stdout);
     assert!(words.contains("worse SCHED_FIFO 90 from `r07`"), "{stdout}");
     assert!(
         words.contains("later than 1.00 ms every 240 ms, before every"),
@@ -98,14 +95,14 @@ fn random_variation_is_no_change_and_few_recordings_show_none() {
     let both = ask(&dir, &names(6), &["--with=r06"]);
 
     assert_eq!(none, Vec::<Value>::new());
-    let few = String::from_utf8(few.stdout).unwrap();
+    let few = few.text();
     assert!(
         few.contains("Too few recordings to show a change: 6 of 10."),
         "{few}"
     );
     assert_eq!(both.status.code(), Some(2), "{both:?}");
     assert_eq!(twice.status.code(), Some(2));
-    let twice = String::from_utf8(twice.stderr).unwrap();
+    let twice = twice.errors();
     assert!(twice.contains("are the same recording"), "{twice}");
 }
 
@@ -129,23 +126,17 @@ fn start_of_permanent_lateness_is_a_change() {
 #[test]
 fn series_without_the_wakeups_of_the_level_are_left_out() {
     let dir = TempDir::new().unwrap();
-    let script = format!("period_ns = 1000000\n{}", often(1_000));
-    record(
+    let script = every(1_000);
+    must_record(
         &dir.path().join("r00"),
         &script,
         &["--duration=10s", "--keep=tail"],
-    )
-    .assert()
-    .success();
+    );
 
-    let output = laggard()
-        .current_dir(dir.path())
-        .args(["compare", "--at=1us", "--over", "r00"])
-        .output()
-        .unwrap();
+    let output = run(dir.path(), "compare --at=1us --over r00");
 
-    let stdout = String::from_utf8(output.stdout).unwrap();
-    let words = stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let stdout = output.text();
+    let words = in_one_line(&stdout);
     assert!(
         words.contains(
             "Left out, because a recording did not keep every wakeup above the level: timer IRQ, SCHED_FIFO 90."

@@ -1,5 +1,6 @@
 //! Proposals for the completion of a command line in a shell.
 
+use crate::scripted::Texts as _;
 use assert_cmd::Command;
 use tempfile::TempDir;
 
@@ -15,7 +16,7 @@ fn candidates(dir: &TempDir, words: &[&str]) -> Vec<String> {
         .args(words)
         .output()
         .unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = output.text();
     text.lines().map(str::to_owned).collect()
 }
 
@@ -64,7 +65,7 @@ fn every_shell_has_a_script_that_asks_the_program() {
             .output()
             .unwrap();
 
-        let script = String::from_utf8(output.stdout).unwrap();
+        let script = output.text();
         assert!(script.contains("LAGGARD_COMPLETE"), "{shell}: {script}");
     }
 }

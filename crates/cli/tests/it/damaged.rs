@@ -7,7 +7,7 @@ use laggard_made::{Made, late};
 use laggard_model::{RowsOf, Stage};
 use tempfile::TempDir;
 
-use crate::scripted::laggard;
+use crate::scripted::{Texts as _, laggard, run};
 
 const EPISODES: &str = "episodes-000001.jsonl.zst";
 
@@ -28,12 +28,7 @@ fn output(dir: &TempDir, words: &[&str]) -> String {
         .args(words)
         .output()
         .unwrap();
-    let text = [output.stdout, output.stderr].concat();
-    String::from_utf8(text)
-        .unwrap()
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
+    format!("{} {}", output.words(), output.error_words())
 }
 
 /// Damages the file of the late wakeups.
@@ -86,12 +81,8 @@ fn total_of_late_wakeups_is_at_least_the_max() {
     let path = dir.path().join("r");
     record(&path, RowsOf::Expiries, 1);
     let total = |dir: &TempDir| {
-        let output = laggard()
-            .current_dir(dir.path())
-            .args(["show", "r", "--json"])
-            .output()
-            .unwrap();
-        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let output = run(dir.path(), "show r --json");
+        let report: serde_json::Value = output.json();
         let late = &report["overviews"][0]["late"];
         let number = |key: &str| late[key].as_u64().unwrap();
         (number("total_ns"), late["is_incomplete"] == true)

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::scripted::{laggard, often, record};
+use crate::scripted::{Texts as _, laggard, must_record, often, record, run};
 
 /// A line of JSON for each of these recordings.
 fn digests(dir: &Path, recordings: &[&str]) -> Vec<Value> {
@@ -19,7 +19,7 @@ fn digests(dir: &Path, recordings: &[&str]) -> Vec<Value> {
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
-    let lines = String::from_utf8(output.stdout).unwrap();
+    let lines = output.text();
     lines
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
@@ -28,13 +28,11 @@ fn digests(dir: &Path, recordings: &[&str]) -> Vec<Value> {
 
 fn tail(dir: &TempDir, name: &str) {
     let script = format!("period_ns = 500000\n{}", often(1_000));
-    record(
+    must_record(
         &dir.path().join(name),
         &script,
         &["--duration=20s", "--keep=tail"],
-    )
-    .assert()
-    .success();
+    );
 }
 
 fn sum(buckets: &Value) -> u64 {
@@ -64,12 +62,8 @@ fn missing_samples_are_a_shortfall_unless_an_option_excludes_them() {
 fn a_digest_has_the_counts_buckets_and_trust_of_show() {
     let dir = TempDir::new().unwrap();
     tail(&dir, "r.laggard");
-    let output = laggard()
-        .args(["show", "--json", "r.laggard"])
-        .current_dir(dir.path())
-        .output()
-        .unwrap();
-    let show: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let output = run(dir.path(), "show --json r.laggard");
+    let show: Value = output.json();
     let show = &show["recordings"][0];
 
     let digest = &digests(dir.path(), &["r.laggard"])[0];
@@ -175,7 +169,7 @@ fn paths_come_from_standard_input_too_with_any_byte_but_nul() {
 
     let output = child.wait_with_output().unwrap();
 
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = output.text();
     let lines_read: Vec<Value> = text
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())

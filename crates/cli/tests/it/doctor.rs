@@ -5,20 +5,20 @@ use tempfile::TempDir;
 
 use crate::scripted;
 
-use crate::scripted::{laggard, stalled};
+use crate::scripted::{Texts as _, in_one_line, laggard, run, stalled};
 
 #[test]
 fn text_has_the_abilities_and_prerequisites_of_the_json() {
     let text = laggard().args(["doctor", "--all"]).output().unwrap();
     let json = laggard().args(["doctor", "--json"]).output().unwrap();
 
-    let stdout = String::from_utf8(text.stdout).unwrap();
-    let report: Value = serde_json::from_slice(&json.stdout).unwrap();
+    let stdout = text.text();
+    let report: Value = json.json();
     assert_eq!(text.status.code(), json.status.code());
     let missing = report["missing"].as_u64().unwrap();
     assert_eq!(json.status.code(), Some(i32::from(missing > 0)));
     // Lines are broken at the width of a terminal.
-    let stdout = stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let stdout = in_one_line(&stdout);
     let joined = |text: &Value| {
         text.as_str()
             .unwrap()
@@ -43,13 +43,9 @@ fn text_has_the_abilities_and_prerequisites_of_the_json() {
 fn a_recording_that_cannot_tell_of_an_effect_says_why() {
     let dir = stalled();
 
-    let output = laggard()
-        .args(["doctor", "r.laggard", "--json"])
-        .current_dir(dir.path())
-        .output()
-        .unwrap();
+    let output = run(dir.path(), "doctor r.laggard --json");
 
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report: Value = output.json();
     assert_eq!(report["recording"], "r.laggard");
     for row in report["audio"].as_array().unwrap() {
         // A script does not have trace data.
@@ -62,15 +58,11 @@ fn a_recording_that_cannot_tell_of_an_effect_says_why() {
 fn a_recording_that_is_not_there_is_an_error() {
     let dir = TempDir::new().unwrap();
 
-    let output = laggard()
-        .args(["doctor", "none.laggard"])
-        .current_dir(dir.path())
-        .output()
-        .unwrap();
+    let output = run(dir.path(), "doctor none.laggard");
 
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(output.stdout.is_empty(), "{output:?}");
-    let stderr = String::from_utf8(output.stderr).unwrap();
+    let stderr = output.errors();
     assert!(stderr.contains("none.laggard"), "{stderr}");
 }
 
@@ -94,8 +86,7 @@ fn a_remedy_is_tried_beside_its_advice_and_undone() {
     let unknown = prove("preemption");
     let tried = prove("autogroup");
 
-    let stderr =
-        |output: &std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let stderr = |output: &std::process::Output| output.errors();
     assert_eq!(unknown.status.code(), Some(2));
     assert!(
         stderr(&unknown).contains("`preemption` is not a setting that laggard can test"),
@@ -111,10 +102,10 @@ fn a_remedy_is_tried_beside_its_advice_and_undone() {
         _ => return println!("skipped: autogroup is off here, or cannot be changed"),
     }
     assert_eq!(tried.status.code(), Some(0), "{}", stderr(&tried));
-    let stdout = String::from_utf8_lossy(&tried.stdout).into_owned();
+    let stdout = tried.text();
     let wide = stdout.lines().find(|line| line.chars().count() > 80);
     assert_eq!(wide, None, "{stdout}");
-    let words = stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = in_one_line(&stdout);
     let [advice, changed] = [
         "Remedy: `sysctl -w kernel.sched_autogroup_enabled=0`",
         "Changed: kernel.sched_autogroup_enabled: `1` in A, `0` in B",
@@ -152,7 +143,7 @@ fn a_remedy_is_tried_without_other_changes() {
         .output()
         .unwrap();
 
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    let stderr = output.errors();
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     if stderr.contains("does not increase latency on this machine") {
         return println!("skipped: timer_migration is off here");
@@ -195,7 +186,7 @@ fn effect_of_a_remedy_is_shown_with_its_advice_while_the_setting_holds() {
         "--cpus=0",
     ]);
 
-    let stderr = String::from_utf8_lossy(&tried.stderr).into_owned();
+    let stderr = tried.errors();
     if tried.status.code() == Some(3) {
         return println!("skipped: this machine cannot be trusted now: {stderr}");
     }
@@ -206,8 +197,8 @@ fn effect_of_a_remedy_is_shown_with_its_advice_while_the_setting_holds() {
         "{stderr}"
     );
     let text = ask(&["--all"]);
-    let text = String::from_utf8(text.stdout).unwrap();
-    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = text.text();
+    let words = in_one_line(&text);
     let [advice, effect] = [
         "`sysctl -w kernel.timer_migration=0`",
         "Measured here on 20",
@@ -228,7 +219,7 @@ fn effect_of_a_remedy_is_shown_with_its_advice_while_the_setting_holds() {
     });
     assert!(before >= 2.0 && after >= 2.0, "{text}");
     let json = ask(&["--json"]);
-    let report: Value = serde_json::from_slice(&json.stdout).unwrap();
+    let report: Value = json.json();
     assert_eq!(report["proven"][0]["setting"], "kernel.timer_migration");
     assert_eq!(report["proven"][0]["without"], "1");
 }

@@ -7,13 +7,13 @@ use tempfile::TempDir;
 
 use crate::scripted;
 
-use crate::scripted::{backend, laggard, often, script};
+use crate::scripted::{Texts as _, backend, every, run, script};
 
 /// Creates recordings `good` and `also` of 30 s, `lossy` with too many lost wakeups, and a
 /// directory `none` that is not a recording. `script.toml` plays.
 fn recordings() -> TempDir {
     let dir = TempDir::new().unwrap();
-    let good = format!("period_ns = 1000000\n{}", often(500));
+    let good = every(500);
     for (name, script, duration, code) in [
         // 2000 expiries between two looks of the collector, 1024 slots.
         ("lossy", script(100_000, ""), "--duration=2s", 3),
@@ -41,7 +41,7 @@ fn a_quiet_recording_says_only_why_it_is_not_trustworthy() {
             .output()
             .unwrap();
 
-        let stderr = String::from_utf8_lossy(&output.stderr);
+        let stderr = output.errors();
         assert_eq!(stderr.is_empty(), expected.is_empty(), "{stderr}");
         assert!(stderr.contains(expected), "{stderr}");
         assert!(output.stdout.is_empty(), "{output:?}");
@@ -49,12 +49,8 @@ fn a_quiet_recording_says_only_why_it_is_not_trustworthy() {
 }
 
 fn code(dir: &TempDir, words: &str) -> (Option<i32>, String) {
-    let output = laggard()
-        .args(words.split(' '))
-        .current_dir(dir.path())
-        .output()
-        .unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    let output = run(dir.path(), words);
+    let stderr = output.errors();
     (output.status.code(), stderr)
 }
 

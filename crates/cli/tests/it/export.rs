@@ -13,7 +13,7 @@ use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use tempfile::TempDir;
 
-use crate::scripted::{laggard, record, script, stalled};
+use crate::scripted::{Texts as _, laggard, must_record, script, stalled};
 
 fn export(dir: &TempDir, args: &[&str]) -> Output {
     laggard()
@@ -26,7 +26,7 @@ fn export(dir: &TempDir, args: &[&str]) -> Output {
 
 fn text(output: &Output) -> String {
     assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout.clone()).unwrap()
+    output.text()
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn an_arrow_table_has_the_rows_and_columns_of_the_csv() {
     assert!(as_csv(file.map(Result::unwrap)) == rows);
     assert!(as_csv(stream.map(Result::unwrap)) == rows);
     let no_file = export(&dir, &["--format=arrow"]);
-    let stderr = String::from_utf8_lossy(&no_file.stderr).into_owned();
+    let stderr = no_file.errors();
     assert_eq!(no_file.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("Arrow is a binary format"), "{stderr}");
 }
@@ -114,13 +114,11 @@ fn an_arrow_table_has_the_rows_and_columns_of_the_csv() {
 #[test]
 fn rows_of_several_batches_are_all_there_in_their_order() {
     let dir = TempDir::new().unwrap();
-    record(
+    must_record(
         &dir.path().join("r.laggard"),
         &script(1_000_000, ""),
         &["--duration=70s"],
-    )
-    .assert()
-    .success();
+    );
     let csv = text(&export(&dir, &["--format=csv"]));
     let rows: Vec<&str> = csv.lines().skip(1).collect();
     assert!(rows.len() > 65_536, "{}", rows.len());
@@ -148,7 +146,7 @@ fn a_file_is_replaced_only_when_that_is_asked_for() {
     let words = ["--format=parquet", "--output=out.parquet"];
 
     let refused = export(&dir, &words);
-    let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let stderr = refused.errors();
     assert_eq!(refused.status.code(), Some(2), "{stderr}");
     assert!(
         stderr.contains("`out.parquet` exists; give another name"),
@@ -161,7 +159,7 @@ fn a_file_is_replaced_only_when_that_is_asked_for() {
     assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
     assert!(!dir.path().join("out.parquet.part").exists());
     let no_file = export(&dir, &["--format=parquet"]);
-    let stderr = String::from_utf8_lossy(&no_file.stderr).into_owned();
+    let stderr = no_file.errors();
     assert_eq!(no_file.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("name a file with `--output`"), "{stderr}");
 }

@@ -9,15 +9,13 @@ use laggard_made::{Made, late};
 use laggard_model::Stage;
 use tempfile::TempDir;
 
-use crate::scripted::{laggard, record, script, stall};
+use crate::scripted::{Texts as _, laggard, must_record, script, stall};
 
 /// A recording of a script with a stall.
 fn recording(dir: &TempDir) -> PathBuf {
     let recording = dir.path().join("r.laggard");
     let script = script(1_000_000, &stall(2_000_000_000, 30_000_000));
-    record(&recording, &script, &["--duration=5s"])
-        .assert()
-        .success();
+    must_record(&recording, &script, &["--duration=5s"]);
     recording
 }
 
@@ -77,13 +75,11 @@ steps = [[["irq", 14000], ["raise", 300], ["softirq", 900]]]
         softirq.into(),
         stall(2_000_000_000, 30_000_000),
     ];
-    record(
+    must_record(
         &recording,
         &script(1_000_000, &rest.concat()),
         &["--duration=5s"],
-    )
-    .assert()
-    .success();
+    );
     recording
 }
 
@@ -193,7 +189,7 @@ fn undrawable_figure_is_an_error_with_a_remedy() {
         let output = draw(&dir, words, file);
 
         assert_eq!(output.status.code(), Some(2), "{words:?}");
-        let text = String::from_utf8(output.stderr).unwrap();
+        let text = output.errors();
         assert!(text.contains(says), "{words:?}: {text}");
         assert!(!dir.path().join(file).exists(), "{words:?}");
     }

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::scripted::{backend, laggard, script, stall};
+use crate::scripted::{Texts as _, backend, in_one_line, laggard, script, stall};
 
 /// An application whose buffers tolerate 10.5 ms.
 const MIXER: &str = "name = \"my mixer\"\nbuffers = 3\nbuffer = \"6ms\"\ncompute = \"1.5ms\"\n";
@@ -32,13 +32,9 @@ fn manifest(dir: &Path) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-fn said(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
 /// The first screen, without the breaks of its lines.
 fn screen(output: &Output) -> String {
-    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    let text = output.text();
     for line in text.lines() {
         assert!(line.chars().count() <= 80, "{line}");
     }
@@ -62,7 +58,7 @@ fn an_application_of_the_catalogue_or_a_file_is_answered_for_first_and_alone() {
         let text = screen(&output);
         let verdicts: Vec<String> = text
             .lines()
-            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .map(|line| in_one_line(&line))
             .filter(|line| line.starts_with("NOT FIT ") || line.starts_with("UNKNOWN "))
             .collect();
         assert_eq!(verdicts.len(), 1, "{text}");
@@ -113,8 +109,8 @@ fn an_application_that_is_not_known_or_cannot_be_is_refused_before_anything_is_w
     ] {
         let output = recorded(&dir, application, 0);
 
-        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-        assert!(said(&output).contains(why), "{}", said(&output));
+        assert_eq!(output.status.code(), Some(2), "{}", output.errors());
+        assert!(output.errors().contains(why), "{}", output.errors());
         assert!(output.stdout.is_empty(), "{output:?}");
         assert!(!dir.path().join("r.laggard").exists(), "{application}");
     }
@@ -155,9 +151,9 @@ fn measured(dir: &Path, priority: Option<u32>, application: &str) -> Option<Valu
     let output = run(dir, priority, &record)?;
     // 1: this machine does not allow a thread with that policy, for any user. 3: too many losses.
     let code = output.status.code();
-    assert!(matches!(code, Some(0 | 1 | 3)), "{}", said(&output));
+    assert!(matches!(code, Some(0 | 1 | 3)), "{}", output.errors());
     if code == Some(1) {
-        println!("skipped: {}", said(&output));
+        println!("skipped: {}", output.errors());
         return None;
     }
     Some(manifest(dir))
@@ -195,7 +191,7 @@ fn missing_right_for_the_applications_service_is_reported_with_a_remedy() {
     let expected = "measure what `jack-128` needs: cannot measure `fifo:90`: this user may not \
                     use real-time priorities; run as root, or give the program file its \
                     capabilities once: `sudo setcap ";
-    assert!(said(&output).contains(expected), "{}", said(&output));
+    assert!(output.errors().contains(expected), "{}", output.errors());
     assert!(!dir.path().join("r.laggard").exists());
 }
 

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::scripted;
 
-use crate::scripted::{laggard, script, stall};
+use crate::scripted::{Texts as _, laggard, script, stall};
 
 /// Clears the screen, contains a line break, and reverses the following text, with codes of seven
 /// and of eight bits.
@@ -103,9 +103,7 @@ fn no_answer_passes_a_name_on_as_it_is() {
     let dir = TempDir::new().unwrap();
     let recording = recorded(dir.path());
     let other = dir.path().join("other.laggard");
-    scripted::record(&other, &script(1_000_000, ""), &["--duration=2s"])
-        .assert()
-        .success();
+    scripted::must_record(&other, &script(1_000_000, ""), &["--duration=2s"]);
     let tasks = dir.path().join(format!("{NAME}.tasks.toml"));
     let requirement = format!(
         "[[task]]\nname = {}\nperiod = \"100ms\"\ncompute = \"20ms\"\n",
@@ -164,7 +162,7 @@ fn no_answer_passes_a_name_on_as_it_is() {
         let is_why = what.contains("\"why\"");
         assert!(is_why || !output.stdout.is_empty(), "{what}: {output:?}");
         if what.contains("--json") && !is_why {
-            let stdout: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let stdout: Value = output.json();
             // The value is what it was.
             let name = stdout
                 .to_string()
@@ -286,6 +284,6 @@ fn a_load_and_a_command_that_fails_are_shown_and_not_obeyed() {
         .unwrap();
 
     assert_eq!(failed.status.code(), Some(7), "{failed:?}");
-    assert!(String::from_utf8_lossy(&failed.stderr).contains("\\x1b[2J\\nINJECTED"));
+    assert!(failed.errors().contains("\\x1b[2J\\nINJECTED"));
     assert_clean("record", &failed);
 }

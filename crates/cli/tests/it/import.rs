@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::scripted::Texts as _;
 use laggard_made::trace::{DRIVER, MadeEvent, MadeTrace};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -27,7 +28,7 @@ fn imported(bytes: Vec<u8>, args: &[&str]) -> (String, Option<i32>) {
     std::fs::write(&file, bytes).unwrap();
     let output = import(&file, args);
     assert!(output.stderr.is_empty(), "{output:?}");
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = output.text();
     let folder = format!("{}/", dir.path().display());
     (text.replace(&folder, ""), output.status.code())
 }
@@ -253,7 +254,7 @@ fn a_file_that_is_not_a_trace_is_an_error_with_its_name() {
         ("absent.etl", "No such file"),
     ] {
         let output = import(&dir.path().join(file), &[]);
-        let error = String::from_utf8(output.stderr).unwrap();
+        let error = output.errors();
 
         assert_eq!(output.status.code(), Some(2), "{file}");
         assert!(error.contains(message) && error.contains(file), "{error}");
@@ -261,15 +262,15 @@ fn a_file_that_is_not_a_trace_is_an_error_with_its_name() {
 }
 
 /// Returns the output in one line.
-fn in_one_line(trace: MadeTrace) -> String {
+fn words(trace: MadeTrace) -> String {
     let (text, _) = imported(trace.bytes(), &[]);
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    crate::scripted::in_one_line(&text)
 }
 
 #[test]
 fn a_coarse_clock_is_not_compared_with_the_limits() {
     let event = MadeEvent::dpc(68, 2_000, 1_900, DRIVER);
-    let text = in_one_line(
+    let text = words(
         MadeTrace::new(HZ, 0, 0)
             .by_system_time()
             .buffer(0, &[event]),
@@ -285,7 +286,7 @@ fn events_that_were_left_out_are_not_missing() {
     let mut old = MadeEvent::dpc(68, 2_000, 1_900, DRIVER);
     old.version = 1;
     let early = MadeEvent::isr(2_000, 2_001, DRIVER);
-    let text = in_one_line(MadeTrace::new(HZ, 0, 0).buffer(0, &[old, early]));
+    let text = words(MadeTrace::new(HZ, 0, 0).buffer(0, &[old, early]));
 
     for sentence in [
         "ISRs, except for events that were left out (see below); record them",
@@ -301,8 +302,8 @@ fn events_that_were_left_out_are_not_missing() {
 fn a_time_far_after_the_end_in_the_header_is_a_warning() {
     let dpc = |ticks: i64| MadeEvent::dpc(68, ticks, ticks - 100, DRIVER);
     let trace = |last| MadeTrace::new(HZ, 0, 0).buffer(0, &[dpc(HZ), dpc(last)]);
-    let sound = in_one_line(trace(10 * HZ).ended_after(10 * HZ));
-    let damaged = in_one_line(trace(HZ + (1 << 55)).ended_after(10 * HZ));
+    let sound = words(trace(10 * HZ).ended_after(10 * HZ));
+    let damaged = words(trace(HZ + (1 << 55)).ended_after(10 * HZ));
 
     let sentence = "but the header of the trace states 10 s, so at least one time is damaged";
     assert!(!sound.contains("the header of the trace"), "{sound}");
@@ -346,7 +347,7 @@ fn in_steps() -> MadeTrace {
 
 #[test]
 fn times_of_a_coarse_clock_are_upper_bounds() {
-    let text = in_one_line(in_steps());
+    let text = words(in_steps());
 
     assert!(text.contains("30 15.6 ms <= 15.6 ms - 15.6 ms -"), "{text}");
     assert!(text.contains("system time with steps of 15.6 ms"), "{text}");
@@ -360,7 +361,7 @@ fn times_of_a_coarse_clock_are_upper_bounds() {
 fn routines_with_one_name_have_their_types() {
     let dpc = |opcode, start| MadeEvent::dpc(opcode, start + 100, start, DRIVER);
     let events = [dpc(68, 1_000), dpc(69, 2_000), dpc(66, 3_000)];
-    let text = in_one_line(MadeTrace::new(HZ, 0, 0).buffer(0, &events));
+    let text = words(MadeTrace::new(HZ, 0, 0).buffer(0, &events));
 
     for kind in ["queued", "timer", "threaded"] {
         assert!(text.contains(&format!("{kind} 1 10.0 us")), "{text}");
@@ -375,7 +376,7 @@ fn waits_after_a_preemption_are_counted() {
         MadeEvent::preemption(2_000, 8, 9, 26),
         MadeEvent::switch(202_000, 9, 8, 24),
     ];
-    let text = in_one_line(MadeTrace::new(HZ, 0, 0).buffer(0, &events));
+    let text = words(MadeTrace::new(HZ, 0, 0).buffer(0, &events));
 
     let sentence = "2 waits for a CPU, 1 of them after a preemption; 20.0 ms in total, max 20.0 ms";
     assert!(text.contains(sentence), "{text}");
@@ -384,8 +385,7 @@ fn waits_after_a_preemption_are_counted() {
 #[test]
 fn a_trace_with_many_losses_is_not_trustworthy() {
     let dpc = MadeEvent::dpc(68, 1_100, 1_000, DRIVER);
-    let text =
-        |lost| in_one_line(MadeTrace::new(HZ, lost, 0).buffer(0, std::slice::from_ref(&dpc)));
+    let text = |lost| words(MadeTrace::new(HZ, lost, 0).buffer(0, std::slice::from_ref(&dpc)));
 
     assert!(text(12).contains("NOT TRUSTWORTHY too much of the trace is missing"));
     assert!(!text(0).contains("NOT TRUSTWORTHY"));

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::scripted::{Texts as _, in_one_line};
 use laggard_made::trace::{DRIVER, MadeEvent, MadeTrace};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -20,18 +21,10 @@ fn laggard(dir: &Path, words: &[&str]) -> Output {
         .unwrap()
 }
 
-fn said(output: &Output) -> String {
-    plain(&output.stderr)
-}
-
 /// Without the ends of lines, which come where a terminal ends.
 fn plain(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"))
+    in_one_line(&text)
 }
 
 /// 30 times on each of two CPUs: an interrupt, its DPC of so long, a thread of priority 24
@@ -65,12 +58,15 @@ fn recorded(trace: MadeTrace, code: i32) -> TempDir {
     fs::write(dir.path().join("trace.etl"), trace.bytes()).unwrap();
     let output = laggard(dir.path(), &["import", "trace.etl", "-o", "traced"]);
     assert_eq!(output.status.code(), Some(code), "{output:?}");
-    assert!(said(&output).contains("Kept in traced"), "{output:?}");
+    assert!(
+        output.error_words().contains("Kept in traced"),
+        "{output:?}"
+    );
     dir
 }
 
 fn services(dir: &Path) -> Vec<(String, u64, u64)> {
-    let shown = json(&laggard(dir, &["show", "--json", "traced"]));
+    let shown = laggard(dir, &["show", "--json", "traced"]).json();
     let recording = &shown["recordings"][0];
     assert_eq!(recording["backend"], "imported");
     assert_eq!(recording["host"]["kernel"], "Windows 10.0.19045");
@@ -104,7 +100,7 @@ fn each_driver_and_priority_is_a_service_with_the_times_that_the_trace_tells() {
         expected.map(|(name, count, longest)| (name.to_owned(), count, longest))
     );
     let shown = laggard(dir.path(), &["show", "--by", "cpu", "traced"]);
-    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let text = shown.text();
     assert_eq!(shown.status.code(), Some(0), "{shown:?}");
     assert!(
         text.contains("Windows 10.0.19045") && !text.contains("Linux"),
@@ -158,7 +154,7 @@ fn microsofts_limits_are_checked_of_every_driver_of_a_trace() {
         fs::write(dir.path().join("limits.toml"), file).unwrap();
         let words = ["check", "traced", "--require", "limits.toml", "--json"];
         let output = laggard(dir.path(), &words);
-        (output.status.code(), json(&output)["rows"].clone())
+        (output.status.code(), output.json()["rows"].clone())
     };
 
     let (_, shipped) = check(SHIPPED);
@@ -179,7 +175,11 @@ fn microsofts_limits_are_checked_of_every_driver_of_a_trace() {
     let nobody = SHIPPED.replace("dpc:*", "dpc:other.sys");
     fs::write(dir.path().join("limits.toml"), nobody).unwrap();
     let refused = laggard(dir.path(), &["check", "traced", "--require", "limits.toml"]);
-    assert!(said(&refused).contains("no recording measured `dpc:other.sys`"));
+    assert!(
+        refused
+            .error_words()
+            .contains("no recording measured `dpc:other.sys`")
+    );
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn who_asks_how_often_something_is_late_is_told_why_a_trace_does_not_say() {
     for words in ["qos traced", "forecast traced", "report traced"] {
         let output = laggard(dir.path(), &words.split(' ').collect::<Vec<_>>());
         assert_eq!(output.status.code(), Some(2), "{words}: {output:?}");
-        let message = said(&output);
+        let message = output.error_words();
         assert!(
             message.contains(
                 "so rates per time are unknown: an imported trace has no sampling schedule"
@@ -200,7 +200,8 @@ fn who_asks_how_often_something_is_late_is_told_why_a_trace_does_not_say() {
     let why = laggard(dir.path(), &["why", "traced"]);
     assert_eq!(why.status.code(), Some(2), "{why:?}");
     assert!(
-        said(&why).contains("`laggard import` of the trace lists the routines"),
+        why.error_words()
+            .contains("`laggard import` of the trace lists the routines"),
         "{why:?}"
     );
     assert!(!dir.path().join("report.html").exists());
@@ -235,7 +236,7 @@ fn a_folder_in_use_and_the_trace_itself_are_left_as_they_are() {
     ] {
         let output = laggard(dir.path(), &["import", "trace.etl", "-o", place]);
         assert_eq!(output.status.code(), Some(2), "{place}: {output:?}");
-        assert!(said(&output).contains(why), "{place}: {output:?}");
+        assert!(output.error_words().contains(why), "{place}: {output:?}");
         assert!(output.stdout.is_empty(), "{place}: {output:?}");
     }
     assert_eq!(fs::read(dir.path().join("trace.etl")).unwrap(), bytes);
@@ -255,7 +256,9 @@ fn a_trace_without_times_makes_no_recording() {
 
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(
-        said(&output).contains("no recording in traced: the trace has no latencies"),
+        output
+            .error_words()
+            .contains("no recording in traced: the trace has no latencies"),
         "{output:?}"
     );
     assert!(!dir.path().join("traced").exists());
@@ -286,8 +289,11 @@ fn a_recording_that_fills_the_disk_says_that_it_failed() {
     assert!(unmounted.unwrap().success());
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(output.stdout.is_empty(), "{output:?}");
-    assert!(said(&output).contains("the disk is full"), "{output:?}");
-    let shown = json(&shown);
+    assert!(
+        output.error_words().contains("the disk is full"),
+        "{output:?}"
+    );
+    let shown = shown.json();
     let recording = &shown["recordings"][0];
     assert_eq!(recording["state"]["state"], "failed", "{shown}");
 }
@@ -351,7 +357,7 @@ fn a_trace_by_the_system_s_time_makes_a_recording_that_begins_when_it_did() {
         0,
     );
 
-    let shown = json(&laggard(dir.path(), &["show", "--json", "traced"]));
+    let shown = laggard(dir.path(), &["show", "--json", "traced"]).json();
 
     let recording = &shown["recordings"][0];
     assert_eq!(recording["state"]["state"], "complete", "{shown}");
@@ -398,7 +404,7 @@ fn stamps_out_of_any_range_leave_a_readable_recording_or_none() {
                 let shown = laggard(dir.path(), &["show", "--json", "traced"]);
                 let what = format!("{stamps:?}, {is_system_time}: {output:?} {shown:?}");
                 assert_eq!(
-                    json(&shown)["recordings"][0]["state"]["state"],
+                    shown.json()["recordings"][0]["state"]["state"],
                     "complete",
                     "{what}"
                 );

@@ -2,7 +2,7 @@
 
 use tempfile::TempDir;
 
-use crate::scripted::{laggard, record, script, stall};
+use crate::scripted::{Texts as _, laggard, must_record, run, script, stall};
 
 /// Records a minute with `stalls` stalls of 40 ms.
 fn recorded(dir: &TempDir, stalls: u64) {
@@ -10,20 +10,14 @@ fn recorded(dir: &TempDir, stalls: u64) {
         .map(|index| stall((1_000 + 7_123 * index) * 1_000_000 + 500_000, 40_000_000))
         .collect();
     let script = script(1_000_000, &stalls);
-    record(&dir.path().join("r.laggard"), &script, &["--duration=60s"])
-        .assert()
-        .success();
+    must_record(&dir.path().join("r.laggard"), &script, &["--duration=60s"]);
 }
 
 /// The lines that are printed in the recording's folder.
 fn said(dir: &TempDir, words: &str) -> Vec<String> {
-    let output = laggard()
-        .args(words.split(' '))
-        .current_dir(dir.path())
-        .output()
-        .unwrap();
+    let output = run(dir.path(), words);
     assert!(output.stderr.is_empty(), "{words}: {output:?}");
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = output.text();
     for line in text.lines() {
         assert!(line.chars().count() <= 80, "{words}: {line}");
     }
@@ -90,7 +84,7 @@ fn asked(dir: &TempDir, words: &[&str]) -> serde_json::Value {
         .current_dir(dir.path())
         .output()
         .unwrap();
-    serde_json::from_slice(&output.stdout).unwrap()
+    output.json()
 }
 
 /// Applications are run by different services: each by its own, or by the nearest
@@ -119,9 +113,7 @@ fn qos_and_the_first_screen_never_disagree() {
     ] {
         let dir = TempDir::new().unwrap();
         let duration = ["--duration=20s"];
-        record(&dir.path().join("r.laggard"), &script, &duration)
-            .assert()
-            .success();
+        must_record(&dir.path().join("r.laggard"), &script, &duration);
 
         let shown = asked(&dir, &["show"]);
         let fits = shown["overviews"][0]["fits"].as_array().unwrap();

@@ -5,13 +5,11 @@ use std::process::Output;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::scripted::{laggard, often, record, script, stall};
+use crate::scripted::{Texts as _, laggard, must_record, often, script, stall};
 
 fn recorded(script: &str, options: &[&str]) -> TempDir {
     let dir = TempDir::new().unwrap();
-    record(&dir.path().join("r.laggard"), script, options)
-        .assert()
-        .success();
+    must_record(&dir.path().join("r.laggard"), script, options);
     dir
 }
 
@@ -26,7 +24,7 @@ fn ask(dir: &TempDir, options: &[&str]) -> Output {
 
 fn json(dir: &TempDir, options: &[&str]) -> Value {
     let output = ask(dir, &[options, &["--json"]].concat());
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"))
+    output.json()
 }
 
 /// One wakeup in 100 is 4 ms late, and the next three are missed.
@@ -103,7 +101,7 @@ fn recordings_without_every_wakeup_and_wrong_bins_are_refused() {
     let missing = |dir: &TempDir, options: &[&str]| {
         let output = ask(dir, options);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
-        String::from_utf8(output.stderr).unwrap()
+        output.errors()
     };
 
     for (message, part) in [

@@ -12,11 +12,11 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use laggard_model::{Keep, Nanos, State};
-use laggard_record::{EpisodeWriter, Recorder};
+use laggard_model::Keep;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::scripted::Texts as _;
 use crate::whole;
 
 /// Mutants of a run of all tests.
@@ -66,23 +66,7 @@ fn good(dir: &Path) -> Vec<PathBuf> {
         .enumerate()
         .map(|(number, (keep, is_killed))| {
             let folder = dir.join(format!("good-{number}.laggard"));
-            let mut recorder = Recorder::create(&folder, whole::manifest(keep)).unwrap();
-            let held = recorder.folder().clone();
-            recorder.append(&whole::rows()).unwrap();
-            recorder.flush(Nanos::from_secs(101)).unwrap();
-            if is_killed {
-                std::mem::forget(recorder);
-            } else {
-                recorder.update(|manifest| manifest.clock.end_ns = Some(Nanos::from_ms(100_200)));
-                recorder.finish(State::Complete).unwrap();
-            }
-            let mut writer = EpisodeWriter::new(&held);
-            for number in 1..=3 {
-                let episode = serde_json::from_value(whole::episode(number)).unwrap();
-                writer.append(&episode).unwrap();
-            }
-            let notes = serde_json::from_value(whole::notes("on_it")).unwrap();
-            writer.finish(&notes).unwrap();
+            whole::record_late(&folder, keep, is_killed);
             folder
         })
         .collect()
@@ -481,7 +465,7 @@ fn file_beside(output: &Path) -> PathBuf {
 
 /// Returns the fault in the end of a command, if there is one.
 fn fault(output: &Output) -> Option<String> {
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     let is_plain = matches!(output.status.code(), Some(0..=4)) && output.status.signal().is_none();
     let is_silent = output.status.code() == Some(2) && stderr.trim().is_empty();
     if is_plain && !is_silent && !stderr.contains("panicked") {
@@ -559,7 +543,7 @@ fn every_command_that_is_asked_answers_of_a_good_recording() {
         let output = run(command, &good[0], &good[1], &place.path().join("o"));
 
         // Else mutants are refused before they are read.
-        let stderr = String::from_utf8_lossy(&output.stderr);
+        let stderr = output.errors();
         assert!(!stderr.contains("Usage:"), "{command}: {stderr}");
         assert_eq!(fault(&output), None, "{command}");
     }
@@ -570,7 +554,7 @@ fn every_command_that_is_asked_answers_of_a_good_recording() {
 
         let output = run(command, &good[0], &good[1], &output);
 
-        let stderr = String::from_utf8_lossy(&output.stderr);
+        let stderr = output.errors();
         assert!(!stderr.contains("Usage:"), "{command}: {stderr}");
         assert_eq!(fault(&output), None, "{command}");
     }

@@ -12,7 +12,7 @@ const LATENCY: u64 = 14_000 + 400 + 240 + 3_008 + 1_203;
 
 use crate::scripted;
 
-use crate::scripted::{laggard, script, stall};
+use crate::scripted::{Texts as _, laggard, script, stall};
 
 /// Records a script for `seconds` of its time.
 fn record(dir: &TempDir, script: &str, seconds: u32) -> Output {
@@ -33,7 +33,7 @@ fn answered(dir: &TempDir) -> Value {
         .arg(dir.path().join("r.laggard"))
         .output()
         .unwrap();
-    serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    output.json()
 }
 
 fn row<'a>(report: &'a Value, service: &str) -> &'a Value {
@@ -51,13 +51,11 @@ fn the_plan_of_a_scripted_recording_is_the_scripts() {
     let script = format!("dither = true\nseed = 77\n{}", script(5_000_000, ""));
     let recording = dir.path().join("r.laggard");
 
-    scripted::record(
+    scripted::must_record(
         &recording,
         &script,
         &["--duration=1s", "--period=250us", "--no-dither"],
-    )
-    .assert()
-    .success();
+    );
 
     let text = fs::read_to_string(recording.join("manifest.json")).unwrap();
     let manifest: Value = serde_json::from_str(&text).unwrap();
@@ -190,13 +188,11 @@ fn a_tail_recording_shows_the_same_figures_but_for_its_buckets() {
     let (whole, tail) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let script = script(1_000_000, &stall(2_000_500_000, 50_000_000));
     record(&whole, &script, 20);
-    scripted::record(
+    scripted::must_record(
         &tail.path().join("r.laggard"),
         &script,
         &["--keep=tail", "--duration=20s"],
-    )
-    .assert()
-    .success();
+    );
 
     let (whole, tail) = (shown(&whole), shown(&tail));
 
@@ -211,7 +207,7 @@ fn a_wrong_script_is_an_error_that_says_what() {
     let output = record(&dir, "period_ns = 1_000_000\nline = []\n", 1);
 
     assert_eq!(output.status.code(), Some(2));
-    let stderr = String::from_utf8(output.stderr).unwrap();
+    let stderr = output.errors();
     assert!(stderr.contains("a script needs a period_ns"), "{stderr}");
     assert!(!Path::new(&dir.path().join("r.laggard")).exists());
 }

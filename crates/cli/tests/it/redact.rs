@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use laggard_model::{Episode, EpisodeNotes, Keep, Manifest, Nanos, State};
-use laggard_record::{EpisodeWriter, Recorder};
+use laggard_model::{Episode, EpisodeNotes, Keep, Manifest};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::de::DeserializeOwned;
@@ -17,8 +16,8 @@ use tempfile::TempDir;
 
 use crate::scripted;
 
-use crate::scripted::laggard;
-use crate::whole::{episode, manifest, notes, rows};
+use crate::scripted::{Texts as _, laggard};
+use crate::whole;
 
 /// Prefix of every secret.
 const SECRET: &str = "sEcReT";
@@ -124,29 +123,14 @@ struct Planted {
 fn planted(keep: Keep, is_killed: bool) -> Planted {
     let dir = TempDir::new().unwrap();
     let from = dir.path().join(format!("{SECRET}-folder.laggard"));
-    let mut recorder = Recorder::create(&from, manifest(keep)).unwrap();
-    let folder = recorder.folder().clone();
-    recorder.append(&rows()).unwrap();
-    recorder.flush(Nanos::from_secs(101)).unwrap();
-    if is_killed {
-        std::mem::forget(recorder);
-    } else {
-        recorder.update(|manifest| manifest.clock.end_ns = Some(Nanos::from_ms(100_200)));
-        recorder.finish(State::Complete).unwrap();
-    }
-    let mut writer = EpisodeWriter::new(&folder);
-    for number in 1..=3 {
-        let (episode, planted) = plant::<Episode>(&episode(number));
+    let episodes = [1, 2, 3].map(|number| {
+        let (episode, planted) = plant::<Episode>(&whole::episode(number));
         assert!(planted.len() >= 2, "{planted:?}");
-        writer
-            .append(&serde_json::from_value(episode).unwrap())
-            .unwrap();
-    }
-    let (notes, in_notes) = plant::<EpisodeNotes>(&notes(SECRET));
+        episode
+    });
+    let (notes, in_notes) = plant::<EpisodeNotes>(&whole::notes(SECRET));
     assert_eq!(in_notes.len(), 9, "{in_notes:?}");
-    writer
-        .finish(&serde_json::from_value(notes).unwrap())
-        .unwrap();
+    whole::record(&from, keep, is_killed, episodes, notes);
     for name in ["manifest.json", "manifest-start.json"] {
         let text = fs::read_to_string(from.join(name)).unwrap();
         let (value, in_it) = plant::<Manifest>(&serde_json::from_str(&text).unwrap());
@@ -234,7 +218,7 @@ fn no_secret_is_in_what_is_given_away_however_a_recording_ended() {
             assert!(!is_in_it, "{keep:?} {is_killed} {}", file.display());
             assert!(!file.to_string_lossy()[to.as_os_str().len()..].contains(SECRET));
         }
-        let stderr = String::from_utf8(output.stderr).unwrap();
+        let stderr = output.errors();
         for stranger in ["rehearsal.json", "notes", ".hidden"] {
             assert!(
                 stderr.contains(&format!("left out: {stranger}:")),
@@ -498,7 +482,7 @@ fn existing_directory_is_not_written_to() {
         .output()
         .unwrap();
 
-    let stderr = String::from_utf8(output.stderr).unwrap();
+    let stderr = output.errors();
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr.contains("exists and is not empty"), "{stderr}");
     assert!(planted.from.join("manifest.json").exists());
@@ -512,10 +496,7 @@ fn export_within(blocks: &str, planted: &Planted, to: &Path) -> (Option<i32>, St
         .args([&planted.from, to])
         .output()
         .unwrap();
-    (
-        output.status.code(),
-        String::from_utf8(output.stderr).unwrap(),
-    )
+    (output.status.code(), output.errors())
 }
 
 /// A limit on the size of files simulates a full disk without root.
@@ -564,7 +545,7 @@ fn a_recording_and_its_copy_without_names_are_the_same_recording() {
         .output()
         .unwrap();
 
-    let stderr = String::from_utf8(output.stderr).unwrap();
+    let stderr = output.errors();
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("are the same recording"), "{stderr}");
 }

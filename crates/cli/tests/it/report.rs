@@ -5,14 +5,12 @@ use std::path::{Path, PathBuf};
 
 use predicates::str::contains;
 
-use crate::scripted::{laggard, record, script, stall};
+use crate::scripted::{laggard, must_record, script, stall};
 
 fn recorded(dir: &Path, keep: &str) -> PathBuf {
     let recording = dir.join(format!("{keep}.laggard"));
     let script = script(1_000_000, &stall(500_000_000, 6_000_000));
-    record(&recording, &script, &["--duration=2s", "--keep", keep])
-        .assert()
-        .success();
+    must_record(&recording, &script, &["--duration=2s", "--keep", keep]);
     recording
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::scripted::{laggard, record};
+use crate::scripted::{laggard, must_record};
 
 /// Records 150 s of two lines in which every fourth wakeup is late: five segments, each of which
 /// starts in the middle of both lines.
@@ -28,9 +28,7 @@ fn recorded(dir: &Path) {
             format!("[[line]]\nservice = \"{service}\"\nroute = \"direct\"\nsteps = [{steps}]\n");
         script.push_str(&line);
     }
-    record(&dir.join("r.laggard"), &script, &["--duration=150s"])
-        .assert()
-        .success();
+    must_record(&dir.join("r.laggard"), &script, &["--duration=150s"]);
     let segments = fs::read_dir(dir.join("r.laggard/samples")).unwrap();
     assert_eq!(segments.count(), 5);
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::scripted::{LINE, laggard, often, record, script, stall};
+use crate::scripted::{LINE, Texts as _, laggard, must_record, often, script, stall};
 
 /// A task of 1 ms in 50 ms, its slack shorter than every tenth stall.
 const TIGHT: &str =
@@ -31,9 +31,7 @@ fn sched(dir: &TempDir, recording: &str, tasks: &str) -> (Value, Option<i32>) {
 
 /// Records a script, under this name.
 fn recorded(dir: &TempDir, name: &str, script: &str, options: &[&str]) {
-    record(&dir.path().join(name), script, options)
-        .assert()
-        .success();
+    must_record(&dir.path().join(name), script, options);
 }
 
 fn ns(task: &Value, key: &str) -> f64 {
@@ -129,7 +127,7 @@ fn less_than_a_period_between_misses_is_neither_advised_nor_accepted() {
         .args([&file, &dir.path().join("r")])
         .output()
         .unwrap();
-    let error = String::from_utf8(refused.stderr).unwrap();
+    let error = refused.errors();
     assert_eq!(refused.status.code(), Some(2), "{error}");
     assert!(error.contains("it could miss every time"), "{error}");
 }
@@ -255,7 +253,7 @@ fn rt_app_tasks_are_analysed_as_the_service_of_their_priority_or_the_nearest_bel
 
     let output = rt_app(&dir, &text);
 
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report: Value = output.json();
     let tasks = report["tasks"].as_array().unwrap();
     let verdicts: Vec<_> = tasks
         .iter()
@@ -287,7 +285,7 @@ fn rt_app_tasks_are_analysed_as_the_service_of_their_priority_or_the_nearest_bel
         &format!("{{ \"tasks\" : {{ {} }} }}", fifo("a", 60, 95, 100)),
     );
 
-    let alone: Value = serde_json::from_slice(&alone.stdout).unwrap();
+    let alone: Value = alone.json();
     assert_eq!(alone["tasks"][0]["verdict"], "unknown", "{alone}");
     let doubt = doubt(&alone["tasks"][0], "not_measured");
     assert_eq!(doubt["wanted"], "fifo:60");
@@ -297,7 +295,7 @@ fn rt_app_tasks_are_analysed_as_the_service_of_their_priority_or_the_nearest_bel
         &format!("{{ \"tasks\" : {{ {} }} }}", fifo("a", 10, 95, 200)),
     );
 
-    let error = String::from_utf8(refused.stderr).unwrap();
+    let error = refused.errors();
     assert_eq!(refused.status.code(), Some(2), "{error}");
     assert!(
         error.contains("`fifo:10`") && error.contains("--services fifo:10"),
@@ -343,7 +341,7 @@ fn a_file_of_rt_app_that_cannot_be_analysed_is_refused_with_line_and_task() {
         "{ \"tasks\" : {\n \"a\" : { \"run\" : 5,\n \"suspend\" } } }",
     );
 
-    let error = String::from_utf8(refused.stderr).unwrap();
+    let error = refused.errors();
     assert_eq!(refused.status.code(), Some(2), "{error}");
     assert!(
         error.contains("line 3: task `a`: `suspend` waits for another thread"),

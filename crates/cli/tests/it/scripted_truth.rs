@@ -10,7 +10,7 @@ use laggard_record::Recorder;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::scripted::laggard;
+use crate::scripted::{Texts as _, laggard};
 
 const START: Nanos = Nanos::from_secs(1_000);
 
@@ -110,7 +110,7 @@ fn said(recording: &Path, words: &[&str]) -> String {
         .args(rest)
         .output()
         .unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = output.text();
     let words: Vec<&str> = text.split_whitespace().collect();
     words.join(" ")
 }
@@ -121,7 +121,7 @@ fn overview(recording: &Path) -> Value {
         .arg(recording)
         .output()
         .unwrap();
-    let mut report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut report: Value = output.json();
     report["overviews"][0].take()
 }
 

@@ -2,15 +2,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::scripted;
-
-use crate::served::{DEADLINE, FRESH, Serve, value};
+use crate::scripted::{Texts as _, manifest, wait_for};
+use crate::served::{Serve, value};
 
 fn recordings(store: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(store).unwrap();
@@ -26,7 +24,15 @@ fn show(recording: &Path) -> Value {
         .arg(recording)
         .output()
         .unwrap();
-    serde_json::from_slice(&output.stdout).unwrap()
+    output.json()
+}
+
+/// Returns the number of samples of `fifo:90`.
+fn samples(recording: &Path) -> f64 {
+    let shown = show(recording);
+    let services = shown["recordings"][0]["services"].as_array().unwrap();
+    let service = services.iter().find(|row| row["service"] == "fifo:90");
+    service.map_or(0.0, |row| row["latency"]["samples"].as_f64().unwrap())
 }
 
 /// `fifo:90` has a latency of 18.851 us, and of 50 ms 3 s after the start.
@@ -86,10 +92,6 @@ fn a_late_activation_is_counted_listed_and_on_the_page() {
     let serve = Serve::start(dir.path(), &stalled(), &["--threshold=1ms"], "");
 
     let list = serve.until("/episodes", |text| text.contains("\"episode\": 1"));
-    sleep(FRESH);
-    let metrics = serve.get("/metrics");
-    let page = serve.get("/");
-
     let (_, json) = list.split_once("\r\n\r\n").unwrap();
     let list: Value = serde_json::from_str(json).unwrap();
     let late = &list["episodes"][0];
@@ -101,15 +103,11 @@ fn a_late_activation_is_counted_listed_and_on_the_page() {
         "nobody watched a script"
     );
     let episodes = "laggard_episodes_total{class=\"not_watched\",culprit=\"\"} ";
-    assert_eq!(
-        value(&metrics, episodes),
-        list["count"].as_f64(),
-        "{metrics}"
-    );
-    assert!(
-        page.contains("Late wakeups") && page.contains("SCHED_FIFO 90"),
-        "{page}"
-    );
+    let count = list["count"].as_f64();
+    serve.until("/metrics", |text| value(text, episodes) == count);
+    serve.until("/", |text| {
+        text.contains("Late wakeups") && text.contains("SCHED_FIFO 90")
+    });
     assert!(serve.get("/nothing").starts_with("HTTP/1.1 404"));
     assert!(serve.get("/healthz").ends_with("\r\n\r\nok\n"));
 }
@@ -128,8 +126,8 @@ fn failure_at_the_start_of_a_later_piece_is_reported_and_retried() {
     // The script is missing for a while.
     fs::rename(&file, &aside).unwrap();
     let ill = serve.until("/healthz", |text| text.contains("nothing is measured"));
-    sleep(FRESH);
-    let (metrics, page) = (serve.get("/metrics"), serve.get("/"));
+    let metrics = serve.until("/metrics", |text| !is_measuring(text));
+    serve.until("/", |text| text.contains("Not measuring:"));
     fs::rename(&aside, &file).unwrap();
     serve.until("/healthz", |text| text.ends_with("\r\n\r\nok\n"));
     let again = serve.until("/metrics", is_measuring);
@@ -139,7 +137,6 @@ fn failure_at_the_start_of_a_later_piece_is_reported_and_retried() {
     assert!(ill.contains("read the script"), "{ill}");
     assert_eq!(value(&metrics, "laggard_measuring "), Some(0.0));
     assert_eq!(value(&metrics, "laggard_store_recording "), Some(0.0));
-    assert!(page.contains("Not measuring:"), "{page}");
     let failures = value(&again, "laggard_measuring_failures_total ");
     assert!(failures >= Some(1.0), "{again}");
     assert_eq!(code, Some(0), "{message}");
@@ -161,38 +158,23 @@ fn each_piece_is_a_whole_recording_and_counters_go_on() {
     let serve = Serve::start(dir.path(), &script, &[&option, "--every=2s"], "");
     let count = "laggard_latency_seconds_count{service=\"fifo:90\",route=\"direct\",cpu=\"0\"} ";
 
-    let begin = Instant::now();
-    while recordings(&store).len() < 3 && begin.elapsed() < DEADLINE {
-        sleep(Duration::from_millis(50));
-    }
-    let scraped = value(&serve.get("/metrics"), count).unwrap();
+    wait_for("three recordings", || recordings(&store).len() >= 3);
+    let whole: f64 = recordings(&store)[..2]
+        .iter()
+        .map(|path| samples(path))
+        .sum();
+    assert!(whole > 0.0);
+    let text = serve.until("/metrics", |text| value(text, count) >= Some(whole));
+    let scraped = value(&text, count).unwrap();
     let (code, message) = serve.end();
-
     assert_eq!(code, Some(0), "{message}");
     let stored = recordings(&store);
-    assert!(stored.len() >= 3, "{stored:?}");
-    let mut counts = Vec::new();
     for recording in &stored {
-        let manifest = fs::read(recording.join("manifest.json")).unwrap();
-        let manifest: Value = serde_json::from_slice(&manifest).unwrap();
-        let state = &manifest["state"];
+        let state = &manifest(recording)["state"];
         assert!(*state == "complete" || *state == "interrupted", "{state}");
-        let shown = show(recording);
-        let services = shown["recordings"][0]["services"].as_array().unwrap();
-        let of_thread = services
-            .iter()
-            .find(|service| service["service"] == "fifo:90");
-        counts.push(of_thread.map_or(0.0, |service| {
-            service["latency"]["samples"].as_f64().unwrap()
-        }));
     }
-    // The scrape was after the second was whole, and before the end.
-    let (whole, sum): (f64, f64) = (counts[..2].iter().sum(), counts.iter().sum());
-    assert!(whole > 0.0, "{counts:?}");
-    assert!(
-        whole <= scraped && scraped <= sum,
-        "{scraped} of {counts:?}"
-    );
+    let sum: f64 = stored.iter().map(|path| samples(path)).sum();
+    assert!(scraped <= sum, "{scraped} of {sum}");
 }
 
 #[test]
@@ -248,8 +230,8 @@ fn a_store_that_is_lost_during_the_run_is_made_again_and_health_shows_it_meanwhi
     fs::remove_dir_all(&store).unwrap();
     fs::write(&store, "precious").unwrap();
     let replaced = serve.until("/healthz", |text| text.contains("Not a directory"));
-    sleep(FRESH);
-    let metrics = serve.get("/metrics");
+    let failures = "laggard_store_failures_total ";
+    let metrics = serve.until("/metrics", |text| value(text, failures) >= Some(3.0));
     assert_eq!(fs::read_to_string(&store).unwrap(), "precious");
     fs::remove_file(&store).unwrap();
     serve.until("/healthz", is_well);
@@ -260,7 +242,6 @@ fn a_store_that_is_lost_during_the_run_is_made_again_and_health_shows_it_meanwhi
     assert!(removed.contains("was removed"), "{removed}");
     assert!(replaced.starts_with("HTTP/1.1 503"), "{replaced}");
     assert!(replaced.contains("does not record"), "{replaced}");
-    assert!(value(&metrics, "laggard_store_failures_total ") >= Some(3.0));
     assert_eq!(value(&metrics, "laggard_measuring "), Some(1.0));
     assert!(message.contains("can be written again"), "{message}");
     assert_eq!(recordings(&store).len(), 1);
@@ -280,7 +261,7 @@ fn a_second_writer_of_a_store_is_refused_until_the_first_is_killed() {
             .arg(format!("--store={}", dir.path().join(path).display()))
             .output()
             .unwrap();
-        let stderr = String::from_utf8_lossy(&output.stderr);
+        let stderr = output.errors();
         assert_eq!(output.status.code(), Some(2), "{path}: {stderr}");
         assert!(
             stderr.contains("another `laggard serve`"),
@@ -306,15 +287,10 @@ fn recording_survives_a_kill_and_the_store_is_released() {
     serve.until("/metrics", |text| value(text, count) > Some(8_000.0));
     serve.signal("-KILL");
     drop(serve);
-    let shown = show(&recordings(&store)[0]);
+    let kept = samples(&recordings(&store)[0]);
     let again = Serve::start(dir.path(), &script, &[&option], "");
 
-    let services = shown["recordings"][0]["services"].as_array().unwrap();
-    let kept = services
-        .iter()
-        .find(|service| service["service"] == "fifo:90");
-    let kept = kept.and_then(|service| service["latency"]["samples"].as_f64());
-    assert!(kept > Some(100.0), "{services:?}");
+    assert!(kept > 100.0, "{kept}");
     again.until("/metrics", |text| value(text, count) > Some(0.0));
     assert_eq!(recordings(&store).len(), 2);
 }
@@ -327,10 +303,7 @@ fn other_machines_are_refused_without_an_option() {
             .args(options)
             .output()
             .unwrap();
-        (
-            output.status.code(),
-            String::from_utf8(output.stderr).unwrap(),
-        )
+        (output.status.code(), output.errors())
     };
 
     let (code, message) = refused(&["--listen=0.0.0.0:0"]);

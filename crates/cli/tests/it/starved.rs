@@ -4,18 +4,13 @@
 use std::path::PathBuf;
 use std::process::Output;
 
-use laggard_model::{
-    Activation, Backend, Batch, Clock, Cpu, Line, LineId, Manifest, Nanos, ProbePlan, Route,
-    STAGES, Service, Stage, State,
-};
-use laggard_record::Recorder;
+use laggard_made::{LENGTH, Made, line};
+use laggard_model::{Nanos, Service, Stage};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::scripted::laggard;
+use crate::scripted::{Texts as _, in_one_line, laggard};
 
-const START: Nanos = Nanos::from_secs(1_000);
-const SECONDS: u64 = 6;
 const TASKS: &str =
     "service = \"fifo:90\"\n[[task]]\nname = \"t\"\nperiod = \"100ms\"\ncompute = \"1ms\"\n";
 
@@ -28,54 +23,16 @@ fn recorded(dir: &TempDir, served_until: Nanos) -> PathBuf {
 /// Like `recorded`, with this CPU time of the measurement.
 fn recorded_at(dir: &TempDir, served_until: Nanos, price: Nanos) -> PathBuf {
     let path = dir.path().join("r.laggard");
-    let lines = [Cpu(0), Cpu(1)].map(|cpu| Line {
-        cpu,
-        service: Service::Fifo(90),
-        route: Route::Direct,
-    });
-    let end = START + Nanos::from_secs(SECONDS);
-    let clock = Clock {
-        end_ns: Some(end),
-        ..Clock::monotonic(START, "2026-11-20T11:00:00+01:00[Europe/Berlin]")
-    };
-    let plan = ProbePlan {
-        dither: false,
-        ..ProbePlan::default()
-    };
-    let manifest = Manifest::new(Backend::Bpf, plan, clock, lines.into());
-    let mut recorder = Recorder::create(&path, manifest).unwrap();
-    let mut rows = Batch::default();
-    for seq in 0..SECONDS * 1_000 {
-        for line in 0..2 {
-            let expiry = START + Nanos::from_ms(seq);
-            let is_starved = line == 1 && expiry >= START + served_until;
-            let mut steps = [None; STAGES.len()];
-            let mut step = |stage: Stage, time| steps[stage.index()] = Some(time);
-            if is_starved {
-                step(Stage::User, end.saturating_sub(expiry));
-            } else {
-                step(Stage::Irq, Nanos::from_us(9));
-                step(Stage::User, Nanos::from_us(7));
-            }
-            rows.push(&Activation {
-                line: LineId(line),
-                seq,
-                expiry,
-                missed: is_starved,
-                censored: is_starved,
-                steps,
-            });
-        }
-    }
-    recorder.append(&rows).unwrap();
-    recorder.update(|manifest| {
-        for count in &mut manifest.counts {
-            count.planned = Some(SECONDS * 1_000);
-        }
-        manifest.cost.wall_ns = Nanos::from_secs(SECONDS);
-        manifest.cost.measuring_cpu_ns = price;
-    });
-    recorder.finish(State::Complete).unwrap();
+    let steps = [(Stage::Irq, 9_000), (Stage::User, 7_000)];
+    let (planned, served) = (LENGTH.ns() / 1_000_000, served_until.ns() / 1_000_000);
+    let mut made = Made::new(&[0, 1].map(|cpu| line(Service::Fifo(90), cpu)))
+        .served(0, planned, &steps)
+        .served(1, served, &steps)
+        .waiting(1, planned - served, LENGTH.saturating_sub(served_until));
+    made.manifest.plan.dither = false;
+    made.manifest.cost.wall_ns = LENGTH;
+    made.manifest.cost.measuring_cpu_ns = price;
+    made.record(&path);
     path
 }
 
@@ -87,14 +44,6 @@ fn ask(recording: &PathBuf, words: &[&str]) -> Output {
         .args(rest)
         .output()
         .unwrap()
-}
-
-fn text(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"))
 }
 
 fn of<'a>(report: &'a Value, name: &str) -> &'a Value {
@@ -111,13 +60,13 @@ fn show_leads_with_a_service_that_was_never_served() {
     let recording = recorded(&dir, Nanos::ZERO);
 
     let output = ask(&recording, &["show"]);
-    let first_screen = text(&output);
-    let report = json(&ask(&recording, &["show", "--json"]));
+    let first_screen = output.text();
+    let report = ask(&recording, &["show", "--json"]).json();
 
     assert_eq!(output.status.code(), Some(0), "{first_screen}");
     let verdict = "STARVED";
     let sentence = "SCHED_FIFO 90 on CPU 1 was never served: latency at least 6.00 s";
-    let full_screen = text(&ask(&recording, &["show", "--all"]));
+    let full_screen = ask(&recording, &["show", "--all"]).text();
     for screen in [&first_screen, &full_screen] {
         let words: Vec<&str> = screen.split_whitespace().collect();
         assert!(
@@ -141,7 +90,7 @@ fn a_recording_s_report_and_pictures_say_at_least() {
     let dir = TempDir::new().unwrap();
     let recording = recorded(&dir, Nanos::from_ms(4_700));
 
-    let markdown = text(&ask(&recording, &["report", "--markdown"]));
+    let markdown = ask(&recording, &["report", "--markdown"]).text();
 
     assert!(
         markdown.contains(
@@ -179,11 +128,11 @@ fn qos_counts_the_failures_that_the_stall_at_least_causes() {
         let words = ["qos", "--buffers=3", "--buffer=5ms", "--compute=1ms"];
 
         let output = ask(&recording, &[&words[..], &["--json"]].concat());
-        let curve = text(&ask(&recording, &[&words[..], &["--curve"]].concat()));
-        let short = text(&ask(&recording, &words));
+        let curve = ask(&recording, &[&words[..], &["--curve"]].concat()).text();
+        let short = ask(&recording, &words).text();
         std::fs::remove_dir_all(&recording).unwrap();
 
-        let report = json(&output);
+        let report = output.json();
         let fifo = of(&report["loads"][0], "fifo:90");
         assert!(
             fifo["outlook"]["failures"].as_f64().unwrap() >= failures,
@@ -221,10 +170,10 @@ fn unknown_task_is_not_reported_as_meeting_its_deadline() {
         let words = ["sched", "--tasks", tasks.to_str().unwrap()];
 
         let output = ask(&recording, &words);
-        let report = json(&ask(&recording, &[&words[..], &["--json"]].concat()));
+        let report = ask(&recording, &[&words[..], &["--json"]].concat()).json();
         std::fs::remove_dir_all(&recording).unwrap();
 
-        let message = text(&output);
+        let message = output.text();
         assert_eq!(output.status.code(), Some(1), "{message}");
         assert!(!message.to_lowercase().contains("meets"), "{message}");
         let task = &report["tasks"][0];
@@ -244,8 +193,8 @@ fn forecast_fits_no_peak_that_had_not_ended() {
     // An hour of use is 3.6 s of this recording.
     let words = ["forecast", "--horizon=hour", "--usage=8,5,1000"];
 
-    let screen = text(&ask(&recording, &words));
-    let report = json(&ask(&recording, &[&words[..], &["--json"]].concat()));
+    let screen = ask(&recording, &words).text();
+    let report = ask(&recording, &[&words[..], &["--json"]].concat()).json();
 
     let fifo = of(&report["loads"][0], "fifo:90");
     assert_eq!(fifo["largest_is_at_least"], true);
@@ -254,7 +203,7 @@ fn forecast_fits_no_peak_that_had_not_ended() {
     assert_eq!(ahead["is_at_least"], true, "{ahead}");
     assert_eq!(report["loads"][0]["limits"][0]["limit"], "waiting");
     assert!(screen.contains(">= 3.00 s"), "{screen}");
-    let screen = screen.split_whitespace().collect::<Vec<_>>().join(" ");
+    let screen = in_one_line(&screen);
     assert!(
         screen.contains("Next: record until every wait has ended: one had lasted 3.00 s"),
         "{screen}"
@@ -274,8 +223,8 @@ const REQUIREMENTS: [&str; 5] = [
 fn check_passes_nothing_that_starved_or_was_its_own_load() {
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("r.toml");
-    let whole = Nanos::from_secs(SECONDS);
-    let busy = Nanos::from_ms(SECONDS * 2 * 300);
+    let whole = LENGTH;
+    let busy = Nanos::from_ms(3_600);
     for (why, served, price, passes) in [
         ("served and cheap", whole, Nanos::ZERO, true),
         ("starved throughout", Nanos::ZERO, Nanos::ZERO, false),
@@ -296,7 +245,7 @@ fn check_passes_nothing_that_starved_or_was_its_own_load() {
                 let output = ask(&recording, &["check", "--require", file.to_str().unwrap()]);
 
                 let code = output.status.code().unwrap();
-                let message = text(&output);
+                let message = output.text();
                 assert!([0, 1, 3].contains(&code), "{why}: {requirements}{output:?}");
                 assert_eq!(code == 0, passes, "{why}: {requirements}{message}");
                 assert_eq!(

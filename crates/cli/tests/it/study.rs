@@ -14,7 +14,9 @@ use laggard_record::Recorder;
 use serde_json::{Value, json as value};
 use tempfile::TempDir;
 
-use crate::scripted::{backend, laggard, record};
+use crate::scripted::{
+    Texts as _, backend, has_samples, in_one_line, laggard, manifest, must_record, signal, wait_for,
+};
 
 /// The chain from a timer to threads. One wakeup in ten is late; in one in ten of another
 /// phase the interrupt was not seen.
@@ -58,14 +60,6 @@ fn study_of(dir: &TempDir, words: &str, script: &str) -> Output {
         .env("COLUMNS", "80")
         .output()
         .unwrap()
-}
-
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"))
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// Returns the cell of the first system.
@@ -172,13 +166,13 @@ fn timmerman_compares_stored_results() {
 
     let output = study(&dir, "timmerman --quick -o a --against b --json");
 
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", output.errors());
     assert!(
-        !said(&output).contains("laggard: recording "),
+        !output.errors().contains("laggard: recording "),
         "{}",
-        said(&output)
+        output.errors()
     );
-    let report = json(&output);
+    let report = output.json();
     let both = |table, row, column| cells(&report, table, row, column).clone();
     assert_eq!(
         both("switches", "10", "mean"),
@@ -192,7 +186,7 @@ fn timmerman_compares_stored_results() {
     let verdicts = value!([verdict("pass"), verdict("fail")]);
     assert_eq!(both("criteria", "inversion", "verdict"), verdicts);
     let output = study(&dir, "timmerman -o a --show --against b");
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = output.text();
     for part in [
         "FAIL*",
         "2.10*",
@@ -234,8 +228,8 @@ fn hotos99_has_the_timers_the_handlers_and_the_causes() {
 
     let output = study(&dir, "hotos99 --quick -o s --json");
 
-    assert!(output.status.success(), "{}", said(&output));
-    let report = json(&output);
+    assert!(output.status.success(), "{}", output.errors());
+    let report = output.json();
     let cell = |table, row, column| cell(&report, table, row, column).clone();
     assert_eq!(cell("table1", "mean", "ppoll"), time(999_000.0));
     assert_eq!(cell("table2", "3900", "so_rcvtimeo")["count"], 7);
@@ -278,9 +272,9 @@ fn result_of_another_version_is_refused_with_its_file() {
 
         let output = study(&dir, &format!("{command} -o s"));
 
-        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert_eq!(output.status.code(), Some(2), "{}", output.errors());
         let remedy = "`s/rtos.json` is not a result of this laggard; remove it to measure again";
-        assert!(said(&output).contains(remedy), "{}", said(&output));
+        assert!(output.errors().contains(remedy), "{}", output.errors());
     }
 }
 
@@ -290,8 +284,8 @@ fn table_3_bounds_wakeups_whose_interrupt_was_not_seen() {
 
     let output = study(&dir, "osdi99 --quick -o s --json");
 
-    assert!(output.status.success(), "{}", said(&output));
-    let report = json(&output);
+    assert!(output.status.success(), "{}", output.errors());
+    let report = output.json();
     let cell = |row| cell(&report, "table3", row, "web.week");
     let between = |low: f64, high: f64| serde_json::json!({"kind": "between", "low_ns": low, "high_ns": high});
     // 3.0007 ms of the wakeups without an interrupt are before the softirq in all.
@@ -326,8 +320,8 @@ fn heubaum_compares_threads_that_the_interrupt_wakes() {
 
     let output = study_of(&dir, "heubaum --quick -o s --json", &script);
 
-    assert!(output.status.success(), "{}", said(&output));
-    let report = json(&output);
+    assert!(output.status.success(), "{}", output.errors());
+    let report = output.json();
     let woken = |column| cell(&report, "table4", "plain_woken", column).clone();
     assert_eq!((woken("fp"), woken("busy")), (time(10e3), time(100e3)));
     let mechanisms = value!([
@@ -342,7 +336,7 @@ fn heubaum_compares_threads_that_the_interrupt_wakes() {
 fn interrupted_study_has_the_tables_of_a_whole_one() {
     let dir = TempDir::new().unwrap();
     let whole = study(&dir, "osdi99 --quick --json -o whole");
-    assert!(whole.status.success(), "{}", said(&whole));
+    assert!(whole.status.success(), "{}", whole.errors());
     fs::create_dir(dir.path().join("cut")).unwrap();
     for (name, secs) in [
         ("office-1", 10),
@@ -355,9 +349,7 @@ fn interrupted_study_has_the_tables_of_a_whole_one() {
     ] {
         let path = dir.path().join("cut").join(name).with_extension("laggard");
         let duration = format!("--duration={secs}s");
-        record(&path, &script(100_000_000), &[&duration])
-            .assert()
-            .success();
+        must_record(&path, &script(100_000_000), &[&duration]);
     }
     // `record` was killed before it measured.
     fs::create_dir(dir.path().join("cut/office-3.laggard")).unwrap();
@@ -366,17 +358,17 @@ fn interrupted_study_has_the_tables_of_a_whole_one() {
     let second = study(&dir, "osdi99 --quick --json -o cut");
     let third = study(&dir, "osdi99 --quick --json -o cut --show");
 
-    let started = said(&first);
+    let started = first.errors();
     assert!(started.contains("recording continues: 3 min"), "{started}");
     assert!(!started.contains("recording web"), "{started}");
     assert!(
-        !said(&second).contains("laggard: recording "),
+        !second.errors().contains("laggard: recording "),
         "{}",
-        said(&second)
+        second.errors()
     );
     for output in [&first, &second, &third] {
-        assert!(output.status.success(), "{}", said(output));
-        assert_eq!(json(output)["tables"], json(&whole)["tables"]);
+        assert!(output.status.success(), "{}", output.errors());
+        assert_eq!(output.json()["tables"], whole.json()["tables"]);
     }
 }
 
@@ -447,9 +439,9 @@ fn study_of_41_hours_has_the_tables_of_an_uninterrupted_one() {
     assert!(
         whole.status.success() && cut.status.success(),
         "{}",
-        said(&cut)
+        cut.errors()
     );
-    let (whole, cut) = (json(&whole), json(&cut));
+    let (whole, cut) = (whole.json(), cut.json());
     assert_eq!(cut["systems"][0]["steps"][2]["recordings"], 4);
     assert_eq!(cut["tables"], whole["tables"]);
     let [hour, week] = ["game.hour", "game.week"]
@@ -462,14 +454,12 @@ fn span_that_is_not_recorded_has_a_lower_limit() {
     let dir = TempDir::new().unwrap();
     fs::create_dir(dir.path().join("s")).unwrap();
     let path = dir.path().join("s/office-1.laggard");
-    record(&path, &script(100_000_000), &["--duration=8s"])
-        .assert()
-        .success();
+    must_record(&path, &script(100_000_000), &["--duration=8s"]);
 
     let output = study(&dir, "osdi99 --quick --show -o s --json");
 
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    let report = json(&output);
+    assert_eq!(output.status.code(), Some(1), "{}", output.errors());
+    let report = output.json();
     let office = |span: &str| cell(&report, "table3", "expiry_softirq", span).clone();
     assert_eq!(office("office.hour")["kind"], "time");
     for span in ["office.day", "office.week"] {
@@ -489,18 +479,16 @@ fn second_system_with_other_lengths_is_named_and_has_no_star() {
     let plan = r#"{"study": "osdi99", "is_quick": false}"#;
     fs::write(dir.path().join("b/study.json"), plan).unwrap();
     let slow = script(100_000_000).replace("6998000", "69998000");
-    record(
+    must_record(
         &dir.path().join("b/office-1.laggard"),
         &slow,
         &["--duration=8s"],
-    )
-    .assert()
-    .success();
+    );
 
     let output = study(&dir, "osdi99 -o a --show --against b");
 
-    let text = String::from_utf8(output.stdout).unwrap();
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = output.text();
+    let text = in_one_line(&text);
     assert!(
         text.contains("A has the lengths of --quick, and B has the full"),
         "{text}"
@@ -516,9 +504,7 @@ fn recording_that_cannot_be_written_ends_the_study_and_keeps_the_others() {
     fs::create_dir(dir.path().join("s")).unwrap();
     let script = script(1_000_000);
     let whole = dir.path().join("s/idle-1.laggard");
-    record(&whole, &script, &["--duration=10s"])
-        .assert()
-        .success();
+    must_record(&whole, &script, &["--duration=10s"]);
     let backend = backend(dir.path(), &script);
     let command = format!("exec \"$0\" study heubaum --quick -o s {backend}");
 
@@ -529,15 +515,15 @@ fn recording_that_cannot_be_written_ends_the_study_and_keeps_the_others() {
         .output()
         .unwrap();
 
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    let text = said(&output);
+    assert_eq!(output.status.code(), Some(2), "{}", output.errors());
+    let text = output.errors();
     assert_eq!(text.matches("laggard: recording ").count(), 1, "{text}");
     assert!(
         text.contains("and the study stops; the finished recordings are kept"),
         "{text}"
     );
     let shown = study(&dir, "heubaum -o s --show --quick --json");
-    assert_eq!(json(&shown)["systems"][0]["steps"][0]["recordings"], 1);
+    assert_eq!(shown.json()["systems"][0]["steps"][0]["recordings"], 1);
 }
 
 #[test]
@@ -554,8 +540,8 @@ fn tables_fit_on_a_terminal_without_an_empty_cell() {
     ] {
         let output = study(&dir, words);
 
-        assert!(output.status.success(), "{words}: {}", said(&output));
-        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{words}: {}", output.errors());
+        let text = output.text();
         for line in text.lines() {
             assert!(line.chars().count() <= 80, "{words}: {line}");
         }
@@ -616,8 +602,17 @@ fn directory_of_something_else_is_refused() {
     ] {
         let output = study(&dir, words);
 
-        assert_eq!(output.status.code(), Some(2), "{words}: {}", said(&output));
-        assert!(said(&output).contains(part), "{words}: {}", said(&output));
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{words}: {}",
+            output.errors()
+        );
+        assert!(
+            output.errors().contains(part),
+            "{words}: {}",
+            output.errors()
+        );
     }
     assert!(!Path::new(&dir.path().join("other/study.json")).exists());
     assert!(!dir.path().join("o").exists());
@@ -634,26 +629,13 @@ fn interruption_keeps_the_finished_part_and_prints_the_tables() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    let manifest = dir.path().join("s/idle-1.laggard/manifest.json");
-    for _ in 0..600 {
-        if manifest.exists() {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    }
-    std::thread::sleep(std::time::Duration::from_secs(2));
-
-    let interrupted = std::process::Command::new("kill")
-        .args(["-INT", &study.id().to_string()])
-        .status()
-        .unwrap();
+    let recording = dir.path().join("s/idle-1.laggard");
+    wait_for("it records", || has_samples(&recording));
+    signal(study.id(), "INT");
     let output = study.wait_with_output().unwrap();
-
-    assert!(interrupted.success());
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{}", output.errors());
+    let text = output.text();
     assert!(text.contains("record 10 s"), "{text}");
     assert!(text.contains("repeat the command to continue"), "{text}");
-    let manifest = fs::read_to_string(&manifest).unwrap();
-    assert!(manifest.contains("interrupted"), "{manifest}");
+    assert_eq!(manifest(&recording)["state"], "interrupted");
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::scripted::Texts as _;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -81,7 +82,7 @@ fn unlisted_licence_and_second_version_of_a_crate_are_refused() {
         ];
         let output = deny(&[&words[..], &["check", check]].concat());
 
-        let message = String::from_utf8_lossy(&output.stderr);
+        let message = output.errors();
         match fault {
             Some(fault) => assert!(message.contains(fault), "{message}"),
             None => assert!(output.status.success(), "{message}"),
@@ -102,7 +103,7 @@ fn checks_without_their_tool_are_skipped() {
         .output()
         .unwrap();
 
-    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stdout = output.text();
     assert!(output.status.success(), "{output:?}");
     for tool in ["cargo-deny", "cargo-shear"] {
         assert!(
@@ -154,7 +155,7 @@ fn old_cargo_is_refused_with_both_versions_and_the_remedy() {
             .env("PATH", path)
             .output()
             .unwrap();
-        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        let message = output.errors();
         (output.status.code(), message)
     };
     let needed = env!("CARGO_PKG_RUST_VERSION");
@@ -184,7 +185,7 @@ fn marks_are_packaged_without_a_warning() {
         .output()
         .unwrap();
 
-    let message = String::from_utf8_lossy(&output.stderr);
+    let message = output.errors();
     assert!(output.status.success(), "{message}");
     assert!(!message.contains("warning"), "{message}");
     assert!(message.contains("Packaged "), "{message}");

@@ -4,7 +4,7 @@
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::scripted::{LINE, laggard, often, record, script, stall};
+use crate::scripted::{LINE, Texts as _, laggard, must_record, often, script, stall};
 
 /// Returns the figures of the application's own buffers for `fifo:90`, and the resolution.
 fn qos(dir: &TempDir, recording: &str, buffers: &[&str]) -> (Value, Value) {
@@ -14,7 +14,7 @@ fn qos(dir: &TempDir, recording: &str, buffers: &[&str]) -> (Value, Value) {
         .arg(dir.path().join(recording))
         .output()
         .unwrap();
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report: Value = output.json();
     let services = report["loads"][0]["services"].as_array().unwrap();
     let fifo = services
         .iter()
@@ -26,13 +26,11 @@ fn qos(dir: &TempDir, recording: &str, buffers: &[&str]) -> (Value, Value) {
 /// A recording of 60 s kept whole, and as a tail.
 fn both(dir: &TempDir, script: &str) {
     for keep in ["all", "tail"] {
-        record(
+        must_record(
             &dir.path().join(keep),
             script,
             &["--duration=60s", &format!("--keep={keep}")],
-        )
-        .assert()
-        .success();
+        );
     }
 }
 
@@ -92,13 +90,11 @@ fn a_tail_gives_the_whole_recordings_failures_or_an_interval_that_holds_them() {
 #[test]
 fn a_latency_that_is_always_the_same_fails_nothing() {
     let dir = TempDir::new().unwrap();
-    record(
+    must_record(
         &dir.path().join("r"),
         &script(1_000_000, ""),
         &["--duration=60s"],
-    )
-    .assert()
-    .success();
+    );
 
     let (figures, resolution) = qos(
         &dir,

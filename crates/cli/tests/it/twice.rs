@@ -4,7 +4,7 @@ use std::fs;
 
 use tempfile::TempDir;
 
-use crate::scripted::{LINE, laggard, record};
+use crate::scripted::{LINE, Texts as _, laggard, must_record};
 
 #[test]
 fn a_recording_that_is_given_twice_or_as_a_copy_is_refused() {
@@ -12,9 +12,7 @@ fn a_recording_that_is_given_twice_or_as_a_copy_is_refused() {
     let path = |name: &str| dir.path().join(name);
     let script = format!("period_ns = 1000000\n{LINE}");
     for name in ["r", "other"] {
-        record(&path(name), &script, &["--duration=2s"])
-            .assert()
-            .success();
+        must_record(&path(name), &script, &["--duration=2s"]);
     }
     for folder in ["", "samples"] {
         let (from, to) = (path("r").join(folder), path("copy").join(folder));
@@ -46,7 +44,7 @@ fn a_recording_that_is_given_twice_or_as_a_copy_is_refused() {
                 .args(words)
                 .output()
                 .unwrap();
-            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+            let stderr = output.errors();
 
             assert_eq!(
                 stderr.contains("are the same recording"),

@@ -4,16 +4,13 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Output, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::scripted::{backend, laggard, often, script};
-
-/// A limit against hanging, not an expectation.
-const DEADLINE: Duration = Duration::from_secs(60);
+use crate::scripted::{
+    Texts as _, any_share, backend, every, has_samples, laggard, script, share, signal, wait_for,
+};
 
 /// Records `script` into `made` until `requirements` are decided.
 fn record(dir: &Path, script: &str, requirements: &str, options: &[&str]) -> Output {
@@ -41,25 +38,6 @@ fn told(dir: &Path, output: &Output) -> (i32, usize, String) {
     let ended = until["ended"].as_str().unwrap_or_default().to_owned();
     fs::remove_dir_all(made).unwrap();
     (output.status.code().unwrap(), pieces, ended)
-}
-
-fn every(one_in: usize) -> String {
-    format!("period_ns = 1000000\n{}", often(one_in))
-}
-
-/// Returns a requirement for recordings with stalls, in which about one wakeup is late.
-fn share(limit: &str, share: &str) -> String {
-    let longest = if limit == "1ms" { "2ms" } else { "20ms" };
-    format!("{}longest = \"{longest}\"\n", any_share(limit, share))
-}
-
-fn any_share(limit: &str, share: &str) -> String {
-    format!("[[require]]\nservice = \"fifo:90\"\nat_most = \"{limit}\"\nshare = {share}\n")
-}
-
-fn words(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
@@ -90,7 +68,7 @@ fn repeated_evaluation_needs_more_samples() {
 
     let output = record(dir, &none, &share("1ms", "1e-4"), &["--at-most=10min"]);
 
-    let stdout = words(&output.stdout);
+    let stdout = output.words();
     assert!(
         stdout.starts_with("PASS `r.toml`: 1 check: 1 PASS"),
         "{stdout}"
@@ -105,7 +83,7 @@ fn repeated_evaluation_needs_more_samples() {
         ),
         "{stdout}"
     );
-    let before = words(&output.stderr);
+    let before = output.error_words();
     assert!(
         before.contains("until `r.toml` is decided, for at most 10 min with at most 5 evaluations"),
         "{before}"
@@ -140,7 +118,7 @@ fn one_load_goes_on_beside_all_pieces() {
 
     let output = record(dir, &none, &share("1ms", "1e-4"), &options);
 
-    let before = words(&output.stderr);
+    let before = output.error_words();
     assert!(
         before.contains(
             "with at most 5 evaluations; the load runs through all of them; Ctrl-C ends it"
@@ -214,7 +192,7 @@ fn unsupported_requirement_is_refused_before_recording() {
     ] {
         let output = record(dir, &every(100), &requirements, options);
 
-        let stderr = words(&output.stderr);
+        let stderr = output.error_words();
         assert!(stderr.contains(message), "{stderr}");
         assert_eq!(output.status.code(), Some(2), "{stderr}");
         assert!(!dir.join("made").exists(), "{stderr}");
@@ -246,21 +224,13 @@ fn interrupted_run_is_answered_from_its_data() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let begun = Instant::now();
-    while !dir.join("made/01.laggard/manifest.json").exists() {
-        assert!(begun.elapsed() < DEADLINE, "it does not begin to record");
-        sleep(Duration::from_millis(20));
-    }
-    sleep(Duration::from_secs(3));
-
-    let sent = std::process::Command::new("kill")
-        .args(["-s", "INT", &child.id().to_string()])
-        .status();
-
-    assert!(sent.unwrap().success());
+    wait_for("it records", || has_samples(&dir.join("made/01.laggard")));
+    // The shortest time that is evaluated.
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    signal(child.id(), "INT");
     let output = child.wait_with_output().unwrap();
     let (code, pieces, ended) = told(dir, &output);
-    assert_eq!((code, pieces), (3, 1), "{output:?}");
+    assert!(code == 3 && pieces >= 1, "{output:?}");
     // A machine that was too late to be trusted decides nothing either.
     assert!(["user", "no_time_would"].contains(&&*ended), "{ended}");
 }

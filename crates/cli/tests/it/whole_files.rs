@@ -7,6 +7,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use crate::scripted;
+use crate::scripted::Texts as _;
 
 /// Commands that write more than a block to a file with that ending.
 const WRITERS: [(&str, &str); 7] = [
@@ -17,7 +18,7 @@ const WRITERS: [(&str, &str); 7] = [
     ("export R --format csv --force -o FILE", "csv"),
     ("export R --format parquet --force -o FILE", "parquet"),
     (
-        "provoke queue --length 1ms --every 10ms --for 1s --json FILE",
+        "provoke queue --length 1ms --every 10ms --for 1min --json FILE",
         "jsonl",
     ),
 ];
@@ -41,7 +42,7 @@ fn check(folder: &Path, before: &str, remedy: &str) {
             .output()
             .unwrap();
 
-        let stderr = String::from_utf8_lossy(&output.stderr);
+        let stderr = output.errors();
         assert_eq!(output.status.code(), Some(2), "{command}: {stderr}");
         assert!(stderr.contains(remedy), "{command}: {stderr}");
         let there = fs::read_dir(folder).unwrap();
@@ -116,7 +117,7 @@ fn closed_standard_output_is_an_error_before_measuring() {
             .output()
             .unwrap();
 
-        let stderr = String::from_utf8_lossy(&output.stderr);
+        let stderr = output.errors();
         assert_eq!(output.status.code(), Some(2), "{words}: {stderr}");
         assert!(
             stderr.contains("standard output is closed"),
@@ -168,7 +169,7 @@ fn output_that_cannot_be_printed_is_an_error_and_a_closed_pipe_is_none() {
                 .output()
                 .unwrap();
 
-            let stderr = String::from_utf8_lossy(&output.stderr);
+            let stderr = output.errors();
             assert_eq!(output.status.code(), Some(code), "{line}: {stderr}");
             assert_eq!(code == 2, !stderr.is_empty(), "{line}: {stderr}");
         }

@@ -11,7 +11,7 @@ use laggard_model::{
 };
 use tempfile::TempDir;
 
-use crate::scripted::laggard;
+use crate::scripted::{Texts as _, in_one_line, run};
 
 /// The thread that measures, and its process.
 const OURS: u32 = 42;
@@ -139,12 +139,8 @@ fn recorded(dir: &TempDir) {
 }
 
 fn said(dir: &TempDir, words: &str) -> String {
-    let output = laggard()
-        .args(words.split(' '))
-        .current_dir(dir.path())
-        .output()
-        .unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
+    let output = run(dir.path(), words);
+    let text = output.text();
     assert!(
         output.status.success(),
         "{words}: {text}{:?}",
@@ -190,17 +186,12 @@ fn why_names_the_driver_and_the_thread_and_what_helps_on_windows() {
         );
     }
     assert!(
-        second_episode
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ")
-            .contains("chrome.exe (priority 8) > made.sys+0x20"),
+        in_one_line(&second_episode).contains("chrome.exe (priority 8) > made.sys+0x20"),
         "{second_episode}"
     );
     assert!(show.contains("DPC: made.sys+0x20, every 1.00 s"), "{show}");
     assert!(show.contains("update the named driver"), "{show}");
-    let words: Vec<&str> = all_episodes.split_whitespace().collect();
-    let words = words.join(" ");
+    let words = in_one_line(&all_episodes);
     assert!(
         words.contains("unseen context switches: 0"),
         "{all_episodes}"

@@ -5,7 +5,7 @@ use std::process::Output;
 
 use tempfile::TempDir;
 
-use crate::scripted::{laggard, record, stall};
+use crate::scripted::{Texts as _, laggard, must_record, stall};
 
 /// Longer than any of the terminals is wide.
 const LONG: &str = "a-recording-with-a-name-that-no-terminal-has-room-for-and-that-cannot-be-broken-since-it-is-to-be-copied.laggard";
@@ -41,9 +41,7 @@ fn said(dir: &TempDir, words: &str, columns: usize) -> Output {
 fn output_fits_the_terminal() {
     let dir = TempDir::new().unwrap();
     for (name, stalls) in [(LONG, 8), ("b", 4)] {
-        record(&dir.path().join(name), &script(stalls), &["--duration=20s"])
-            .assert()
-            .success();
+        must_record(&dir.path().join(name), &script(stalls), &["--duration=20s"]);
     }
     let file = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
     file(
@@ -88,7 +86,7 @@ fn output_fits_the_terminal() {
             .replace("APPLICATION", APPLICATION);
         for columns in [40, 80, 120] {
             let output = said(&dir, &words, columns);
-            let text = String::from_utf8(output.stdout).unwrap();
+            let text = output.text();
             assert!(!text.is_empty(), "{words}: {:?}", output.stderr);
             // Alone but for its mark.
             let is_name = |line: &str| {

@@ -8,13 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use laggard_model::{Keep, Nanos, State, TimerApi};
-use laggard_record::{EpisodeWriter, Recorder};
+use laggard_model::{Keep, TimerApi};
 use tempfile::TempDir;
 
 use crate::whole;
 
-use crate::scripted::{often, record};
+use crate::scripted::{Texts as _, every, manifest, must_record};
 
 /// Variable with the path of the program, set by `make test-windows`.
 const PROGRAM: &str = "LAGGARD_WINDOWS";
@@ -57,15 +56,13 @@ fn on_windows(program: &Path, dir: &Path, words: &[&str]) -> Output {
 fn recordings() -> TempDir {
     let dir = TempDir::new().unwrap();
     for (letter, one_in) in [("a", 2_000), ("b", 250)] {
-        let script = format!("period_ns = 1000000\n{}", often(one_in));
+        let script = every(one_in);
         for number in 1..=4 {
             let name = dir.path().join(format!("{letter}{number}"));
-            record(&name, &script, &["--duration=20s", "--no-dither"])
-                .assert()
-                .success();
+            must_record(&name, &script, &["--duration=20s", "--no-dither"]);
         }
     }
-    late(&dir.path().join("late"));
+    whole::record_late(&dir.path().join("late"), Keep::All, false);
     fs::write(dir.path().join("file"), "no recording").unwrap();
     // Windows editors write such line ends.
     let lines = [
@@ -87,22 +84,6 @@ fn recordings() -> TempDir {
     ];
     fs::write(dir.path().join("limits.toml"), lines.join("\r\n")).unwrap();
     dir
-}
-
-fn late(folder: &Path) {
-    let mut recorder = Recorder::create(folder, whole::manifest(Keep::All)).unwrap();
-    let held = recorder.folder().clone();
-    recorder.append(&whole::rows()).unwrap();
-    recorder.flush(Nanos::from_secs(101)).unwrap();
-    recorder.update(|manifest| manifest.clock.end_ns = Some(Nanos::from_ms(100_200)));
-    recorder.finish(State::Complete).unwrap();
-    let mut writer = EpisodeWriter::new(&held);
-    for number in 1..=3 {
-        let episode = serde_json::from_value(whole::episode(number)).unwrap();
-        writer.append(&episode).unwrap();
-    }
-    let notes = serde_json::from_value(whole::notes("on_it")).unwrap();
-    writer.finish(&notes).unwrap();
 }
 
 /// Commands for both programs, and the written file; `None` for standard output.
@@ -177,10 +158,7 @@ fn answers_equal_those_of_the_program_for_linux() {
         let [linux, windows] = &both;
         if linux.status.code() != windows.status.code() {
             let codes = [linux.status, windows.status];
-            differences.push(format!(
-                "{command}: {codes:?}: {}",
-                String::from_utf8_lossy(&windows.stderr)
-            ));
+            differences.push(format!("{command}: {codes:?}: {}", windows.errors()));
             continue;
         }
         let parts = [
@@ -208,7 +186,7 @@ fn errors_have_a_remedy() {
     let ended = |words: &[&str], code| {
         let output = on_windows(&program, dir.path(), words);
         assert_eq!(output.status.code(), Some(code), "{words:?}: {output:?}");
-        String::from_utf8_lossy(&output.stderr).into_owned()
+        output.errors()
     };
     let refusal = |words: &[&str]| ended(words, 2);
 
@@ -248,10 +226,6 @@ fn recorded(program: &Path, dir: &Path, services: &str) -> serde_json::Value {
     let output = on_windows(program, dir, &words);
     assert!(output.status.success(), "{services}: {output:?}");
     manifest(&dir.join("own"))
-}
-
-fn manifest(recording: &Path) -> serde_json::Value {
-    serde_json::from_slice(&fs::read(recording.join("manifest.json")).unwrap()).unwrap()
 }
 
 /// Checks that every planned expiry of each line was served, missed or lost.
@@ -399,7 +373,7 @@ fn doctor_says_of_wine_that_its_events_cannot_be_read_and_what_record_does_witho
     let text = on_windows(&program, dir.path(), &["doctor"]);
 
     assert_eq!(json.status.code(), Some(1), "{json:?}");
-    let report: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    let report: serde_json::Value = json.json();
     let abilities = report["abilities"].as_array().unwrap();
     let reason = |name: &str| {
         let mut named = abilities.iter().filter(|ability| ability["name"] == name);
@@ -410,7 +384,7 @@ fn doctor_says_of_wine_that_its_events_cannot_be_read_and_what_record_does_witho
     let of_events = reason("kernel events").unwrap();
     assert!(of_events.contains("cannot be read (error "), "{of_events}");
     assert_eq!(reason("wdmlat.sys"), Some("it is not installed"));
-    let text = String::from_utf8(text.stdout).unwrap();
+    let text = text.text();
     assert!(
         text.starts_with("LIMITED  1 ability is missing; `laggard record`"),
         "{text}"
@@ -425,7 +399,7 @@ fn options_that_no_timer_of_windows_has_are_refused() {
     let refused = |option: &str| {
         let output = on_windows(&program, dir.path(), &["bench", "timers", option]);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
-        String::from_utf8_lossy(&output.stderr).into_owned()
+        output.errors()
     };
 
     let of_api = refused("--api=timerfd");
@@ -459,7 +433,7 @@ fn long_names_and_those_of_other_alphabets_are_read_and_written() {
     .join("/");
     let folder = dir.path().join(&deep);
     fs::create_dir_all(&folder).unwrap();
-    late(&folder.join("späť"));
+    whole::record_late(&folder.join("späť"), Keep::All, false);
     let recording = format!("{deep}/späť");
     let page = format!("{deep}/página.html");
 
@@ -484,7 +458,7 @@ fn long_names_and_those_of_other_alphabets_are_read_and_written() {
 fn a_file_that_is_written_again_is_replaced_and_half_ones_are_in_nobodys_way() {
     let Some(program) = windows() else { return };
     let dir = TempDir::new().unwrap();
-    late(&dir.path().join("late"));
+    whole::record_late(&dir.path().join("late"), Keep::All, false);
     fs::write(dir.path().join("out.md"), "before").unwrap();
     fs::write(dir.path().join("out.md.part"), "half of a killed program").unwrap();
 
@@ -513,11 +487,9 @@ fn in_terminal(program: &Path, dir: &Path, words: &str) -> Child {
 fn ctrl_c_leaves_neither_a_file_nor_half_of_one() {
     let Some(program) = windows() else { return };
     let dir = TempDir::new().unwrap();
-    let script = format!("period_ns = 1000000\n{}", often(250));
+    let script = every(250);
     let options = ["--duration=300s", "--no-dither"];
-    record(&dir.path().join("long"), &script, &options)
-        .assert()
-        .success();
+    must_record(&dir.path().join("long"), &script, &options);
     let [whole, half] = ["all.csv", "all.csv.part"].map(|name| dir.path().join(name));
 
     // It can be done before Ctrl-C is typed.

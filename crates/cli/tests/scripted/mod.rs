@@ -4,10 +4,19 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::fs;
-use std::path::Path;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
+use serde_json::Value;
 use tempfile::TempDir;
+
+/// Limit against hanging, not an expectation: generous on purpose.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Line of `fifo:90` that is always 18.851 us late.
 pub(crate) const LINE: &str = r#"
@@ -29,6 +38,22 @@ pub(crate) fn often(one_in: usize) -> String {
 
 pub(crate) fn laggard() -> Command {
     Command::cargo_bin("laggard").unwrap()
+}
+
+/// Returns a script of [`often`] with a period of 1 ms.
+pub(crate) fn every(one_in: usize) -> String {
+    format!("period_ns = 1000000\n{}", often(one_in))
+}
+
+/// Returns a requirement for recordings with stalls, in which about one wakeup is late.
+pub(crate) fn share(limit: &str, share: &str) -> String {
+    let longest = if limit == "1ms" { "2ms" } else { "20ms" };
+    format!("{}longest = \"{longest}\"\n", any_share(limit, share))
+}
+
+/// Returns a requirement without a limit on the length of stalls.
+pub(crate) fn any_share(limit: &str, share: &str) -> String {
+    format!("[[require]]\nservice = \"fifo:90\"\nat_most = \"{limit}\"\nshare = {share}\n")
 }
 
 /// Returns a script of [`LINE`] with additional events.
@@ -53,13 +78,26 @@ pub(crate) fn record(recording: &Path, script: &str, options: &[&str]) -> Comman
     command
 }
 
+/// Records `script` to `recording`.
+#[track_caller]
+pub(crate) fn must_record(recording: &Path, script: &str, options: &[&str]) {
+    record(recording, script, options).assert().success();
+}
+
+/// Runs laggard in `dir` with these words.
+pub(crate) fn run(dir: impl AsRef<Path>, words: &str) -> Output {
+    laggard()
+        .current_dir(dir)
+        .args(words.split(' '))
+        .output()
+        .unwrap()
+}
+
 /// Creates a directory with `r.laggard`: 2 s of [`LINE`] with a stall of 20 ms.
 pub(crate) fn stalled() -> TempDir {
     let dir = TempDir::new().unwrap();
     let script = script(1_000_000, &stall(1_000_500_000, 20_000_000));
-    record(&dir.path().join("r.laggard"), &script, &["--duration=2s"])
-        .assert()
-        .success();
+    must_record(&dir.path().join("r.laggard"), &script, &["--duration=2s"]);
     dir
 }
 
@@ -82,4 +120,122 @@ pub(crate) fn load_ended(dir: &TempDir, name: &str) {
     });
     manifest["caveats"].as_array_mut().unwrap().push(caveat);
     fs::write(&file, manifest.to_string()).unwrap();
+}
+
+/// Texts of an output.
+pub(crate) trait Texts {
+    /// Returns standard output.
+    fn text(&self) -> String;
+    /// Returns standard error.
+    fn errors(&self) -> String;
+    /// Returns standard output in one line, because lines are broken at the width of a terminal.
+    fn words(&self) -> String;
+    /// Returns standard error in one line.
+    fn error_words(&self) -> String;
+    /// Parses standard output.
+    fn json(&self) -> Value;
+}
+
+impl Texts for Output {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    fn errors(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+
+    fn words(&self) -> String {
+        in_one_line(&self.text())
+    }
+
+    fn error_words(&self) -> String {
+        in_one_line(&self.errors())
+    }
+
+    #[track_caller]
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.stdout).unwrap_or_else(|err| panic!("{err}: {self:?}"))
+    }
+}
+
+/// Joins the words of a text with single spaces.
+pub(crate) fn in_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Waits until `is_so`.
+#[track_caller]
+pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(
+            start.elapsed() < DEADLINE,
+            "not within {DEADLINE:?}: {what}"
+        );
+        sleep(Duration::from_millis(10));
+    }
+}
+
+/// Reads the first line of standard error, which a test of the machine prints after it handles
+/// signals.
+#[track_caller]
+pub(crate) fn wait_for_start(child: &mut std::process::Child) {
+    let mut line = String::new();
+    let mut stderr = BufReader::new(child.stderr.as_mut().unwrap());
+    stderr.read_line(&mut line).unwrap();
+    assert!(line.contains("Ctrl-C ends"), "{line}");
+}
+
+/// Sends a signal to a process.
+#[track_caller]
+pub(crate) fn signal(process: u32, name: &str) {
+    let sent = std::process::Command::new("kill")
+        .args(["-s", name, &process.to_string()])
+        .status();
+    assert!(sent.unwrap().success());
+}
+
+/// Returns true once a recording that is being made has about 100 samples.
+pub(crate) fn has_samples(recording: &Path) -> bool {
+    const MIN_BYTES: u64 = 2_000;
+    let files = fs::read_dir(recording).into_iter().flatten().flatten();
+    let files = files.filter(|file| {
+        file.path()
+            .extension()
+            .is_some_and(|kind| kind == "journal")
+    });
+    let bytes = files.filter_map(|file| Some(file.metadata().ok()?.len()));
+    bytes.sum::<u64>() >= MIN_BYTES
+}
+
+/// Reads the manifest of a recording.
+#[track_caller]
+pub(crate) fn manifest(recording: &Path) -> Value {
+    let text = fs::read(recording.join("manifest.json")).unwrap();
+    serde_json::from_slice(&text).unwrap()
+}
+
+/// Creates a directory with a copy of the program, which every user may enter.
+pub(crate) fn open_folder() -> TempDir {
+    let dir = TempDir::new().unwrap();
+    // Copied by another process: a child of another test inherits files that this process has open
+    // for writing, and such a file cannot be executed.
+    let copied = std::process::Command::new("cp")
+        .arg(program())
+        .arg(dir.path())
+        .status();
+    assert!(copied.unwrap().success());
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    dir
+}
+
+/// Returns a command that can also be started in the background.
+pub(crate) fn command() -> std::process::Command {
+    std::process::Command::new(program())
+}
+
+/// Returns the path of the program.
+pub(crate) fn program() -> PathBuf {
+    assert_cmd::cargo::cargo_bin("laggard")
 }

@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::scripted::Texts as _;
 use serde_json::Value;
 
 /// Set: this process is the program that is watched.
@@ -55,13 +56,13 @@ fn attach(words: &[&str]) -> Output {
 
 /// Returns the answer; `None`, with a message, if it is unavailable on this machine.
 fn report(output: &Output) -> Option<Value> {
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     if stderr.contains("threads cannot be watched here") {
         println!("skipped: {stderr}");
         return None;
     }
     assert!(output.status.success(), "{stderr}");
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = output.text();
     let begin = text
         .find("{\n")
         .unwrap_or_else(|| panic!("{text} {stderr}"));
@@ -88,7 +89,7 @@ fn periods_that_a_thread_worked_through_are_counted() {
 #[test]
 fn only_requested_services_are_measured_with_attach() {
     let output = attach(&["--also", "other", "--json"]);
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     if stderr.contains("--also") {
         return println!("skipped: {stderr}");
     }
@@ -116,7 +117,7 @@ fn unsupported_also_service_is_refused_before_watching() {
     let output = attach(&["--also", "task:foo/timer"]);
 
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     assert!(
         stderr.contains("--also: cannot measure `task:foo/timer`"),
         "{stderr}"
@@ -127,13 +128,13 @@ fn unsupported_also_service_is_refused_before_watching() {
 #[test]
 fn figures_and_late_cycles_are_printed_during_the_measurement() {
     let output = attach(&["--period", "10ms", "--every", "500ms"]);
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     if stderr.contains("threads cannot be watched here") {
         return println!("skipped: {stderr}");
     }
 
     assert!(output.status.success(), "{stderr}");
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = output.text();
     let (live, answer) = text.split_once(" missed the deadline").unwrap();
     assert!(live.contains("max so far"), "{text}");
     // It worked through three periods; its work is in the line of the late cycle.
@@ -150,6 +151,6 @@ fn more_often_than_anybody_looks_nothing_is_shown() {
     let output = attach(&["--every", "1ns"]);
 
     assert_eq!(output.status.code(), Some(2), "{output:?}");
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     assert!(stderr.contains("--every 1ns is too often"), "{stderr}");
 }

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::scripted::Texts as _;
 use laggard_marks::layout;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -73,13 +74,13 @@ fn attach(deadline: &str, command: &[&str]) -> Output {
 
 /// Returns the report; `None`, with a message, if it is unavailable on this machine.
 fn report(output: &Output) -> Option<Value> {
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     if stderr.contains("cannot be watched here") {
         println!("skipped: {stderr}");
         return None;
     }
     assert!(output.status.success(), "{stderr}");
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = output.text();
     let begin = text
         .find("{\n")
         .unwrap_or_else(|| panic!("{text} {stderr}"));
@@ -107,7 +108,7 @@ fn marked_cycle_is_reported_from_wake_to_end() {
     let Ok(compiled) = compiled else {
         return println!("skipped: there is no C compiler");
     };
-    let stderr = String::from_utf8_lossy(&compiled.stderr);
+    let stderr = compiled.errors();
     assert!(compiled.status.success(), "{stderr}");
 
     let command = [&program, &result].map(|path| path.to_str().unwrap());

@@ -10,6 +10,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::scripted::Texts as _;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -120,7 +121,7 @@ fn laggard(arguments: &[&str]) -> Output {
 }
 
 fn json(output: &Output) -> Value {
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = output.text();
     let begin = text.find("{\n").unwrap_or_else(|| panic!("{output:?}"));
     serde_json::from_str(&text[begin..]).unwrap()
 }
@@ -144,7 +145,7 @@ fn record(to: &Path, how: &str, more: &[&str]) -> Option<Value> {
         .env(WATCHED, how)
         .output()
         .unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     if stderr.contains("cannot be watched here") || stderr.contains("recorder cannot be loaded") {
         println!("skipped: {stderr}");
         return None;
@@ -187,7 +188,7 @@ fn why_names_the_lock_that_a_cycle_waited_for() {
     // 10 are analysed at a time.
     assert!(number(lock, "wakeups") >= 3, "{lock}");
     assert_eq!(lock["fix"]["kind"], "shorten_lock");
-    let text = String::from_utf8_lossy(&episode.stdout);
+    let text = episode.text();
     assert!(text.contains("no timeline of it"), "{text}");
 }
 
@@ -252,7 +253,7 @@ fn demand_is_not_compared_with_latencies_that_contain_execution_time() {
     ] {
         let output = laggard(arguments);
 
-        let stderr = String::from_utf8_lossy(&output.stderr);
+        let stderr = output.errors();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
         assert!(stderr.contains("the demand of an application"), "{stderr}");
     }
@@ -273,14 +274,14 @@ fn demand_is_not_compared_with_latencies_that_contain_execution_time() {
         let needs = format!("[[require]]\n{service}app = \"jack-128\"\nmttf = \"1h\"\n");
         fs::write(&file, needs).unwrap();
         let output = laggard(&["check", &place, "-r", &file.display().to_string()]);
-        let stderr = String::from_utf8_lossy(&output.stderr);
+        let stderr = output.errors();
         assert_eq!(output.status.code(), Some(2), "{stderr}");
         assert!(stderr.contains("the demand of an application"), "{stderr}");
     }
 
     // There is one already.
     let output = laggard(&["attach", "-d1s", "-o", &place, "--", "true"]);
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("give another name with -o"), "{stderr}");
 }
@@ -329,7 +330,7 @@ fn failed_start_leaves_neither_recording_nor_file() {
     let begin = ["attach", "-o", &recording, "--activations", &csv, "--"];
     let missing = dir.path().join("missing").display().to_string();
     let output = laggard(&[&begin[..], &[&missing]].concat());
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     if stderr.contains("cannot be watched here") {
         return println!("skipped: {stderr}");
     }
@@ -366,7 +367,7 @@ fn recording_of_a_killed_program_is_readable() {
     while fs::metadata(&journal).map_or(0, |metadata| metadata.len()) < 500 {
         if attach.try_wait().unwrap().is_some() {
             let output = attach.wait_with_output().unwrap();
-            let stderr = String::from_utf8_lossy(&output.stderr);
+            let stderr = output.errors();
             assert!(stderr.contains("cannot be watched here"), "{stderr}");
             return println!("skipped: {stderr}");
         }
@@ -377,7 +378,7 @@ fn recording_of_a_killed_program_is_readable() {
 
     let shown = laggard(&["show", "--json", &place.display().to_string()]);
 
-    let stdout = String::from_utf8_lossy(&shown.stdout);
+    let stdout = shown.text();
     assert!(!stdout.contains("does not have"), "{stdout}");
     let shown = json(&shown);
     let services = shown["recordings"][0]["services"].as_array().unwrap();

@@ -9,6 +9,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
+use crate::scripted::Texts as _;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -39,7 +40,7 @@ fn capable() -> Option<TempDir> {
         .output()
     {
         Ok(output) if output.status.success() => Some(dir),
-        Ok(output) => skipped(String::from_utf8_lossy(&output.stderr).trim()),
+        Ok(output) => skipped(output.errors().trim()),
         Err(err) => skipped(&format!("setcap of libcap: {err}")),
     }
 }
@@ -104,7 +105,7 @@ fn functions_of_programs_have_names_for_any_user() {
         ],
     );
 
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    let stderr = output.errors();
     let text = fs::read_to_string(dir.path().join("r.laggard/episodes.json"));
     let notes: Value = serde_json::from_str(&text.expect(&stderr)).unwrap();
     let symbols: Vec<&Value> = busy
@@ -165,7 +166,7 @@ fn a_program_file_with_four_capabilities_measures_everything_for_any_user() {
         ],
     );
 
-    let report: Value = serde_json::from_slice(&doctor.stdout).unwrap();
+    let report: Value = doctor.json();
     // What root lacks here, this user lacks too.
     let refused: Vec<&Value> = report["abilities"]
         .as_array()
@@ -175,7 +176,7 @@ fn a_program_file_with_four_capabilities_measures_everything_for_any_user() {
         .filter(|ability| ability["is_needed"] == true)
         .collect();
     assert!(refused.is_empty(), "{refused:#?}");
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    let stderr = output.errors();
     // 3: too much was lost for a good distribution, which is not asked here.
     assert!(matches!(output.status.code(), Some(0 | 3)), "{stderr}");
     let recording = dir.path().join("r.laggard");

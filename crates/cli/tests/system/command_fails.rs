@@ -7,9 +7,11 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::scripted::{self, Texts as _, program};
+
 /// Records into `dir` without BPF while `command` runs.
 fn record(dir: &Path, command: &[&str]) -> Output {
-    Command::new(assert_cmd::cargo::cargo_bin("laggard"))
+    Command::new(program())
         .args(["record", "--backend=user", "--services=other", "--output"])
         .arg(dir.join("r.laggard"))
         .arg("--")
@@ -19,12 +21,7 @@ fn record(dir: &Path, command: &[&str]) -> Output {
 }
 
 fn manifest(dir: &Path) -> Value {
-    let text = std::fs::read_to_string(dir.join("r.laggard/manifest.json")).unwrap();
-    serde_json::from_str(&text).unwrap()
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
+    scripted::manifest(&dir.join("r.laggard"))
 }
 
 #[test]
@@ -37,9 +34,9 @@ fn a_command_s_failure_is_passed_on_and_the_recording_kept() {
 
         let output = record(dir.path(), &["sh", "-c", script]);
 
-        assert_eq!(output.status.code(), Some(code), "{}", said(&output));
+        assert_eq!(output.status.code(), Some(code), "{}", output.errors());
         let expected = format!("laggard: `sh` failed: {how}");
-        assert!(said(&output).contains(&expected), "{}", said(&output));
+        assert!(output.errors().contains(&expected), "{}", output.errors());
         assert_eq!(manifest(dir.path())["state"], "complete");
     }
 }
@@ -50,7 +47,7 @@ fn a_command_that_succeeds_is_no_failure() {
 
     let output = record(dir.path(), &["sleep", "1"]);
 
-    assert_eq!(said(&output), "");
+    assert_eq!(output.errors(), "");
     assert!(manifest(dir.path())["load"]["begun_ns"].is_number());
 }
 
@@ -61,8 +58,8 @@ fn a_command_that_fails_at_once_is_no_rate_of_nothing() {
 
     let output = record(dir.path(), &["false"]);
 
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", output.errors());
+    let text = output.text();
     assert!(!text.contains("In 0 s"), "{text}");
     let manifest = manifest(dir.path());
     let wall = manifest["cost"]["wall_ns"].as_u64().unwrap();
@@ -79,7 +76,11 @@ fn a_command_that_does_not_exist_leaves_nothing() {
     let output = record(dir.path(), &["no-such-command"]);
 
     assert_eq!(output.status.code(), Some(2));
-    assert!(said(&output).contains("check its name and that it is in PATH"));
+    assert!(
+        output
+            .errors()
+            .contains("check its name and that it is in PATH")
+    );
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
@@ -94,15 +95,15 @@ fn destination_is_checked_first() {
         (file.clone(), "is a file"),
         ("/proc/r".into(), "cannot be created"),
     ] {
-        let refused = Command::new(assert_cmd::cargo::cargo_bin("laggard"))
+        let refused = Command::new(program())
             // The service is impossible too, which is found out later.
             .args(["record", "--backend=user", "--services=softirq", "--output"])
             .arg(&output)
             .output()
             .unwrap();
 
-        assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
-        assert!(said(&refused).contains(what), "{}", said(&refused));
+        assert_eq!(refused.status.code(), Some(2), "{}", refused.errors());
+        assert!(refused.errors().contains(what), "{}", refused.errors());
     }
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
 }
@@ -113,7 +114,7 @@ fn a_file_that_is_larger_than_the_limit_is_named() {
     let dir = TempDir::new().unwrap();
     let script = format!(
         "ulimit -f 8; exec {} record --backend=user --duration=1s --output=r.laggard",
-        assert_cmd::cargo::cargo_bin("laggard").display()
+        program().display()
     );
     let folder = dir.path().join("r.laggard");
     for was_there in [false, true] {
@@ -127,9 +128,9 @@ fn a_file_that_is_larger_than_the_limit_is_named() {
             .output()
             .unwrap();
 
-        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert_eq!(output.status.code(), Some(2), "{}", output.errors());
         for part in ["r.laggard/reserve", "ulimit -f"] {
-            assert!(said(&output).contains(part), "{}", said(&output));
+            assert!(output.errors().contains(part), "{}", output.errors());
         }
         // Nothing is in the way of another try.
         assert_eq!(folder.exists(), was_there);
@@ -156,9 +157,9 @@ fn a_full_disk_is_named_with_the_file() {
 
     let unmounted = Command::new("umount").arg(&disk).status().unwrap();
     assert!(unmounted.success());
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(2), "{}", output.errors());
     assert!(!left, "it is in the way of another try");
     for part in ["the disk is full", "r.laggard/reserve", "free some space"] {
-        assert!(said(&output).contains(part), "{}", said(&output));
+        assert!(output.errors().contains(part), "{}", output.errors());
     }
 }

@@ -7,14 +7,12 @@ use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A limit against hanging, not an expectation.
-const DEADLINE: Duration = Duration::from_secs(60);
+use crate::scripted::{Texts as _, signal, wait_for};
+
 const NAME: &str = "kernel.timer_migration";
 const FILE: &str = "/proc/sys/kernel/timer_migration";
 
@@ -59,14 +57,6 @@ fn now() -> String {
     fs::read_to_string(FILE).unwrap_or_default().trim().into()
 }
 
-fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < DEADLINE, "{what}");
-        sleep(Duration::from_millis(20));
-    }
-}
-
 /// Starts a comparison of the setting's other value with the current one. Returns while the first
 /// recording is made.
 fn begun(setting: &Found, into: &Path) -> Child {
@@ -87,14 +77,8 @@ fn begun(setting: &Found, into: &Path) -> Child {
         .spawn()
         .unwrap();
     let manifest = into.join("a01.laggard/manifest.json");
-    wait_for("it does not begin to record", || manifest.exists());
+    wait_for("it records", || manifest.exists());
     child
-}
-
-fn signal(child: &Child, name: &str) {
-    let id = child.id().to_string();
-    let sent = Command::new("kill").args(["-s", name, &id]).status();
-    assert!(sent.unwrap().success());
 }
 
 #[test]
@@ -109,17 +93,15 @@ fn a_setting_is_put_back_after_every_signal_that_ends_it() {
         let child = begun(&setting, &into);
         let meanwhile = now();
 
-        signal(&child, name);
+        signal(child.id(), name);
         let output = child.wait_with_output().unwrap();
 
         assert_eq!(meanwhile, setting.other(), "{name}");
         if name == "KILL" {
-            wait_for("what was killed does not put it back", || {
-                now() == setting.0
-            });
+            wait_for("the setting is restored", || now() == setting.0);
             continue;
         }
-        let stderr = String::from_utf8_lossy(&output.stderr);
+        let stderr = output.errors();
         assert_eq!(now(), setting.0, "{name}: {stderr}");
         assert_eq!(output.status.code(), Some(2), "{name}: {stderr}");
         assert!(stderr.contains(": interrupted"), "{name}: {stderr}");
@@ -150,7 +132,7 @@ fn external_change_of_the_setting_ends_the_comparison() {
         .output()
         .unwrap();
 
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("another program set it to"), "{stderr}");
     assert_eq!(now(), setting.0);
@@ -173,7 +155,7 @@ fn compared(program: &str, fault: &str) -> Value {
         .args(["--", "--threshold=1ms"])
         .output()
         .unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {stderr}"))
 }
 
@@ -204,7 +186,7 @@ fn a_planted_softirq_is_worse_and_is_named_as_new() {
         .output()
         .unwrap();
     if !can.status.success() {
-        println!("skipped: {}", String::from_utf8_lossy(&can.stderr));
+        println!("skipped: {}", can.errors());
         return;
     }
     let mut late_alone = Value::Null;

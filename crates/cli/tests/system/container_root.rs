@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::scripted::Texts as _;
 use assert_cmd::cargo::cargo_bin;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -56,7 +57,7 @@ fn obstacle() -> Option<String> {
         .output();
     match tried {
         Ok(output) if output.status.success() => None,
-        Ok(output) => Some(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+        Ok(output) => Some(output.errors().trim().to_owned()),
         Err(err) => Some(format!("unshare and setpriv of util-linux: {err}")),
     }
 }
@@ -95,7 +96,7 @@ fn in_a_container_every_stage_is_seen_and_times_are_the_kernels() {
             ],
         );
 
-        let stderr = String::from_utf8_lossy(&recorded.stderr);
+        let stderr = recorded.errors();
         // 3: too much was lost for a good distribution, which is not asked here.
         assert!(
             matches!(recorded.status.code(), Some(0 | 3)),
@@ -106,7 +107,7 @@ fn in_a_container_every_stage_is_seen_and_times_are_the_kernels() {
             .arg(root.join("results/r"))
             .output()
             .unwrap();
-        let report: Value = serde_json::from_slice(&shown.stdout).unwrap();
+        let report: Value = shown.json();
         let report = &report["recordings"][0];
         assert_eq!(report["backend"], "bpf", "{name}: {stderr}");
         let losses = &report["losses"];

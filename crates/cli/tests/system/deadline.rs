@@ -8,12 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A limit against hanging, not an expectation: generous on purpose.
-const DEADLINE: Duration = Duration::from_secs(60);
-
-fn laggard() -> Command {
-    Command::new(assert_cmd::cargo::cargo_bin("laggard"))
-}
+use crate::scripted::{DEADLINE, Texts as _, command as laggard};
 
 fn record(dir: &TempDir, services: &str) -> Output {
     let mut command = laggard();
@@ -65,7 +60,7 @@ fn a_deadline_thread_is_measured_on_each_cpu_by_the_direct_route() {
 
     let recorded = record(&dir, "irq,softirq,deadline,nice:-20,other");
 
-    let stderr = String::from_utf8_lossy(&recorded.stderr);
+    let stderr = recorded.errors();
     if matches!(recorded.status.code(), Some(1 | 2)) {
         return println!("skipped: {stderr}");
     }
@@ -74,7 +69,7 @@ fn a_deadline_thread_is_measured_on_each_cpu_by_the_direct_route() {
         .arg(dir.path().join("r.laggard"))
         .output()
         .unwrap();
-    let report: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    let report: Value = shown.json();
     let rows = report["recordings"][0]["services"].as_array().unwrap();
     let samples_of = |service: &str, route: &str| {
         let mut rows = rows.iter();
@@ -94,7 +89,7 @@ fn missing_deadline_bandwidth_is_reported() {
     let dir = TempDir::new().unwrap();
     let before = record(&dir, "deadline");
     if matches!(before.status.code(), Some(1 | 2)) {
-        return println!("skipped: {}", String::from_utf8_lossy(&before.stderr));
+        return println!("skipped: {}", before.errors());
     }
     let Some(promised) = Promised::all() else {
         return println!("skipped: no thread of ours is promised time (`chrt -d`)");
@@ -103,7 +98,7 @@ fn missing_deadline_bandwidth_is_reported() {
     let dir = TempDir::new().unwrap();
     let refused = record(&dir, "deadline");
 
-    let stderr = String::from_utf8_lossy(&refused.stderr);
+    let stderr = refused.errors();
     assert_eq!(refused.status.code(), Some(1), "{stderr}");
     for part in [
         "cannot measure `deadline`: the bandwidth for deadline threads is used up",

@@ -15,6 +15,7 @@ use tempfile::TempDir;
 use crate::scripted;
 use crate::served;
 
+use crate::scripted::Texts as _;
 use crate::served::{DEADLINE, Serve, get, value};
 
 fn packaging() -> PathBuf {
@@ -142,8 +143,8 @@ fn the_rules_hold_what_their_tests_say() {
             .current_dir(packaging().join("prometheus"))
             .output()
             .unwrap();
-        let stdout = String::from_utf8_lossy(&output.stdout);
-        let wrong = String::from_utf8_lossy(&output.stderr);
+        let stdout = output.text();
+        let wrong = output.errors();
         assert!(
             output.status.success(),
             "promtool {words:?}: {stdout}\n{wrong}"
@@ -401,7 +402,7 @@ fn promtool_check(text: &[u8]) -> String {
         .unwrap();
     child.stdin.take().unwrap().write_all(text).unwrap();
     let output = child.wait_with_output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    let stderr = output.errors();
     if output.status.success() {
         String::new()
     } else {
@@ -414,9 +415,7 @@ fn exported(dir: &Path, format: &str) -> Vec<u8> {
     let recording = dir.join("odd \"name\\ .laggard");
     if !recording.exists() {
         let script = scripted::script(1_000_000, &scripted::stall(1_000_500_000, 20_000_000));
-        scripted::record(&recording, &script, &["--duration=2s"])
-            .assert()
-            .success();
+        scripted::must_record(&recording, &script, &["--duration=2s"]);
     }
     let output = scripted::laggard()
         .args(["export", "--format", format])

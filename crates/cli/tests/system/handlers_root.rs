@@ -2,13 +2,10 @@
 //!
 //! They need root and a kernel with BTF. Otherwise they print that they are skipped and why.
 
-use assert_cmd::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-fn laggard() -> Command {
-    Command::cargo_bin("laggard").unwrap()
-}
+use crate::scripted::{Texts as _, laggard};
 
 #[test]
 fn handlers_are_named_and_match_the_json() {
@@ -20,7 +17,7 @@ fn handlers_are_named_and_match_the_json() {
         .arg(&recording)
         .output()
         .unwrap();
-    let stderr = String::from_utf8_lossy(&recorded.stderr);
+    let stderr = recorded.errors();
     if recorded.status.code() == Some(2) {
         return println!("skipped: {stderr}");
     }
@@ -32,7 +29,7 @@ fn handlers_are_named_and_match_the_json() {
         let why = why.env("COLUMNS", columns);
         let output = why.output().unwrap();
         assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
+        output.text()
     };
 
     let report: Value = serde_json::from_str(&ask(&["--json"], "80")).unwrap();
@@ -80,13 +77,13 @@ fn handlers_of_a_recording_without_counts_are_refused_with_a_remedy() {
         .output()
         .unwrap();
     if recorded.status.code() == Some(2) {
-        return println!("skipped: {}", String::from_utf8_lossy(&recorded.stderr));
+        return println!("skipped: {}", recorded.errors());
     }
 
     let output = laggard().args(["why", "--handlers"]).arg(&path).output();
 
     let output = output.unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("record with `--handlers`"), "{stderr}");
 }

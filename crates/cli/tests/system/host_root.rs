@@ -15,12 +15,10 @@ use std::io::{ErrorKind, Read as _};
 use std::os::fd::{AsRawFd as _, FromRawFd as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// A limit against hanging, not an expectation: generous on purpose.
-const DEADLINE: Duration = Duration::from_secs(60);
+use crate::scripted::{command as laggard, has_samples, signal, wait_for};
 
 /// Folders and the settings in them that a tool for latency may be tempted to
 /// change. Files that count or that differ at each reading are left out.
@@ -132,22 +130,21 @@ fn keeps_awake(process: &Child) -> bool {
         .any(|target| target == Path::new("/dev/cpu_dma_latency"))
 }
 
-/// Starts a recording of all services.
+/// Starts a recording of all services, and waits until it measures.
 fn recording(dir: &TempDir, more: &[&str]) -> Child {
     let to = dir.path().join("r.laggard");
-    let mut child = Command::new(assert_cmd::cargo::cargo_bin("laggard"))
-        .args(["record", "--quiet", "--duration", "2s", "--output"])
+    let mut child = laggard()
+        .args(["record", "--quiet", "--duration", "1h", "--output"])
         .arg(&to)
         .args(more)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let began = Instant::now();
-    while !to.join("manifest.json").exists() {
-        assert!(began.elapsed() < DEADLINE && child.try_wait().unwrap().is_none());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_for("it measures", || {
+        assert_eq!(child.try_wait().unwrap(), None);
+        has_samples(&to)
+    });
     child
 }
 
@@ -164,17 +161,17 @@ fn a_recording_changes_no_setting_of_the_host_unless_asked() {
 
     let dir = TempDir::new().unwrap();
     let mut child = recording(&dir, &[]);
-    let meanwhile = settings();
-    let unasked = keeps_awake(&child);
+    let during = settings();
+    let keeps_awake_by_default = keeps_awake(&child);
+    signal(child.id(), "INT");
     child.wait().unwrap();
-
-    for (when, current) in [("while it measures", meanwhile), ("afterwards", settings())] {
+    for (when, current) in [("while it measures", during), ("afterwards", settings())] {
         for (path, value) in &before {
             assert_eq!(current.get(path), Some(value), "{path} {when}");
         }
     }
     assert_eq!(writes.since(), BTreeSet::new(), "written to and put back");
-    assert!(!unasked);
+    assert!(!keeps_awake_by_default);
     let path = "/proc/sys/vm/swappiness";
     // Writes the current value, which changes nothing.
     match std::fs::write(path, &before[path]) {
@@ -188,6 +185,7 @@ fn a_recording_changes_no_setting_of_the_host_unless_asked() {
     let dir = TempDir::new().unwrap();
     let mut child = recording(&dir, &["--hold-cpu-awake"]);
     let held = keeps_awake(&child);
+    signal(child.id(), "INT");
     child.wait().unwrap();
     assert!(held);
 }

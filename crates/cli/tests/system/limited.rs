@@ -8,9 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::Value;
 use tempfile::TempDir;
 
-fn program() -> PathBuf {
-    assert_cmd::cargo::cargo_bin("laggard")
-}
+use crate::scripted::{self, Texts as _, program};
 
 /// Runs `script` in a shell in `dir`. `$L` is the program.
 fn shell(dir: &Path, script: &str) -> Output {
@@ -22,13 +20,8 @@ fn shell(dir: &Path, script: &str) -> Output {
         .unwrap()
 }
 
-fn said(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
 fn manifest(dir: &Path) -> Value {
-    let text = std::fs::read_to_string(dir.join("r.laggard/manifest.json")).unwrap();
-    serde_json::from_str(&text).unwrap()
+    scripted::manifest(&dir.join("r.laggard"))
 }
 
 /// Returns the text of the warning of this kind in a manifest, or in an answer. The JSON of
@@ -74,7 +67,7 @@ fn little_stack_is_enough_for_every_command() {
         assert!(
             matches!(code, Some(0 | 1)),
             "{command}: {code:?}, {}",
-            said(&output)
+            output.errors()
         );
     }
     let output = shell(
@@ -84,7 +77,7 @@ fn little_stack_is_enough_for_every_command() {
     assert!(
         matches!(output.status.code(), Some(0 | 3)),
         "{}",
-        said(&output)
+        output.errors()
     );
 }
 
@@ -144,7 +137,7 @@ fn too_few_addresses_are_an_error_that_names_the_limit_and_what_was_recorded_sta
                 &format!("ulimit -v {limit}; exec $L {command} >&2"),
             );
 
-            let (code, message) = (output.status.code(), said(&output));
+            let (code, message) = (output.status.code(), output.errors());
             assert!(
                 matches!(code, Some(0..=3)),
                 "{command}, {limit} KiB: {code:?}, {message}"
@@ -162,7 +155,7 @@ fn too_few_addresses_are_an_error_that_names_the_limit_and_what_was_recorded_sta
                 assert!(
                     shown.status.success(),
                     "{command}, {limit} KiB: {}, after {message}",
-                    self::said(&shown)
+                    shown.errors()
                 );
             }
             assert!(more < 1 << 20 || code != Some(2), "{command}: {message}");
@@ -180,13 +173,13 @@ fn a_soft_limit_on_open_files_is_raised_and_a_load_has_it_as_it_was() {
 
     let output = shell(
         dir.path(),
-        "ulimit -Sn 64; $L record -q -d 1500ms -o r.laggard -- sh -c 'ulimit -Sn > soft; sleep 9'",
+        "ulimit -Sn 64; $L record -q -o r.laggard -- sh -c 'ulimit -Sn > soft; sleep 1'",
     );
 
     assert!(
         manifest(dir.path())["backend"] == "bpf",
         "{}",
-        said(&output)
+        output.errors()
     );
     let soft = std::fs::read_to_string(dir.path().join("soft")).unwrap();
     assert_eq!(soft, "64\n");
@@ -201,11 +194,13 @@ fn a_hard_limit_on_open_files_is_named_with_what_it_takes() {
 
     let output = shell(dir.path(), "ulimit -n 112; $L record -q -d 1s -o r.laggard");
 
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(2), "{}", output.errors());
     assert!(
-        said(&output).contains("open files, and this process may have 112; raise the hard limit"),
+        output
+            .errors()
+            .contains("open files, and this process may have 112; raise the hard limit"),
         "{}",
-        said(&output)
+        output.errors()
     );
     assert!(!dir.path().join("r.laggard").exists());
 }
@@ -270,11 +265,11 @@ fn a_group_without_time_for_real_time_threads_is_the_reason_and_not_the_user() {
 
     let output = shell(dir.path(), &script);
 
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", output.errors());
     for part in ["cpu.rt_runtime_us is 0", "/sys/fs/cgroup/cpu/cgroup.procs"] {
-        assert!(said(&output).contains(part), "{}", said(&output));
+        assert!(output.errors().contains(part), "{}", output.errors());
     }
-    assert!(!said(&output).contains("as root"), "{}", said(&output));
+    assert!(!output.errors().contains("as root"), "{}", output.errors());
 }
 
 #[test]
@@ -314,7 +309,7 @@ fn a_limit_on_cpu_time_is_a_caveat_of_what_is_measured_without_a_recording_too()
         let output = shell(dir.path(), &script);
 
         let answer: Value = serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|_| panic!("{command}: {}", said(&output)));
+            .unwrap_or_else(|_| panic!("{command}: {}", output.errors()));
         let what = caveat(&answer, "cpu_quota").unwrap_or_default();
         assert!(
             what.contains("80ms of CPU time per 100ms"),
@@ -341,7 +336,7 @@ fn a_set_of_cpus_smaller_than_those_online_is_measured_and_named() {
         &format!("{enter} $L record -q -d 1s -s other -o r.laggard"),
     );
 
-    assert!(dir.path().join("r.laggard").exists(), "{}", said(&output));
+    assert!(dir.path().join("r.laggard").exists(), "{}", output.errors());
     let manifest = manifest(dir.path());
     let lines = manifest["lines"].as_array().unwrap();
     assert!(lines.iter().all(|line| line["cpu"] == 0), "{lines:?}");
@@ -356,9 +351,11 @@ fn a_set_of_cpus_smaller_than_those_online_is_measured_and_named() {
     );
     assert_eq!(refused.status.code(), Some(2));
     assert!(
-        said(&refused).contains("CPU 1 is outside the cpuset of this process"),
+        refused
+            .errors()
+            .contains("CPU 1 is outside the cpuset of this process"),
         "{}",
-        said(&refused)
+        refused.errors()
     );
 }
 
@@ -374,11 +371,11 @@ fn a_doctor_without_rights_names_the_rights_first() {
 
     let output = shell(dir.path(), script);
 
-    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    let text = output.text();
     if text.is_empty() {
         println!(
             "skipped: it takes root to be another user: {}",
-            said(&output)
+            output.errors()
         );
         return;
     }

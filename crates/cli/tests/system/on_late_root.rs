@@ -7,26 +7,19 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::fault::Fault;
+use crate::scripted::{Texts as _, command as laggard, signal, wait_for};
 
 /// Length of the fault, and the threshold. Less than 2 ms would be a wakeup for another reason.
 const LENGTH: &str = "5ms";
 const THRESHOLD: &str = "--on-late-threshold=2ms";
 const MIN_LATENCY_NS: u64 = 2_000_000;
-/// Limit against hanging, not an expectation.
-const DEADLINE: Duration = Duration::from_secs(60);
 /// Directory of tracefs instances.
 const INSTANCES: &str = "/sys/kernel/tracing/instances";
-
-fn laggard() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_laggard"))
-}
 
 /// Runs `laggard` with these options while the fault is injected.
 fn late(fault: &Fault, options: &[&str]) -> Output {
@@ -38,14 +31,14 @@ fn late(fault: &Fault, options: &[&str]) -> Output {
         .unwrap()
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
 /// Returns the late wakeups that a command appended to `file`.
 fn wakeups(file: &Path) -> Vec<Value> {
-    let text = fs::read_to_string(file).unwrap();
-    text.lines()
+    let text = fs::read_to_string(file).unwrap_or_default();
+    // The last line may be incomplete.
+    let lines = text
+        .split_inclusive('\n')
+        .filter(|line| line.ends_with('\n'));
+    lines
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
 }
@@ -68,11 +61,11 @@ fn record_stops_at_a_late_wakeup_and_shows_its_cause() {
         &["record", "-d", "1min", "--on-late=stop", "-o", recording],
     );
 
-    let shown = text(&output.stdout);
+    let shown = output.text();
     assert!(shown.contains("SCHED_FIFO 90 on CPU"), "{output:?}");
     assert!(shown.contains("lag/irqs-off"), "{shown}");
     assert!(shown.contains("Next: laggard why"), "{shown}");
-    assert!(text(&output.stderr).contains("acted on 1"), "{output:?}");
+    assert!(output.errors().contains("acted on 1"), "{output:?}");
 }
 
 #[test]
@@ -90,19 +83,23 @@ fn commands_get_late_wakeups_with_their_causes() {
     let recording = dir.path().join("r.laggard");
     let recording = recording.to_str().unwrap();
 
-    let output = late(
-        &fault,
-        &["record", "-d", "5s", &append, &script, "-o", recording],
-    );
-
-    let late = wakeups(&file);
-    assert!(
-        late.len() >= 2 && late.iter().all(is_late),
-        "{late:?} {output:?}"
-    );
+    let mut child = laggard()
+        .args(["record", "-d", "1h", &append, &script, "-o", recording])
+        .args(["--services=fifo:90", THRESHOLD, "--cpus", &fault.cpu])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
     let blames = |wakeup: &Value| wakeup["causes"].to_string().contains("lag/irqs-off");
-    assert!(late.iter().any(blames), "{late:?}");
-    let scheduling = fs::read_to_string(file.with_extension("jsonl.ps")).unwrap();
+    let scheduling = file.with_extension("jsonl.ps");
+    wait_for("two late wakeups, one of them with its cause", || {
+        let late = wakeups(&file);
+        late.len() >= 2 && late.iter().any(blames) && scheduling.exists()
+    });
+    signal(child.id(), "INT");
+    child.wait().unwrap();
+    let late = wakeups(&file);
+    assert!(late.iter().all(is_late), "{late:?}");
+    let scheduling = fs::read_to_string(scheduling).unwrap();
     assert_eq!(
         scheduling.split_whitespace().collect::<Vec<_>>(),
         ["TS", "0"]
@@ -112,7 +109,7 @@ fn commands_get_late_wakeups_with_their_causes() {
         .args(["why", recording, "--json", "--episode", &number])
         .output()
         .unwrap();
-    let same: Value = serde_json::from_slice(&why.stdout).unwrap();
+    let same: Value = why.json();
     assert_eq!(same["expiry_ns"], late[0]["expiry_ns"]);
     assert_eq!(same["latency_ns"], late[0]["latency_ns"]);
 }
@@ -125,14 +122,30 @@ fn process_is_signalled_until_it_ends() {
     let dir = TempDir::new().unwrap();
     let recording = dir.path().join("r.laggard");
     let mut process = Command::new("sleep").arg("600").spawn().unwrap();
-    let signal = format!("--on-late=signal={}:USR2", process.id());
+    let option = format!("--on-late=signal={}:USR2", process.id());
+    let file = dir.path().join("late.jsonl");
+    let append = format!("--on-late=exec=sh -c 'cat >> {}'", file.display());
 
     let recording = recording.to_str().unwrap();
-    let output = late(&fault, &["record", "-d", "5s", &signal, "-o", recording]);
+    let cpus = format!("--cpus={}", fault.cpu);
+    let child = laggard()
+        .args(["record", "-d", "1h", &option, &append, "-o", recording])
+        .args(["--services=fifo:90", THRESHOLD, &cpus])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
 
     let status = process.wait().unwrap();
-    assert_eq!(status.signal(), Some(12), "{output:?}");
-    let stderr = text(&output.stderr);
+    let before = wakeups(&file).len();
+    // The actions on the wakeup before may not be complete.
+    wait_for("two more late wakeups", || {
+        wakeups(&file).len() >= before + 2
+    });
+    signal(child.id(), "INT");
+    let stderr = child.wait_with_output().unwrap().errors();
+
+    assert_eq!(status.signal(), Some(12), "{stderr}");
     assert!(stderr.contains("failed: no such process"), "{stderr}");
 }
 
@@ -145,7 +158,7 @@ fn live_view_stops_at_a_late_wakeup() {
     let output = late(&fault, &["top", "--batch", "-d", "1min", "--on-late=stop"]);
 
     assert!(
-        text(&output.stdout).contains("Late wakeup: SCHED_FIFO 90"),
+        output.text().contains("Late wakeup: SCHED_FIFO 90"),
         "{output:?}"
     );
 }
@@ -169,7 +182,7 @@ fn serve_acts_and_ends_in_order() {
     let late = wakeups(&file);
     assert!(late.len() == 1 && late.iter().all(is_late), "{late:?}");
     assert!(
-        text(&output.stdout).contains("Late wakeup: SCHED_FIFO 90"),
+        output.text().contains("Late wakeup: SCHED_FIFO 90"),
         "{output:?}"
     );
 }
@@ -216,10 +229,7 @@ fn attach_acts_on_a_late_cycle_of_a_program() {
         "{late:?} {output:?}"
     );
     assert_eq!(late[0]["name"], "cyclictest");
-    assert!(
-        text(&output.stderr).contains("late: cyclictest"),
-        "{output:?}"
-    );
+    assert!(output.errors().contains("late: cyclictest"), "{output:?}");
 }
 
 /// Starts `laggard record` with these options in a mount namespace with tracefs, so that the
@@ -304,7 +314,7 @@ fn trace_of_trace_cmd_is_readable_and_a_full_disk_is_a_counted_failure() {
     if output.status.code() == Some(42) {
         return println!("skipped: tracefs cannot be mounted");
     }
-    let stderr = text(&output.stderr).split_whitespace().collect::<String>();
+    let stderr = output.errors().split_whitespace().collect::<String>();
     assert!(
         stderr.contains(&format!("`trace={full}`failed")),
         "{stderr}"
@@ -318,7 +328,7 @@ fn trace_of_trace_cmd_is_readable_and_a_full_disk_is_a_counted_failure() {
     let Ok(report) = report else {
         return println!("skipped: trace-cmd is not installed");
     };
-    let report = text(&report.stdout);
+    let report = report.text();
     for event in ["sched_switch:", "hrtimer_expire_entry:", "lag/irqs-off"] {
         assert!(report.contains(event), "{event}: {report:.500}");
     }
@@ -335,58 +345,44 @@ fn time(line: &str) -> Option<f64> {
     word.strip_suffix(':')?.parse().ok()
 }
 
-/// Returns the process ID of the laggard that `child` runs, once it measures.
-fn measuring(child: &Child, dir: &Path) -> Option<u32> {
-    let begun = Instant::now();
-    while begun.elapsed() < DEADLINE {
-        let children = format!("/proc/{0}/task/{0}/children", child.id());
-        let children = fs::read_to_string(children).unwrap_or_default();
-        let process = children.split_whitespace().next();
-        if let Some(process) = process.and_then(|number| number.parse().ok())
-            && dir.join("r.laggard/manifest.json").exists()
-        {
-            return Some(process);
-        }
-        sleep(Duration::from_millis(50));
-    }
-    None
+/// Returns the process that a process has started.
+fn child_of(child: &Child) -> Option<u32> {
+    let children = format!("/proc/{0}/task/{0}/children", child.id());
+    let children = fs::read_to_string(children).unwrap_or_default();
+    children.split_whitespace().next()?.parse().ok()
 }
 
 #[test]
 fn trace_instance_is_removed_after_every_end() {
-    for signal in ["INT", "TERM", "KILL"] {
+    for name in ["INT", "TERM", "KILL"] {
         let dir = TempDir::new().unwrap();
         let file = dir.path().join("late.txt");
         let trace = format!("--on-late=trace={}", file.display());
         let mut child = traced("0", dir.path(), &["-d1min", &trace]);
-        let Some(process) = measuring(&child, dir.path()) else {
-            let _ = child.kill();
-            let output = child.wait_with_output().unwrap();
-            return println!("skipped: not measured here: {output:?}");
-        };
-
-        let killed = Command::new("kill")
-            .args([&format!("-{signal}"), &process.to_string()])
-            .status()
-            .unwrap();
+        let mut measuring = None;
+        let mut has_ended = false;
+        wait_for("it measures", || {
+            has_ended = child.try_wait().unwrap().is_some();
+            measuring = child_of(&child);
+            has_ended || measuring.is_some() && dir.path().join("r.laggard/manifest.json").exists()
+        });
+        if !has_ended {
+            signal(measuring.unwrap(), name);
+        }
         let output = child.wait_with_output().unwrap();
-
-        assert!(killed.success());
+        if has_ended {
+            return println!("skipped: not measured here: {output:?}");
+        }
         // 43: an instance is left. After SIGKILL a shell removes it a little later.
-        if signal != "KILL" {
-            assert_ne!(output.status.code(), Some(43), "{signal}: {output:?}");
+        if name != "KILL" {
+            assert_ne!(output.status.code(), Some(43), "{name}: {output:?}");
         }
     }
-    let begun = Instant::now();
     let list = format!("mount -t tracefs tracefs /sys/kernel/tracing; ls {INSTANCES}");
-    loop {
+    wait_for("the instances are removed", || {
         let output = Command::new("unshare")
             .args(["-m", "sh", "-c", &list])
             .output();
-        if !text(&output.unwrap().stdout).contains("laggard-") {
-            return;
-        }
-        assert!(begun.elapsed() < DEADLINE, "an instance is left");
-        sleep(Duration::from_millis(100));
-    }
+        !output.unwrap().text().contains("laggard-")
+    });
 }

@@ -1,23 +1,17 @@
 //! Measuring that takes the machine: refused where that is known before, and
 //! ended in time where it is not.
 
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Stdio;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A limit against hanging, not an expectation: generous on purpose.
-const DEADLINE: Duration = Duration::from_secs(60);
-
-fn laggard() -> Command {
-    Command::new(assert_cmd::cargo::cargo_bin("laggard"))
-}
+use crate::scripted::{Texts as _, command as laggard, manifest, signal, wait_for};
 
 /// Returns true if `doctor` lists this ability. Otherwise prints that the test is skipped.
 fn can(ability: &str) -> bool {
     let output = laggard().args(["doctor", "--json"]).output().unwrap();
-    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let answer: Value = output.json();
     let mut abilities = answer["abilities"].as_array().unwrap().iter();
     let can = abilities
         .any(|row| row["name"].as_str().unwrap().starts_with(ability) && row["absence"].is_null());
@@ -40,7 +34,7 @@ fn a_plan_that_cannot_be_afforded_is_refused_with_what_would_fit() {
         .output()
         .unwrap();
 
-    let stderr = String::from_utf8(output.stderr).unwrap();
+    let stderr = output.errors();
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("a period of 10us takes"), "{stderr}");
     assert!(stderr.contains("Use --period "), "{stderr}");
@@ -64,30 +58,22 @@ fn a_signal_ends_a_measurement_that_takes_the_machine() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_secs(2));
-
-    let id = child.id().to_string();
-    Command::new("kill").args(["-TERM", &id]).status().unwrap();
-
-    let start = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break status;
-        }
-        if start.elapsed() > DEADLINE {
-            child.kill().unwrap();
-            child.wait().unwrap();
-            panic!("it does not end");
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    };
-    let text = std::fs::read_to_string(dir.path().join("r.laggard/manifest.json")).unwrap();
-    let manifest: Value = serde_json::from_str(&text).unwrap();
+    let recording = dir.path().join("r.laggard");
+    wait_for("it records", || recording.join("manifest.json").exists());
+    // Time in which it takes the machine.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    signal(child.id(), "TERM");
+    let mut status = None;
+    wait_for("it ends", || {
+        status = child.try_wait().unwrap();
+        status.is_some()
+    });
+    let manifest = manifest(&recording);
     // It may have ended itself before.
     assert!(
         manifest["state"] == "interrupted" || manifest["state"] == "failed",
         "{}",
         manifest["state"]
     );
-    assert_eq!(status.code(), Some(3));
+    assert_eq!(status.unwrap().code(), Some(3));
 }

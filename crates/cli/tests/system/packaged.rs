@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::scripted::Texts as _;
 use tempfile::TempDir;
 
 fn project() -> PathBuf {
@@ -26,7 +27,7 @@ fn lacks(programs: &Path) -> Option<String> {
 
 fn output(command: &mut Command) -> Output {
     let output = command.output().unwrap();
-    let wrong = String::from_utf8_lossy(&output.stderr);
+    let wrong = output.errors();
     assert!(output.status.success(), "{command:?}: {wrong}");
     output
 }

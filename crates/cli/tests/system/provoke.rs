@@ -5,17 +5,14 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use laggard_workload::disturb::{FaultKind, Hit};
 use tempfile::TempDir;
 
-/// A limit against hanging, not an expectation: generous on purpose.
-const DEADLINE: Duration = Duration::from_secs(60);
+use crate::scripted::{Texts as _, command as laggard, signal, wait_for};
 
 fn provoke(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_laggard"));
+    let mut command = laggard();
     command.arg("provoke").args(args);
     command
 }
@@ -30,14 +27,6 @@ fn has_a_hit(file: &Path) -> bool {
     fs::read_to_string(file).is_ok_and(|text| text.contains('\n'))
 }
 
-fn signal(child: &Child, name: &str) {
-    let status = Command::new("kill")
-        .args(["-s", name, &child.id().to_string()])
-        .status()
-        .unwrap();
-    assert!(status.success());
-}
-
 #[test]
 fn hits_are_lines_of_json_on_standard_output_and_nothing_else_is() {
     let output = provoke(&["queue", "--length", "4ms", "--every", "50ms"])
@@ -45,7 +34,7 @@ fn hits_are_lines_of_json_on_standard_output_and_nothing_else_is() {
         .output()
         .unwrap();
 
-    let hits = hits_in(&String::from_utf8(output.stdout).unwrap());
+    let hits = hits_in(&output.text());
     assert!(output.status.success());
     assert!(!hits.is_empty());
     assert!(
@@ -63,7 +52,7 @@ fn directory_as_hits_file_is_refused_before_the_fault() {
         .output()
         .unwrap();
 
-    let stderr = String::from_utf8(output.stderr).unwrap();
+    let stderr = output.errors();
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(
         stderr.contains("is a directory; give the name of a file"),
@@ -84,11 +73,9 @@ fn either_signal_ends_a_fault_and_its_hits_so_far_are_kept() {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let begin = Instant::now();
-        while !has_a_hit(&part) && child.try_wait().unwrap().is_none() {
-            assert!(begin.elapsed() < DEADLINE, "no hit of `{kind}`");
-            thread::sleep(Duration::from_millis(20));
-        }
+        wait_for(&format!("a hit of `{kind}`"), || {
+            has_a_hit(&part) || child.try_wait().unwrap().is_some()
+        });
         if let Some(status) = child.try_wait().unwrap() {
             assert_eq!(status.code(), Some(1), "`{kind}`");
             assert_eq!(fs::read_to_string(&json).unwrap(), "of another run\n");
@@ -96,7 +83,7 @@ fn either_signal_ends_a_fault_and_its_hits_so_far_are_kept() {
             continue;
         }
         assert_eq!(fs::read_to_string(&json).unwrap(), "of another run\n");
-        signal(&child, name);
+        signal(child.id(), name);
 
         let status = child.wait().unwrap();
 
@@ -124,22 +111,6 @@ fn group_of(pid: u32) -> Option<PathBuf> {
         .find(|group| group.exists())
 }
 
-/// Waits for `holds`; whether it came about while `child`, if any, ran.
-fn comes_about(mut child: Option<&mut Child>, mut holds: impl FnMut() -> bool) -> bool {
-    let begin = Instant::now();
-    while !holds() {
-        assert!(begin.elapsed() < DEADLINE);
-        if child
-            .as_mut()
-            .is_some_and(|child| child.try_wait().unwrap().is_some())
-        {
-            return false;
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-    true
-}
-
 /// Returns true if a process is in a control group of laggard.
 fn is_throttled(pid: u32) -> bool {
     let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
@@ -163,7 +134,12 @@ fn after_a_kill_the_throttled_process_and_what_it_started_are_in_their_own_group
     laggard.args(["--pid", &pid.to_string()]);
     let mut laggard = laggard.stdout(Stdio::null()).spawn().unwrap();
     let laggard_pid = laggard.id();
-    if !comes_about(Some(&mut laggard), || is_throttled(pid)) {
+    let mut has_ended = false;
+    wait_for("the process is throttled", || {
+        has_ended = laggard.try_wait().unwrap().is_some();
+        has_ended || is_throttled(pid)
+    });
+    if has_ended {
         println!("skipped: `throttle` is not possible here");
         return;
     }
@@ -178,7 +154,7 @@ fn after_a_kill_the_throttled_process_and_what_it_started_are_in_their_own_group
     laggard.kill().unwrap();
     laggard.wait().unwrap();
 
-    assert!(comes_about(None, || !group.exists()));
+    wait_for("the group is removed", || !group.exists());
     assert!(!is_throttled(pid) && !is_throttled(started));
     let _ = Command::new("kill").arg(started.to_string()).status();
 }
@@ -187,7 +163,7 @@ fn after_a_kill_the_throttled_process_and_what_it_started_are_in_their_own_group
 fn a_machine_is_not_stopped_from_inside_and_the_error_says_how_it_can_be() {
     let output = provoke(&["steal"]).output().unwrap();
 
-    let stderr = String::from_utf8(output.stderr).unwrap();
+    let stderr = output.errors();
     assert_eq!(output.status.code(), Some(2));
     assert!(
         stderr.contains("testhost run --mode smp --stall"),

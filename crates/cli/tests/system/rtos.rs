@@ -3,24 +3,22 @@
 //! of injected delays.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, sleep};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::fault::Fault;
+use crate::scripted::{Texts as _, command as laggard, signal, wait_for, wait_for_start};
 
-/// Limit against hanging, not an expectation.
-const DEADLINE: Duration = Duration::from_secs(60);
 use tempfile::TempDir;
 
 fn rtos(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_laggard"));
+    let mut command = laggard();
     command.arg("rtos").args(args);
     command
 }
@@ -33,7 +31,7 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 fn report(output: &Output) -> Value {
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {stderr}"))
 }
 
@@ -259,7 +257,7 @@ work = "output"
 fn an_unknown_load_is_refused_before_the_tests() {
     let output = rtos(&["--loads=idle,nonsense"]).output().unwrap();
 
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("`nonsense` is not a load"), "{stderr}");
     assert!(!stderr.contains("Ctrl-C ends the test"), "{stderr}");
@@ -372,7 +370,7 @@ fn groups_of_nobody() -> Vec<PathBuf> {
         .args(["/sys/fs/cgroup", "-type", "d", "-name", "laggard-rtos-*"])
         .output()
         .unwrap();
-    let output = String::from_utf8_lossy(&output.stdout).into_owned();
+    let output = output.text();
     let groups = output.lines().map(PathBuf::from);
     let is_over = |group: &PathBuf| {
         let number = group.to_string_lossy();
@@ -385,7 +383,7 @@ fn groups_of_nobody() -> Vec<PathBuf> {
 #[test]
 fn the_control_group_is_removed_after_a_signal() {
     let _alone = alone();
-    for signal in ["INT", "TERM", "KILL"] {
+    for name in ["INT", "TERM", "KILL"] {
         let mut child = rtos(&["--only=locked", "--duration=60s"])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -404,27 +402,20 @@ fn the_control_group_is_removed_after_a_signal() {
             sleep(Duration::from_millis(5));
             was_there = exists();
         }
-        let id = child.id().to_string();
-        let sent = Command::new("kill").args(["-s", signal, &id]).status();
-        assert!(sent.unwrap().success());
-
+        signal(child.id(), name);
         let output = child.wait_with_output().unwrap();
 
         if !was_there {
-            println!("skipped: {}", String::from_utf8_lossy(&output.stdout));
+            println!("skipped: {}", output.text());
             return;
         }
-        if signal == "KILL" {
+        if name == "KILL" {
             // A shell removes the group.
-            let begin = Instant::now();
-            while exists() {
-                assert!(begin.elapsed() < DEADLINE, "{group} is left behind");
-                sleep(Duration::from_millis(20));
-            }
+            wait_for("the group is removed", || !exists());
             continue;
         }
-        assert!(!exists(), "{group} is left behind by {signal}");
-        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(!exists(), "{group} is left behind by {name}");
+        let text = output.text();
         // Or the test was over before the signal.
         assert!(
             text.contains("Ended early, before these tests: locked") || text.contains("\nlocked "),
@@ -447,12 +438,12 @@ fn a_page_is_written_or_refused_before_the_tests() {
     assert!(written.contains("necessary, not sufficient"), "{written}");
 
     let output = rtos(&["-o"]).arg(dir.path()).output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(!stderr.contains("Ctrl-C ends the test"), "{stderr}");
     let nowhere = dir.path().join("nowhere").join("rtos.html");
     let output = rtos(&["-o"]).arg(nowhere).output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("nowhere"), "{stderr}");
 }
@@ -476,11 +467,11 @@ fn without_the_right_to_real_time_priorities_all_is_unknown_with_a_remedy() {
         .output()
         .unwrap();
     if output.stdout.is_empty() {
-        println!("skipped: {}", String::from_utf8_lossy(&output.stderr));
+        println!("skipped: {}", output.errors());
         return;
     }
 
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = output.text();
     assert_eq!(output.status.code(), Some(1), "{text}");
     // Root has kept the right to lock pages.
     let is_unknown = |line: &&str| line.contains(" UNKNOWN ") || line.starts_with("locked ");
@@ -507,7 +498,7 @@ fn arguments_out_of_range_are_refused_with_the_range() {
     ] {
         let output = rtos(&args).output().unwrap();
 
-        let stderr = String::from_utf8_lossy(&output.stderr);
+        let stderr = output.errors();
         assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
         assert!(stderr.contains(message), "{args:?}: {stderr}");
         assert!(output.stdout.is_empty());
@@ -547,11 +538,7 @@ work = "output"
         .spawn()
         .unwrap();
     // The test of the load that runs first takes 60 s.
-    let mut text = String::new();
-    BufReader::new(child.stderr.as_mut().unwrap())
-        .read_line(&mut text)
-        .unwrap();
-    assert!(text.contains("Ctrl-C ends the test"), "{text}");
+    wait_for_start(&mut child);
     sleep(Duration::from_secs(2));
     let is_over = child.try_wait().unwrap().is_some();
     let id = child.id().to_string();
@@ -583,19 +570,11 @@ fn an_interrupted_run_lists_the_tests_that_did_not_run() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // It handles signals before it prints this line.
-    let mut message = String::new();
-    BufReader::new(child.stderr.as_mut().unwrap())
-        .read_line(&mut message)
-        .unwrap();
-    assert!(message.contains("Ctrl-C ends the test"), "{message}");
-    let id = child.id().to_string();
-    let sent = Command::new("kill").args(["-s", "INT", &id]).status();
-    assert!(sent.unwrap().success());
-
+    wait_for_start(&mut child);
+    signal(child.id(), "INT");
     let output = child.wait_with_output().unwrap();
 
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = output.text();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(
         text.contains("Ended early, before these tests: preemption and inversion"),

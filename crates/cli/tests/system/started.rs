@@ -3,13 +3,10 @@
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use tempfile::TempDir;
 
-/// A limit against hanging, not an expectation: generous on purpose.
-const DEADLINE: Duration = Duration::from_secs(60);
+use crate::scripted::{Texts as _, manifest, program, wait_for};
 
 /// Policies as `/proc/PID/stat` numbers them.
 const NORMAL: u32 = 0;
@@ -26,15 +23,15 @@ impl Drop for Running {
 
 /// A recording into `dir`, started by `starter` if that is possible here.
 fn record(starter: &[&str], dir: &Path, more: &[&str]) -> Option<Running> {
-    let (program, arguments) = starter.split_first().unwrap();
-    let trial = Command::new(program).args(arguments).arg("true").status();
+    let (first, arguments) = starter.split_first().unwrap();
+    let trial = Command::new(first).args(arguments).arg("true").status();
     if !trial.is_ok_and(|status| status.success()) {
         println!("skipped: `{}` is not possible here", starter.join(" "));
         return None;
     }
-    let child = Command::new(program)
+    let child = Command::new(first)
         .args(arguments)
-        .arg(assert_cmd::cargo::cargo_bin("laggard"))
+        .arg(program())
         .args([
             "record",
             "--quiet",
@@ -72,22 +69,19 @@ fn threads(pid: u32) -> Vec<(String, u32, i32)> {
 
 /// The threads once it measures: the most that were seen together.
 fn threads_while_measuring(running: &mut Running) -> Vec<(String, u32, i32)> {
-    let start = Instant::now();
     let mut most = Vec::new();
-    while running.0.try_wait().unwrap().is_none() {
-        assert!(start.elapsed() < DEADLINE, "the recording does not end");
+    wait_for("the recording ends", || {
         let now = threads(running.0.id());
         if now.len() >= most.len() {
             most = now;
         }
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        running.0.try_wait().unwrap().is_some()
+    });
     most
 }
 
 fn said_of_the_start(dir: &Path) -> Vec<String> {
-    let text = std::fs::read_to_string(dir.join("r.laggard/manifest.json")).unwrap();
-    let manifest: Value = serde_json::from_str(&text).unwrap();
+    let manifest = manifest(&dir.join("r.laggard"));
     let caveats = manifest["caveats"].as_array().unwrap().iter();
     caveats
         .filter(|caveat| caveat["kind"] == "inherited")
@@ -149,8 +143,7 @@ fn a_load_inherits_no_real_time_policy() {
 
 /// CPUs that were measured, as the recording names them.
 fn measured(dir: &Path) -> std::collections::BTreeSet<u64> {
-    let text = std::fs::read_to_string(dir.join("r.laggard/manifest.json")).unwrap();
-    let manifest: Value = serde_json::from_str(&text).unwrap();
+    let manifest = manifest(&dir.join("r.laggard"));
     let lines = manifest["lines"].as_array().unwrap().iter();
     lines.map(|line| line["cpu"].as_u64().unwrap()).collect()
 }
@@ -181,10 +174,9 @@ fn affinity_at_the_start_selects_the_measured_cpu() {
 #[test]
 fn warning_if_not_all_cpus_are_measured() {
     let dir = TempDir::new().unwrap();
-    let laggard = assert_cmd::cargo::cargo_bin("laggard");
     let output = Command::new("taskset")
         .args(["-c", "0"])
-        .arg(laggard)
+        .arg(program())
         .args(["record", "--duration=1s", "--services=other", "--output"])
         .arg(dir.path().join("r.laggard"))
         .output();
@@ -195,7 +187,7 @@ fn warning_if_not_all_cpus_are_measured() {
         return println!("skipped: there is one CPU");
     }
 
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     assert!(stderr.contains("measuring only CPU 0 of 0-"), "{stderr}");
 }
 

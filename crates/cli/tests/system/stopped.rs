@@ -1,51 +1,38 @@
 //! laggard that is stopped while it records: that time is not the machine's.
 
 use std::path::Path;
-use std::process::{Child, Command};
-use std::time::{Duration, Instant};
+use std::process::Child;
+use std::time::Duration;
 
 use laggard_model::{Activation, CaveatKind, Manifest, Nanos};
 use laggard_record::{Columns, Recording};
 use tempfile::TempDir;
 
-/// A limit against hanging, not an expectation.
-const DEADLINE: Duration = Duration::from_secs(60);
-const STOPPED: Duration = Duration::from_millis(1_200);
+use crate::scripted::{Texts as _, command as laggard, has_samples, signal, wait_for};
 
-fn signal(to: u32, name: &str) {
-    let status = Command::new("kill")
-        .args(["-s", name, &to.to_string()])
-        .status()
-        .unwrap();
-    assert!(status.success());
-}
+const STOPPED: Duration = Duration::from_millis(1_200);
 
 #[test]
 fn expiries_during_a_stop_are_reported_as_lost_without_a_latency() {
     let dir = TempDir::new().unwrap();
     let recording = dir.path().join("r.laggard");
     // Without BPF and real-time threads, so that it does not need privileges.
-    let mut child = Command::new(env!("CARGO_BIN_EXE_laggard"))
+    let mut child = laggard()
         .args(["record", "-q", "--backend=user", "--services=other"])
-        .args(["--duration=4s", "--output"])
+        .args(["--duration=1h", "--output"])
         .arg(&recording)
         .spawn()
         .unwrap();
-    let begun = Instant::now();
-    while !recording.join("manifest.json").exists() {
-        assert!(begun.elapsed() < DEADLINE, "it does not begin to record");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    std::thread::sleep(Duration::from_millis(1_500));
-
+    wait_for("it measures", || has_samples(&recording));
     signal(child.id(), "STOP");
     std::thread::sleep(Duration::from_millis(100));
     let stopped = laggard_measure::linux::now();
     std::thread::sleep(STOPPED);
     let until = laggard_measure::linux::now();
     signal(child.id(), "CONT");
+    std::thread::sleep(Duration::from_secs(1));
+    signal(child.id(), "INT");
     child.wait().unwrap();
-
     let recording = Recording::open(&recording).unwrap();
     let manifest: &Manifest = recording.manifest();
     let mut rows: Vec<Activation> = Vec::new();
@@ -91,21 +78,26 @@ fn load_of(laggard: &Child) -> Option<u32> {
     })
 }
 
-/// Starts to record to `recording` with the load `fp`, for `duration`.
-fn record_under_load(recording: &Path, duration: &str) -> Child {
-    let child = Command::new(env!("CARGO_BIN_EXE_laggard"))
+/// Starts to record to `recording` with the load `fp`. Returns the process and its load.
+fn record_under_load(recording: &Path) -> (Child, u32) {
+    let child = laggard()
         .args(["record", "-q", "--backend=user", "--services=other"])
-        .args(["--load=fp", "--duration", duration, "--output"])
+        .args(["--load=fp", "--duration=1h", "--output"])
         .arg(recording)
         .spawn()
         .unwrap();
-    let begun = Instant::now();
-    while !recording.join("manifest.json").exists() {
-        assert!(begun.elapsed() < DEADLINE, "it does not begin to record");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    std::thread::sleep(Duration::from_millis(1_000));
-    child
+    let mut load = None;
+    wait_for("it measures under the load", || {
+        load = load_of(&child);
+        load.is_some() && has_samples(recording)
+    });
+    (child, load.unwrap())
+}
+/// Stops a process, and returns when it has stopped.
+fn stop(process: u32) {
+    signal(process, "STOP");
+    let state = || std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    wait_for("it stops", || state().contains(") T "));
 }
 
 /// Returns the recording's warnings about the end of its load.
@@ -120,9 +112,9 @@ fn told_of_load(recording: &Path) -> Vec<String> {
 fn stop_of_a_load_is_reported_and_leaves_no_verdict() {
     let dir = TempDir::new().unwrap();
     let recording = dir.path().join("r.laggard");
-    let mut child = record_under_load(&recording, "5s");
-    let load = load_of(&child).expect("the load runs");
-    signal(load, "STOP");
+    let (mut child, load) = record_under_load(&recording);
+    stop(load);
+    signal(child.id(), "TERM");
     child.wait().unwrap();
 
     let about = told_of_load(&recording);
@@ -137,13 +129,13 @@ fn stop_of_a_load_is_reported_and_leaves_no_verdict() {
         "[[require]]\nload = \"fp\"\nat_most = \"1h\"\nshare = 0.5\n",
     )
     .unwrap();
-    let checked = Command::new(env!("CARGO_BIN_EXE_laggard"))
+    let checked = laggard()
         .args(["check", "--json", "--require"])
         .arg(&required)
         .arg(&recording)
         .output()
         .unwrap();
-    let stdout = String::from_utf8(checked.stdout).unwrap();
+    let stdout = checked.text();
     assert_eq!(checked.status.code(), Some(3), "{stdout}");
     assert!(stdout.contains("\"load_ended\""), "{stdout}");
 }
@@ -154,15 +146,8 @@ fn stop_of_a_load_is_reported_and_leaves_no_verdict() {
 fn short_stop_of_a_load_at_the_end_is_reported() {
     let dir = TempDir::new().unwrap();
     let recording = dir.path().join("r.laggard");
-    let mut child = record_under_load(&recording, "60s");
-    let load = load_of(&child).expect("the load runs");
-
-    signal(load, "STOP");
-    let begun = Instant::now();
-    let state = || std::fs::read_to_string(format!("/proc/{load}/stat")).unwrap();
-    while !state().contains(") T ") {
-        assert!(begun.elapsed() < DEADLINE, "it does not stop");
-    }
+    let (mut child, load) = record_under_load(&recording);
+    stop(load);
     signal(load, "CONT");
     signal(child.id(), "TERM");
     child.wait().unwrap();

@@ -2,7 +2,6 @@
 //! without it, with the reason. No upper limit of a latency is asserted.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -10,18 +9,16 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::fault::Fault;
-
-/// A limit against hanging, not an expectation.
-const DEADLINE: Duration = Duration::from_secs(60);
+use crate::scripted::{DEADLINE, Texts as _, command as laggard, signal, wait_for, wait_for_start};
 
 fn switch(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_laggard"));
+    let mut command = laggard();
     command.args(["bench", "switch"]).args(args);
     command
 }
 
 fn rows(output: &Output) -> Vec<Value> {
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     let report: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {stderr}"));
     report["rows"].as_array().unwrap().clone()
@@ -150,7 +147,7 @@ fn options_that_cannot_be_measured_are_refused() {
     ] {
         let output = switch(&args).output().unwrap();
 
-        let stderr = String::from_utf8_lossy(&output.stderr);
+        let stderr = output.errors();
         assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
         assert!(stderr.contains(message), "{args:?}: {stderr}");
         assert!(output.stdout.is_empty());
@@ -164,7 +161,7 @@ fn a_load_that_takes_turns_does_so_on_the_cpu_of_the_threads() {
     let args = ["--threads=2", "--duration=1s", "--load=busy:2:10ms"];
     let output = switch(&args).arg("--json").output().unwrap();
 
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     let is_refused = stderr.contains("no right to real-time") || stderr.contains("beside another");
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     if is_refused && (cpus < 2 || !nix::unistd::geteuid().is_root()) {
@@ -214,13 +211,13 @@ fn context_switches_between_cpus_under_a_load_are_measured() {
     let more = ["--via=futex", "--cross", "--load=idle"];
     let output = switch(&args).args(more).output().unwrap();
 
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     if stderr.contains("this process may use CPU") {
         println!("skipped: {stderr}");
         return;
     }
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report: Value = output.json();
     assert_eq!(report["load"], "idle");
     assert_ne!(report["cpu"], report["other_cpu"]);
     let row = &report["rows"][0];
@@ -237,15 +234,11 @@ fn processes_end_with_the_program_that_started_them() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let begun = Instant::now();
-    let started = loop {
-        let started = children(child.id());
-        if started.len() == 7 {
-            break started;
-        }
-        assert!(begun.elapsed() < DEADLINE, "{started:?}");
-        sleep(Duration::from_millis(10));
-    };
+    let mut started = Vec::new();
+    wait_for("seven processes run", || {
+        started = children(child.id());
+        started.len() == 7
+    });
 
     child.kill().unwrap();
     child.wait().unwrap();
@@ -254,10 +247,7 @@ fn processes_end_with_the_program_that_started_them() {
         let status = fs::read_to_string(format!("/proc/{id}/status"));
         status.is_ok_and(|text| text.contains("lag/switch"))
     };
-    while started.iter().any(is_left) {
-        assert!(begun.elapsed() < DEADLINE, "{started:?}");
-        sleep(Duration::from_millis(10));
-    }
+    wait_for("they end", || !started.iter().any(is_left));
 }
 
 /// Processes that one of this number's threads started.
@@ -296,24 +286,12 @@ fn ctrl_c_ends_the_test_with_a_note() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // The handler of the signal is installed before this line is printed.
-    let mut message = String::new();
-    BufReader::new(child.stderr.as_mut().unwrap())
-        .read_line(&mut message)
-        .unwrap();
-    assert!(message.contains("Ctrl-C ends it"), "{message}");
-    let id = child.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-s", "INT", &id])
-            .status()
-            .unwrap()
-            .success()
-    );
+    wait_for_start(&mut child);
+    signal(child.id(), "INT");
 
     let output = child.wait_with_output().unwrap();
 
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = output.text();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(text.contains("Ended early"), "{text}");
 }
@@ -393,7 +371,7 @@ fn a_series_and_growth_are_drawn() {
         .output()
         .unwrap();
 
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    let stderr = output.errors();
     assert_eq!(stderr.matches("Wrote ").count(), 2, "{output:?}");
     let picture = std::fs::read_to_string(&series).unwrap();
     // On a busy machine, ten threads may have no context switch.
@@ -427,7 +405,7 @@ fn a_picture_that_cannot_be_drawn_is_refused_before_measuring() {
         let output = switch(&args).output().unwrap();
 
         assert_eq!(output.status.code(), Some(2), "{output:?}");
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let text = output.errors();
         assert!(text.contains(message), "{text}");
     }
 }

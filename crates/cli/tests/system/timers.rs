@@ -7,9 +7,7 @@ use laggard_answer::timers::{TimerClass, TimersMeasured, timers};
 use laggard_model::{Cpu, Host, Nanos, Service, SingleWait, TimerApi, TimerRun};
 use serde_json::Value;
 
-fn laggard() -> Command {
-    Command::new(assert_cmd::cargo::cargo_bin("laggard"))
-}
+use crate::scripted::{Texts as _, command as laggard, open_folder, signal, wait_for_start};
 
 fn output(args: &[&str]) -> Output {
     laggard()
@@ -22,7 +20,7 @@ fn output(args: &[&str]) -> Output {
 /// Returns the JSON of a test with these arguments.
 fn measured(args: &[&str]) -> Value {
     let output = output(&[args, &["--json"]].concat());
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {output:?}"))
+    output.json()
 }
 
 /// Number of attempts, because other activity may disturb a run.
@@ -198,10 +196,7 @@ fn the_tick_that_is_provoked_is_found_to_a_tenth_of_a_microsecond() {
         provoke.args(["provoke", "tick", "--every", "1ms", "--for", "2s", "--json"]);
         let output = provoke.arg(&hits).output().unwrap();
         if !output.status.success() {
-            println!(
-                "skipped: {}",
-                String::from_utf8_lossy(&output.stderr).trim()
-            );
+            println!("skipped: {}", output.errors().trim());
             return;
         }
         let single = waits_of(&std::fs::read_to_string(&hits).unwrap(), Nanos::from_ms(1));
@@ -291,15 +286,8 @@ fn a_thread_that_the_user_may_not_have_is_an_absence_in_its_row() {
         println!("skipped: needs root to run as another user");
         return;
     }
-    let dir = tempfile::TempDir::new().unwrap();
-    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
-    std::fs::set_permissions(dir.path(), open).unwrap();
+    let dir = open_folder();
     let program = dir.path().join("laggard");
-    // Copied by another process. A child of another test would inherit a file that this
-    // process has open for writing, and the file could not be executed.
-    let mut copy = Command::new("cp");
-    let copied = copy.arg(laggard().get_program()).arg(&program).status();
-    assert!(copied.unwrap().success());
 
     let limited = |limit: &str, args: &[&str]| {
         let user = ["--reuid=65534", "--regid=65534", "--clear-groups"];
@@ -308,15 +296,11 @@ fn a_thread_that_the_user_may_not_have_is_an_absence_in_its_row() {
         command.args(["bench", "timers", "--api=ppoll", "--duration=500ms"]);
         command.args(args).output().unwrap()
     };
-    let message = |output: &Output| {
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        text.split_whitespace().collect::<Vec<_>>().join(" ")
-    };
 
     let output = limited("--rtprio=0", &["--policy=fifo:90,other"]);
 
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let text = message(&output);
+    let text = output.words();
     assert!(
         text.contains("cannot use real-time policy fifo:90: operation not permitted"),
         "{text}"
@@ -327,7 +311,7 @@ fn a_thread_that_the_user_may_not_have_is_an_absence_in_its_row() {
     let output = limited("--nproc=1", &[]);
 
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let text = message(&output);
+    let text = output.words();
     assert!(text.contains("ppoll: cannot use a thread"), "{text}");
 }
 
@@ -352,20 +336,15 @@ fn named_timers_that_were_not_measured_are_exit_code_1() {
             "bench",
             "timers",
             "--api=clock_nanosleep,ppoll",
-            "--duration=2s",
+            "--duration=60s",
         ])
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    // During the second timer, or still the first on a slow machine.
-    std::thread::sleep(std::time::Duration::from_secs(3));
-    let sent = Command::new("kill")
-        .args(["-s", "INT", &child.id().to_string()])
-        .status();
+    wait_for_start(&mut child);
+    signal(child.id(), "INT");
     let code = child.wait().unwrap().code();
-
-    assert!(sent.unwrap().success());
     assert_eq!(code, Some(1));
 }
 
@@ -373,7 +352,7 @@ fn named_timers_that_were_not_measured_are_exit_code_1() {
 fn a_timer_of_another_system_is_refused() {
     let output = output(&["--api", "timerfd,HighResTimer"]);
 
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     let expected = "`HighResTimer` is a timer of another system; choose from clock_nanosleep-abs, ";
     assert!(stderr.contains(expected), "{stderr}");
@@ -384,7 +363,7 @@ fn a_policy_that_cannot_call_a_timer_on_one_cpu_is_refused() {
     for policy in ["deadline", "other,deadline", "irq"] {
         let output = output(&["--api", "timerfd", "--duration", "1s", "--policy", policy]);
 
-        let stderr = String::from_utf8_lossy(&output.stderr);
+        let stderr = output.errors();
         assert_eq!(output.status.code(), Some(2), "{policy}: {stderr}");
         assert!(
             stderr.contains("use other, or fifo:1 to fifo:99"),

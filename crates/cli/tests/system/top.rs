@@ -10,14 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::scripted;
-
-/// A limit against hanging, not an expectation: generous on purpose.
-const DEADLINE: Duration = Duration::from_secs(60);
-
-fn laggard() -> Command {
-    Command::new(assert_cmd::cargo::cargo_bin("laggard"))
-}
+use crate::scripted::{self, DEADLINE, Texts as _, command as laggard, signal, wait_for};
 
 fn script(dir: &TempDir) -> String {
     let stalled = scripted::script(1_000_000, &scripted::stall(2_000_000_000, 30_000_000));
@@ -34,7 +27,7 @@ fn a_pipe_gets_lines_late_wakeups_and_a_summary() {
         .output()
         .unwrap();
 
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = output.text();
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(
         text.starts_with("laggard top: no load, period 1ms"),
@@ -78,14 +71,14 @@ fn with_output_everything_is_recorded_and_the_figures_are_those_of_show() {
         .output()
         .unwrap();
 
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = output.text();
     assert!(text.contains("Recorded in "), "{text}");
     let shown = laggard()
         .args(["show", "--json"])
         .arg(&recording)
         .output()
         .unwrap();
-    let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    let shown: Value = shown.json();
     let row = shown["recordings"][0]["services"]
         .as_array()
         .unwrap()
@@ -115,29 +108,27 @@ fn a_warning_during_the_measurement_has_the_same_effect_as_in_show() {
     let recording = dir.path().join("r.laggard");
     let top = laggard()
         .args(["top", "--batch", "--backend=user", "--services=other"])
-        .args(["--duration=3s", "--output"])
+        .args(["--duration=1h", "--output"])
         .arg(&recording)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let begun = Instant::now();
-    let tid = loop {
-        assert!(begun.elapsed() < DEADLINE, "it does not begin to measure");
-        sleep(Duration::from_millis(20));
-        if let Some(tid) = thread_of(top.id(), "/other") {
-            break tid;
-        }
-    };
-    sleep(Duration::from_secs(1));
-
+    let mut tid = None;
+    wait_for("it measures", || {
+        tid = thread_of(top.id(), "/other");
+        tid.is_some() && scripted::has_samples(&recording)
+    });
     // SAFETY: takes no pointers.
-    let changed = unsafe { libc::setpriority(libc::PRIO_PROCESS, tid, 5) };
+    let changed = unsafe { libc::setpriority(libc::PRIO_PROCESS, tid.unwrap(), 5) };
+    // Time in which it runs at this priority.
+    sleep(Duration::from_secs(1));
+    signal(top.id(), "INT");
     let output = top.wait_with_output().unwrap();
     if changed != 0 {
         return println!("skipped: this user may not renice a thread");
     }
 
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = output.text();
     let shown = laggard().arg("show").arg(&recording).output().unwrap();
     assert_eq!(shown.status.code(), Some(3));
     assert_eq!(output.status.code(), Some(3), "{text}");
@@ -164,11 +155,9 @@ fn a_reader_that_goes_away_ends_it() {
         .read_line(&mut first)
         .unwrap();
 
-    let begin = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        assert!(begin.elapsed() < DEADLINE, "it goes on without a reader");
-        sleep(Duration::from_millis(20));
-    }
+    wait_for("it ends without a reader", || {
+        child.try_wait().unwrap().is_some()
+    });
 
     assert!(first.starts_with("laggard top"), "{first}");
 }
@@ -178,7 +167,7 @@ fn too_short_an_interval_is_refused() {
     let output = laggard().args(["top", "--every=1ms"]).output().unwrap();
 
     assert_eq!(output.status.code(), Some(2));
-    let text = String::from_utf8(output.stderr).unwrap();
+    let text = output.errors();
     assert!(text.contains("--every 1ms is too often"), "{text}");
 }
 
@@ -228,10 +217,7 @@ impl Terminal {
             .current_dir(self.path())
             .output()
             .ok()?;
-        output
-            .status
-            .success()
-            .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+        output.status.success().then(|| output.text())
     }
 
     fn press(&self, keys: &[&str]) {
@@ -343,7 +329,7 @@ fn keys_change_the_view_begin_a_recording_and_quit() {
         .arg(recording.path())
         .output()
         .unwrap();
-    let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    let shown: Value = shown.json();
     let recording = &shown["recordings"][0];
     assert_eq!(recording["state"]["state"], "interrupted", "{recording}");
     let samples = recording["services"][0]["latency"]["samples"].as_u64();
@@ -363,10 +349,7 @@ fn control_c_and_a_termination_leave_the_terminal_clean() {
     terminal.press(&["-l", "clear"]);
     terminal.press(&["Enter"]);
     terminal.start();
-    let killed = Command::new("kill")
-        .args(["-TERM", &terminal.child().to_string()])
-        .status();
-    assert!(killed.unwrap().success());
+    signal(terminal.child().unsigned_abs(), "TERM");
     terminal.is_restored();
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Mutex;
 
+use crate::scripted::Texts as _;
 use tempfile::TempDir;
 
 /// Serializes the tests, because they measure.
@@ -73,8 +74,8 @@ fn run(name: &str) -> Option<(TempDir, Output)> {
 
 /// Whatever this machine is like: 1 and 3 are answers, 2 and above 3 are not.
 fn assert_no_command_fails(output: &Output) {
-    let out = String::from_utf8_lossy(&output.stdout);
-    let err = String::from_utf8_lossy(&output.stderr);
+    let out = output.text();
+    let err = output.errors();
     let codes: Vec<&str> = out
         .lines()
         .filter_map(|line| line.strip_prefix("exit code "))
@@ -93,7 +94,7 @@ fn why_does_my_audio_crackle() {
     };
 
     assert_no_command_fails(&output);
-    let out = String::from_utf8_lossy(&output.stdout);
+    let out = output.text();
     assert!(out.contains("jack-128"), "{out}");
 }
 
@@ -104,7 +105,7 @@ fn will_my_loop_hold() {
     };
 
     assert_no_command_fails(&output);
-    let out = String::from_utf8_lossy(&output.stdout);
+    let out = output.text();
     assert!(out.contains("control"), "{out}");
 }
 
@@ -116,7 +117,7 @@ fn do_not_believe_me() {
     };
 
     assert_no_command_fails(&output);
-    let out = String::from_utf8_lossy(&output.stdout);
+    let out = output.text();
     let truth = fs::read_to_string(dir.path().join("truth.jsonl")).unwrap();
     assert!(truth.lines().count() > 10, "{truth}");
     assert!(out.contains("softirq: HRTIMER"), "{out}");

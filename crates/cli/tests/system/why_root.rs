@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
+use crate::scripted::Texts as _;
 use assert_cmd::Command;
 use laggard_model::{Cpu, Nanos};
 use laggard_workload::disturb::{self, Disturbance, FaultKind, Hit};
@@ -52,7 +53,7 @@ fn causes(service: &str, threshold: &str, first: &str) -> Option<Vec<Value>> {
     let recorded = Process::new("sh").args(["-c", &script]).output().unwrap();
     // 3: too much was lost for a distribution, which these tests do not need.
     if !matches!(recorded.status.code(), Some(0 | 3)) {
-        println!("skipped: {}", String::from_utf8_lossy(&recorded.stderr));
+        println!("skipped: {}", recorded.errors());
         return None;
     }
     let output = laggard()
@@ -60,7 +61,7 @@ fn causes(service: &str, threshold: &str, first: &str) -> Option<Vec<Value>> {
         .arg(&recording)
         .output()
         .unwrap();
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report: Value = output.json();
     let series = report["series"].as_array().unwrap().iter();
     let rows = series.flat_map(|series| series["causes"].as_array().unwrap().clone());
     Some(rows.collect())
@@ -110,7 +111,7 @@ fn a_recording_without_episodes_says_how_to_get_them() {
     let output = laggard().arg("why").arg(&recording).output().unwrap();
 
     assert_eq!(output.status.code(), Some(2));
-    let stderr = String::from_utf8(output.stderr).unwrap();
+    let stderr = output.errors();
     assert!(stderr.contains("was recorded without episodes"), "{stderr}");
 }
 

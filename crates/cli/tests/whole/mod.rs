@@ -3,11 +3,43 @@
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+use std::path::Path;
+
 use laggard_model::{
     Activation, Backend, Batch, Clock, Cpu, Keep, Line, LineId, Manifest, Nanos, ProbePlan, Route,
-    STAGES, Service, Stage,
+    STAGES, Service, Stage, State,
 };
+use laggard_record::{EpisodeWriter, Recorder};
 use serde_json::{Value, json};
+
+/// Writes a recording with these late wakeups and facts about them. With `is_killed`, it has no
+/// end.
+pub(crate) fn record(path: &Path, keep: Keep, is_killed: bool, episodes: [Value; 3], notes: Value) {
+    let mut recorder = Recorder::create(path, manifest(keep)).unwrap();
+    let folder = recorder.folder().clone();
+    recorder.append(&rows()).unwrap();
+    recorder.flush(Nanos::from_secs(101)).unwrap();
+    if is_killed {
+        std::mem::forget(recorder);
+    } else {
+        recorder.update(|manifest| manifest.clock.end_ns = Some(Nanos::from_ms(100_200)));
+        recorder.finish(State::Complete).unwrap();
+    }
+    let mut writer = EpisodeWriter::new(&folder);
+    for episode in episodes {
+        let episode = serde_json::from_value(episode).unwrap();
+        writer.append(&episode).unwrap();
+    }
+    writer
+        .finish(&serde_json::from_value(notes).unwrap())
+        .unwrap();
+}
+
+/// Writes a recording with three late wakeups.
+pub(crate) fn record_late(path: &Path, keep: Keep, is_killed: bool) {
+    let episodes = [1, 2, 3].map(episode);
+    record(path, keep, is_killed, episodes, notes("on_it"));
+}
 
 /// A manifest with something in every field.
 pub(crate) fn manifest(keep: Keep) -> Manifest {

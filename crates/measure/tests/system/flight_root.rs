@@ -29,9 +29,12 @@ fn recorder() -> Option<FlightRecorder> {
     }
 }
 
+/// Computes for this CPU time. In elapsed time, a busy machine would leave nothing to sample.
 fn spin(time: Nanos) {
-    let end = linux::now() + time;
-    while linux::now() < end {}
+    let clock = nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID;
+    let used = || Nanos::from(Duration::from(clock.now().unwrap()));
+    let end = used() + time;
+    while used() < end {}
 }
 
 /// Lets a thread on CPU 0 sleep and spin in turn, and returns the recorded evidence.

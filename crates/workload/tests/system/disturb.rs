@@ -5,8 +5,6 @@
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
 
 use laggard_model::{Cpu, Nanos};
 use laggard_workload::disturb::{DisturbError, Disturbance, FaultKind, Hit, run, run_telling};
@@ -159,14 +157,9 @@ fn fault_ends_when_stopped() {
         ..plan(FaultKind::Queue)
     };
 
-    let hits = thread::scope(|scope| {
-        let run = scope.spawn(|| run(&plan, &stop));
-        thread::sleep(Duration::from_millis(200));
-        stop.store(true, Ordering::Relaxed);
-        run.join().unwrap().unwrap()
-    });
+    let hits = run_telling(&plan, &stop, &|_| stop.store(true, Ordering::Relaxed));
 
-    assert!(!hits.is_empty());
+    assert!(!hits.unwrap().is_empty());
 }
 
 #[test]

@@ -18,6 +18,8 @@ use laggard_workload::load::{self, Builtin, Launch, LoadProcess, LoadUser, Outpu
 const DEADLINE: Duration = Duration::from_secs(60);
 
 const ROLE: &str = "LAGGARD_TEST_ROLE";
+/// Variable with a file that a built-in load creates when it starts.
+const BEGUN: &str = "LAGGARD_TEST_BEGUN";
 
 fn sh(script: &str) -> Vec<OsString> {
     ["/bin/sh", "-c", script].map(OsString::from).to_vec()
@@ -387,11 +389,13 @@ fn load_killed_after_it_was_ready_does_not_report_ready_as_its_error() {
 #[test]
 fn built_in_load_reports_its_throughput_when_stopped() {
     let script = tempfile::NamedTempFile::new().unwrap();
+    let begun = script.path().with_extension("begun");
     let this = std::env::current_exe().unwrap();
     fs::write(
         script.path(),
         format!(
-            "export {ROLE}=$3\nexec {} --ignored --exact load_process::a_program_that_runs_a_load --nocapture\n",
+            "export {ROLE}=$3 {BEGUN}={}\nexec {} --ignored --exact load_process::a_program_that_runs_a_load --nocapture\n",
+            begun.display(),
             this.display()
         ),
     )
@@ -400,7 +404,10 @@ fn built_in_load_reports_its_throughput_when_stopped() {
     command.push(script.path().into());
     command.extend(["load", "run", Builtin::Fp.name()].map(OsString::from));
     let load = Launch::new(command).output(Output::Memory).start().unwrap();
-    thread::sleep(Duration::from_millis(500));
+    eventually("the start", || begun.exists().then_some(()));
+    fs::remove_file(begun).unwrap();
+    // Time in which it works.
+    thread::sleep(Duration::from_millis(100));
 
     let ended = load.stop().unwrap();
 
@@ -420,7 +427,8 @@ fn a_program_that_runs_a_load() {
     };
     let stop = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&stop)).unwrap();
-    let done = load::run(name.parse().unwrap(), &stop, &|| ()).unwrap();
+    let begin = || fs::write(std::env::var(BEGUN).unwrap(), "").unwrap();
+    let done = load::run(name.parse().unwrap(), &stop, &begin).unwrap();
     println!("{}", serde_json::to_string(&done).unwrap());
     std::process::exit(0);
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::{laggard, number, of_python};
+use crate::scripted::Texts as _;
 
 #[test]
 fn a_command_that_a_signal_ends_before_its_time_has_failed() {
@@ -16,7 +17,7 @@ fn a_command_that_a_signal_ends_before_its_time_has_failed() {
         .output()
         .unwrap();
 
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     if stderr.contains("threads cannot be watched here") {
         return println!("skipped: {stderr}");
     }
@@ -30,7 +31,7 @@ fn the_commands_exit_code_is_passed_on() {
         .output()
         .unwrap();
 
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     if stderr.contains("threads cannot be watched here") {
         return println!("skipped: {stderr}");
     }
@@ -103,7 +104,7 @@ fn a_process_that_has_ended_and_is_not_waited_for_is_not_watched() {
         .unwrap();
 
     ended.wait().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     if stderr.contains("threads cannot be watched here") {
         return println!("skipped: {stderr}");
     }

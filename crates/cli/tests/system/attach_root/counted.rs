@@ -8,6 +8,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::{CYCLES, SLEEPER, laggard, number, program, report};
+use crate::scripted::Texts as _;
 use crate::some_cpu::some_cpu;
 
 #[test]
@@ -87,7 +88,7 @@ fn thread_on_the_cpu_is_named_with_its_time() {
     let output = command.output().unwrap();
 
     provoked.wait().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     if stderr.contains("taskset") || stderr.contains("flight recorder cannot be loaded") {
         return println!("skipped: {stderr}");
     }
@@ -144,7 +145,7 @@ fn latency_of_each_cycle_is_at_most_that_of_cyclictest() {
         .args(["-a", &cpu])
         .output()
         .unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     if stderr.contains("run `cyclictest`") {
         return println!("skipped: {stderr}");
     }
@@ -176,7 +177,7 @@ fn latency_of_each_cycle_is_at_most_that_of_cyclictest() {
     let passed = row["deadline"]["passed"].as_u64().unwrap_or(0);
     let not_seen = number(row, "activations") - passed - ours.len() as u64;
     assert!(not_seen <= number(row, "inferred"), "{row:#}");
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = output.text();
     let own = text.lines().filter_map(|line| {
         let mut parts = line.split(':').map(|part| part.trim().parse::<u64>());
         let (_, _, late) = (

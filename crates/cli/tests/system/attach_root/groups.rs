@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::{Begun, SLEEPER, laggard, number, report};
+use crate::scripted::Texts as _;
 
 /// A group of this test's own, gone with it.
 pub(crate) struct OwnGroup(pub(crate) PathBuf);
@@ -114,7 +115,7 @@ fn a_group_whose_processes_end_all_the_time_is_watched_all_the_time() {
     shell.wait().unwrap();
     // The last process of the group ends by itself, so that the group can be removed.
     thread::sleep(Duration::from_millis(200));
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     assert!(!stderr.contains("No such file"), "{stderr}");
     assert!(!stderr.contains("are not measured"), "{stderr}");
     let Some(report) = report(&output) else {
@@ -144,7 +145,7 @@ fn a_group_of_threads_alone_is_refused_and_not_watched_without_a_thread() {
         .output()
         .unwrap();
 
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(
         stderr.contains("is threaded and has no processes"),
@@ -167,7 +168,7 @@ fn a_unit_is_a_service_also_where_its_name_has_a_dot() {
         .unwrap();
 
     fs::remove_dir(&folder).unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     assert!(!stderr.contains("there is no control group"), "{stderr}");
     let Some(report) = report(&output) else {
         return;

@@ -17,6 +17,7 @@ use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::scripted::Texts as _;
 use serde_json::Value;
 
 /// Variable with the path of the program's results. If it is set, this process is the program.
@@ -98,7 +99,7 @@ fn program(command: &mut Command, result: &Path, threads: usize) {
 
 /// Returns the answer; `None`, with a message, if it is unavailable on this machine.
 fn report(output: &Output) -> Option<Value> {
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     if stderr.contains("threads cannot be watched here") {
         println!("skipped: {stderr}");
         return None;
@@ -106,7 +107,7 @@ fn report(output: &Output) -> Option<Value> {
     // A build without optimisation, or a busy machine, can lose more than a tenth of the
     // records of thousands of threads. The exit code is then 3, and the report counts them.
     assert!(matches!(output.status.code(), Some(0 | 3)), "{stderr}");
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = output.text();
     // The output of the program itself comes first.
     let begin = text
         .find("{\n")

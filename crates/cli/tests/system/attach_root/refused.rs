@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use super::laggard;
+use crate::scripted::{Texts as _, in_one_line};
 
 #[test]
 fn missing_target_is_refused_with_a_reason() {
@@ -41,7 +42,7 @@ fn missing_target_is_refused_with_a_reason() {
     ] {
         let output = laggard().args(args).output().unwrap();
 
-        let stderr = String::from_utf8_lossy(&output.stderr);
+        let stderr = output.errors();
         if stderr.contains("threads cannot be watched here") {
             println!("skipped: {stderr}");
             continue;
@@ -62,7 +63,7 @@ fn root_without_capabilities_gets_the_missing_ones() {
         return println!("skipped: there is no setpriv");
     };
 
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     if stderr.contains("setpriv") || !nix::unistd::geteuid().is_root() {
         return println!("skipped: {stderr}");
     }
@@ -84,13 +85,12 @@ fn in_a_pid_namespace_a_warning_names_the_numbers_of_the_kernel() {
         return println!("skipped: there is no unshare");
     };
 
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     if stderr.contains("unshare:") || stderr.contains("threads cannot be watched here") {
         return println!("skipped: {stderr}");
     }
-    let text = String::from_utf8_lossy(&output.stdout);
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let words = words.join(" ");
+    let text = output.text();
+    let words = in_one_line(&text);
     assert!(
         words.contains("thread IDs are from the host"),
         "{text} {stderr}"

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::{Begun, CYCLES, RESULT, laggard, number, of_python, program, report};
+use crate::scripted::Texts as _;
 
 #[test]
 fn process_is_watched_across_exec_to_its_end() {
@@ -159,13 +160,13 @@ fn a_name_of_escape_sequences_changes_no_terminal_and_a_killed_one_ends_its_row(
 
     // Without a duration, it ends because all watched threads have ended.
     let output = begun.end(watching);
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     if stderr.contains("threads cannot be watched here") {
         return println!("skipped: {stderr}");
     }
     assert!(output.status.success(), "{stderr}");
     assert!(stderr.contains("have ended"), "{stderr}");
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = output.text();
     assert!(text.contains("\\x1b[2J\\nx/"), "{text}");
     assert!(!text.contains('\u{1b}'), "{text}");
     assert!(text.contains(" ended"), "{text}");
@@ -182,7 +183,7 @@ fn a_thread_runs_as_it_did_most_and_not_as_it_did_last() {
     let mut command = laggard();
     command.args(["--json", "--", "python3", "-c", program]);
     let output = command.output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     if stderr.contains("python3") || stderr.contains("Operation not permitted") {
         return println!("skipped: {stderr}");
     }
@@ -223,7 +224,7 @@ fn yielding_jobs_of_a_deadline_thread_are_reported_individually() {
     command.args(["--sched-deadline", &period, "--sched-period", &period]);
     command.args(["0", "/usr/bin/python3", "-c", &program]);
     let output = command.output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = output.errors();
     if !output.status.success() && !stderr.contains("Traceback") {
         return println!("skipped: {stderr}");
     }
