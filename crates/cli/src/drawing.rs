@@ -15,7 +15,7 @@ enum Format {
 }
 
 impl Format {
-    fn of(file: &Path) -> anyhow::Result<Self> {
+    fn from_path(file: &Path) -> anyhow::Result<Self> {
         let extension = file
             .extension()
             .map(|extension| extension.to_string_lossy().to_lowercase());
@@ -39,8 +39,8 @@ pub(crate) struct Target<'a> {
 
 impl<'a> Target<'a> {
     /// Returns the target. The extension of the name selects the format.
-    pub(crate) fn of(file: &'a Path, style: Style) -> anyhow::Result<Self> {
-        let format = Format::of(file)?;
+    pub(crate) fn from_path(file: &'a Path, style: Style) -> anyhow::Result<Self> {
+        let format = Format::from_path(file)?;
         laggard_files::check(file, "picture")?;
         Ok(Self {
             file,

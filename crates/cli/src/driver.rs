@@ -25,13 +25,13 @@ pub(crate) fn driver(args: DriverArgs) -> anyhow::Result<Exit> {
                 false => "The driver is not installed; nothing was changed.\n",
             })?;
         }
-        DriverCommand::Status => pipe::print(&told(&driver_status()?, &signing()))?,
+        DriverCommand::Status => pipe::print(&status_text(&driver_status()?, &signing()))?,
     }
     Ok(Exit::Ok)
 }
 
 /// Describes the installed driver, and the drivers that this machine loads.
-fn told(status: &DriverStatus, signing: &Signing) -> String {
+fn status_text(status: &DriverStatus, signing: &Signing) -> String {
     let status = match status {
         DriverStatus::Absent => "not installed".into(),
         DriverStatus::FileOnly { path } => format!(
@@ -83,14 +83,14 @@ mod tests {
 
     #[test]
     fn unknown_setting_is_not_reported_as_off() {
-        let unknown = told(&DriverStatus::Absent, &Signing::default());
+        let unknown = status_text(&DriverStatus::Absent, &Signing::default());
         let signing = Signing {
             are_checked: Some(true),
             is_test: Some(false),
             has_memory_integrity: Some(false),
             has_secure_boot: Some(true),
         };
-        let signing = told(&DriverStatus::Absent, &signing);
+        let signing = status_text(&DriverStatus::Absent, &signing);
 
         assert_eq!(unknown.matches("unknown").count(), 3, "{unknown}");
         assert!(!unknown.contains("off\n"), "{unknown}");

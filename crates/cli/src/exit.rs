@@ -26,7 +26,7 @@ pub(crate) enum Exit {
 
 impl Exit {
     /// Returns the exit of a command that answered from `loads`.
-    pub(crate) fn of(loads: &[Load]) -> Self {
+    pub(crate) fn from_loads(loads: &[Load]) -> Self {
         if loads.iter().all(Load::is_trusted) {
             Self::Ok
         } else {

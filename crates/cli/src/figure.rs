@@ -31,7 +31,7 @@ pub(crate) fn figure(
         height: args.size.height,
         dark: args.dark,
     };
-    let to = Target::of(file, style)?;
+    let to = Target::from_path(file, style)?;
     let opened = open(recordings)?;
     match kind {
         FigureKind::Distribution => distribution(args, &opened, &to),
@@ -217,5 +217,5 @@ fn mttf(
     to.write_and_say(Picture::Mttf {
         reports: std::slice::from_ref(&report),
     })?;
-    Ok(Exit::of(&loads_read))
+    Ok(Exit::from_loads(&loads_read))
 }

@@ -19,5 +19,5 @@ pub(crate) fn forecast(args: &ForecastArgs) -> anyhow::Result<Exit> {
     };
     let detail = Detail::new(args.all || args.markdown);
     pipe::print_answer(format, &report, || document(&report, detail))?;
-    Ok(Exit::of(&loaded).unless_unmet(!report.has_level()))
+    Ok(Exit::from_loads(&loaded).unless_unmet(!report.has_level()))
 }

@@ -31,7 +31,7 @@ pub(crate) fn qos(args: &QosArgs) -> anyhow::Result<Exit> {
         Some(application) => print_report(args, application, &loads)?,
         None => print_profiles(args, &loads)?,
     }
-    Ok(Exit::of(&loads))
+    Ok(Exit::from_loads(&loads))
 }
 
 fn print_report(args: &QosArgs, application: Application, loads: &[Load]) -> anyhow::Result<()> {

@@ -20,7 +20,7 @@ pub(crate) fn write(recording: &Recording, folder: &Path) -> anyhow::Result<Exit
     );
     let mut redactor = redactor()?;
     copy(recording, folder.into(), &mut redactor)?;
-    pipe::print(&said(folder, &redactor))?;
+    pipe::print(&summary(folder, &redactor))?;
     Ok(Exit::Ok)
 }
 
@@ -100,7 +100,7 @@ fn redactor() -> anyhow::Result<Redactor> {
     }))
 }
 
-fn said(folder: &Path, redactor: &Redactor) -> String {
+fn summary(folder: &Path, redactor: &Redactor) -> String {
     let mut replaced: Vec<String> = redactor
         .replaced()
         .map(|(sort, count)| counted(sort, count))

@@ -27,5 +27,5 @@ pub(crate) fn sched(args: &SchedArgs) -> anyhow::Result<Exit> {
         .tasks
         .iter()
         .all(|task| task.verdict == Verdict::Meets);
-    Ok(Exit::of(&loaded).unless_unmet(!all_meet))
+    Ok(Exit::from_loads(&loaded).unless_unmet(!all_meet))
 }

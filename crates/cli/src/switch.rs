@@ -137,7 +137,7 @@ impl<'a> Pictures<'a> {
         if args.growth.is_some() && args.growth == args.series {
             bail!("--series and --growth have the same file; name two files");
         }
-        let target = |file: &'a PathBuf| Target::of(file, STYLE);
+        let target = |file: &'a PathBuf| Target::from_path(file, STYLE);
         Ok(Self {
             series: args.series.as_ref().map(target).transpose()?,
             growth: args.growth.as_ref().map(target).transpose()?,

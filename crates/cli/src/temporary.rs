@@ -47,7 +47,7 @@ impl Temporary {
         };
         let ((folder, lock), unfinished) = Unfinished::begin(AtSignal::Ends, || {
             let folder = Folder::make(&path, Access::Private).with_context(context)?;
-            let lock = TemporaryLock::of(&path).with_context(context)?;
+            let lock = TemporaryLock::new(&path).with_context(context)?;
             let theirs = folder.clone();
             let removal: Removal = Box::new(move || remove(&theirs));
             Ok(((folder, lock), removal))

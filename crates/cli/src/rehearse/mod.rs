@@ -52,7 +52,7 @@ pub(crate) fn rehearse(args: &RehearseArgs) -> anyhow::Result<Exit> {
     for task in &wanted.set.tasks {
         tasks::check_recorded(task, &loaded)?;
     }
-    let counts = recording::meanwhile(args, &wanted, &place, &interrupted)?;
+    let counts = recording::with_tasks(args, &wanted, &place, &interrupted)?;
     let now = loads_for_demand(&ask::of(&[place.path().to_owned()]))?.pop();
     let is_trusted = loaded.is_trusted() && now.as_ref().is_none_or(Load::is_trusted);
     let rehearsed = Rehearsed {

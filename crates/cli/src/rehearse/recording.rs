@@ -47,7 +47,7 @@ pub(super) fn before(
 }
 
 /// Records while the tasks run. Returns their counts.
-pub(super) fn meanwhile(
+pub(super) fn with_tasks(
     args: &RehearseArgs,
     wanted: &RehearsedTasks,
     place: &Destination,

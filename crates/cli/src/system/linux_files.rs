@@ -17,7 +17,7 @@ pub(crate) struct TemporaryLock {
 impl TemporaryLock {
     /// # Errors
     /// If the system refuses it.
-    pub(crate) fn of(folder: &Path) -> io::Result<Self> {
+    pub(crate) fn new(folder: &Path) -> io::Result<Self> {
         let folder = File::open(folder)?;
         folder.lock()?;
         Ok(Self { _folder: folder })

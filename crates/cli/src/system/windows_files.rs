@@ -20,7 +20,7 @@ pub(crate) struct LockBeside {
 impl LockBeside {
     /// # Errors
     /// If the system refuses it.
-    pub(crate) fn of(folder: &Path) -> io::Result<Self> {
+    pub(crate) fn new(folder: &Path) -> io::Result<Self> {
         let file = File::options()
             .write(true)
             .create_new(true)
@@ -73,7 +73,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("copies");
         fs::create_dir(&folder).unwrap();
-        let lock = LockBeside::of(&folder).unwrap();
+        let lock = LockBeside::new(&folder).unwrap();
 
         let held = is_left(&folder, Duration::ZERO).unwrap();
         let held_lock = is_left(&lock_of(&folder), Duration::ZERO).unwrap();

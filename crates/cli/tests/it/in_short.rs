@@ -14,7 +14,7 @@ fn recorded(dir: &TempDir, stalls: u64) {
 }
 
 /// The lines that are printed in the recording's folder.
-fn said(dir: &TempDir, words: &str) -> Vec<String> {
+fn lines_of(dir: &TempDir, words: &str) -> Vec<String> {
     let output = run(dir.path(), words);
     assert!(output.stderr.is_empty(), "{words}: {output:?}");
     let text = output.text();
@@ -37,7 +37,7 @@ fn qos_of_an_application_fits_in_fourteen_lines() {
         let dir = TempDir::new().unwrap();
         recorded(&dir, stalls);
 
-        let lines = said(&dir, buffers);
+        let lines = lines_of(&dir, buffers);
 
         assert!(lines[0].starts_with(sentence), "{lines:#?}");
         assert!(lines.len() <= 14, "{lines:#?}");
@@ -58,7 +58,7 @@ fn qos_without_an_application_has_a_line_for_each_of_a_few() {
     let dir = TempDir::new().unwrap();
     recorded(&dir, 8);
 
-    let lines = said(&dir, "qos r.laggard");
+    let lines = lines_of(&dir, "qos r.laggard");
 
     let line_of = |name: &str| lines.iter().find(|line| line.starts_with(name)).unwrap();
     assert!(line_of("jack-128 ").contains("NOT FIT"), "{lines:#?}");
@@ -77,7 +77,7 @@ fn thread(service: &str, one_in: usize) -> String {
 }
 
 /// Returns laggard's answer as JSON.
-fn asked(dir: &TempDir, words: &[&str]) -> serde_json::Value {
+fn answer(dir: &TempDir, words: &[&str]) -> serde_json::Value {
     let output = laggard()
         .args(words)
         .args(["r.laggard", "--json"])
@@ -115,13 +115,13 @@ fn qos_and_the_first_screen_never_disagree() {
         let duration = ["--duration=20s"];
         must_record(&dir.path().join("r.laggard"), &script, &duration);
 
-        let shown = asked(&dir, &["show"]);
+        let shown = answer(&dir, &["show"]);
         let fits = shown["overviews"][0]["fits"].as_array().unwrap();
-        let lines = said(&dir, "qos r.laggard");
+        let lines = lines_of(&dir, "qos r.laggard");
 
         for fit in fits {
             let name = fit["application"]["name"].as_str().unwrap();
-            let answer = asked(&dir, &["qos", "--app", name]);
+            let answer = answer(&dir, &["qos", "--app", name]);
             let services = answer["loads"][0]["services"].as_array().unwrap();
             let own: Vec<_> = services
                 .iter()
@@ -138,7 +138,7 @@ fn qos_and_the_first_screen_never_disagree() {
                 !is_coarse || fit["decided_by_ns"].is_null(),
                 "{name}: {fit}"
             );
-            let sentence = said(&dir, &format!("qos r.laggard --app {name}")).join(" ");
+            let sentence = lines_of(&dir, &format!("qos r.laggard --app {name}")).join(" ");
             let unfailing = fit["unfailing"]["buffers"].as_u64();
             assert_eq!(
                 sentence.contains(" had no xrun in the recording"),
@@ -168,7 +168,7 @@ fn qos_and_the_first_screen_never_disagree() {
         let why = &shown["overviews"][0]["missing_fits"];
         assert_eq!(why.is_null(), has_thread, "{why}");
         if !has_thread {
-            let message = said(&dir, "qos r.laggard --app jack-128");
+            let message = lines_of(&dir, "qos r.laggard --app jack-128");
             let sentence = "UNKNOWN  `jack-128`: no recorded thread could run it";
             assert_eq!(message[0], sentence);
         }
@@ -192,7 +192,7 @@ fn sched_says_first_which_task_misses() {
         recorded(&dir, stalls);
         std::fs::write(dir.path().join("tasks.toml"), tasks).unwrap();
 
-        let lines = said(&dir, "sched r.laggard --tasks tasks.toml");
+        let lines = lines_of(&dir, "sched r.laggard --tasks tasks.toml");
 
         assert_eq!(lines[0], sentence, "{lines:#?}");
         assert!(lines.len() <= 16, "{lines:#?}");

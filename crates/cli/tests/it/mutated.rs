@@ -34,7 +34,7 @@ const REAL_SECONDS: u64 = 120;
 struct Noise(u64);
 
 impl Noise {
-    fn of(number: u64) -> Self {
+    fn new(number: u64) -> Self {
         // Neighbours of a number are neighbours in nothing (Steele et al. 2014,
         // "Fast Splittable Pseudorandom Number Generators", mix64).
         let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -493,7 +493,7 @@ fn no_mutant_makes_a_command_panic_hang_or_grow() {
     let good = good(dir.path());
     let mut faults = Vec::new();
     for number in numbers(USUAL) {
-        let mut noise = Noise::of(number);
+        let mut noise = Noise::new(number);
         let mutant = dir.path().join("m.laggard");
         let from: &PathBuf = noise.one_of(&good);
         copy(from, &mutant);
@@ -517,7 +517,7 @@ fn no_text_of_a_user_makes_a_command_panic_hang_or_grow() {
     let good = good(dir.path());
     let mut faults = Vec::new();
     for number in numbers(TEXTS_USUAL) {
-        let mut noise = Noise::of(number ^ 1 << 40);
+        let mut noise = Noise::new(number ^ 1 << 40);
         let (command, text) = *noise.one_of(&TEXTS);
         let (text, how) = change_text(text, &mut noise);
         let place = TempDir::new_in(dir.path()).unwrap();

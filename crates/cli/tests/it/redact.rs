@@ -114,13 +114,13 @@ fn plant<T: DeserializeOwned>(whole: &Value) -> (Value, Vec<String>) {
     (planted, where_it_is)
 }
 
-struct Planted {
+struct SecretRecording {
     dir: TempDir,
     from: PathBuf,
 }
 
 /// A recording with a secret wherever one can be. `is_killed`: before its end.
-fn planted(keep: Keep, is_killed: bool) -> Planted {
+fn planted(keep: Keep, is_killed: bool) -> SecretRecording {
     let dir = TempDir::new().unwrap();
     let from = dir.path().join(format!("{SECRET}-folder.laggard"));
     let episodes = [1, 2, 3].map(|number| {
@@ -148,7 +148,7 @@ fn planted(keep: Keep, is_killed: bool) -> Planted {
     if is_killed {
         append(&from.join("open-000001.journal"), SECRET.as_bytes());
     }
-    Planted { dir, from }
+    SecretRecording { dir, from }
 }
 
 fn append(file: &Path, bytes: &[u8]) {
@@ -368,9 +368,9 @@ fn a_cause_for_its_author_has_no_secret_where_none_is_wanted() {
 }
 
 /// A program that is ended with this value.
-struct Waiting(Child);
+struct BlockedReport(Child);
 
-impl Waiting {
+impl BlockedReport {
     fn end_by(&mut self, signal: Signal) {
         kill(Pid::from_raw(self.0.id().cast_signed()), signal).unwrap();
         let ended = self.0.wait().unwrap();
@@ -378,7 +378,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for BlockedReport {
     fn drop(&mut self) {
         // It may have ended.
         let _ = self.0.kill();
@@ -388,7 +388,7 @@ impl Drop for Waiting {
 
 /// A report that waits for a reader of its page, with its copies made or being
 /// made, and the folder that has them.
-fn waiting(planted: &Planted, temporary: &Path) -> (Waiting, PathBuf) {
+fn blocked_report(planted: &SecretRecording, temporary: &Path) -> (BlockedReport, PathBuf) {
     let pipe = temporary.with_extension("pipe");
     if !pipe.exists() {
         let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
@@ -404,7 +404,7 @@ fn waiting(planted: &Planted, temporary: &Path) -> (Waiting, PathBuf) {
         .env("TMPDIR", temporary)
         .stderr(Stdio::null())
         .spawn()
-        .map(Waiting)
+        .map(BlockedReport)
         .unwrap();
     loop {
         assert_eq!(report.0.try_wait().unwrap(), None, "it has ended");
@@ -429,7 +429,7 @@ fn copies_go_when_a_signal_ends_the_report() {
     fs::create_dir(&temporary).unwrap();
 
     for ending in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
-        let (mut report, _) = waiting(&planted, &temporary);
+        let (mut report, _) = blocked_report(&planted, &temporary);
         report.end_by(ending);
 
         assert_eq!(folders(&temporary), [""; 0].map(PathBuf::from), "{ending}");
@@ -441,9 +441,9 @@ fn copies_of_a_killed_report_go_with_the_next_and_those_of_another_stay() {
     let planted = planted(Keep::All, false);
     let temporary = planted.dir.path().join("temporary");
     fs::create_dir(&temporary).unwrap();
-    let (mut killed, left) = waiting(&planted, &temporary);
+    let (mut killed, left) = blocked_report(&planted, &temporary);
     killed.end_by(Signal::SIGKILL);
-    let (mut other, in_use) = waiting(&planted, &temporary);
+    let (mut other, in_use) = blocked_report(&planted, &temporary);
     let foreign = temporary.join("laggard-copies");
     fs::create_dir(&foreign).unwrap();
     let changed_at = |folder: &Path, then| File::open(folder).unwrap().set_modified(then).unwrap();
@@ -489,7 +489,7 @@ fn existing_directory_is_not_written_to() {
 }
 
 /// Runs `export --redact` into a directory with a limit on the size of files, in blocks.
-fn export_within(blocks: &str, planted: &Planted, to: &Path) -> (Option<i32>, String) {
+fn export_within(blocks: &str, planted: &SecretRecording, to: &Path) -> (Option<i32>, String) {
     let script = format!("ulimit -f {blocks}; exec \"$0\" export \"$1\" --redact --output \"$2\"");
     let output = Command::new("sh")
         .args(["-c", &script, env!("CARGO_BIN_EXE_laggard")])

@@ -102,7 +102,7 @@ fn recorded(dir: &Path, truth: &Truth) -> PathBuf {
 }
 
 /// Returns the output of a command for the recording, on one line.
-fn said(recording: &Path, words: &[&str]) -> String {
+fn words_of(recording: &Path, words: &[&str]) -> String {
     let (command, rest) = words.split_first().unwrap();
     let output = laggard()
         .arg(command)
@@ -146,7 +146,7 @@ fn the_figures_of_64_cpus_are_those_of_all_of_them_together() {
     };
     let recording = recorded(dir.path(), &truth);
 
-    let screen = said(&recording, &["show"]);
+    let screen = words_of(&recording, &["show"]);
     let report = overview(&recording);
 
     assert!(screen.contains(": 4 s, no load, 64 CPUs"), "{screen}");
@@ -181,9 +181,9 @@ fn pending_wakeup_is_reported_with_the_limit_that_it_exceeds() {
     let recording = recorded(dir.path(), &truth);
 
     // The slack is so short that only an interval is known.
-    let said_of_it = said(&recording, &["qos", "--app", "jack-128"]);
-    let table = said(&recording, &["qos"]);
-    let curve = said(&recording, &["qos", "--app", "jack-128", "--curve"]);
+    let verdict = words_of(&recording, &["qos", "--app", "jack-128"]);
+    let table = words_of(&recording, &["qos"]);
+    let curve = words_of(&recording, &["qos", "--app", "jack-128", "--curve"]);
     let report = overview(&recording);
 
     let fits = report["fits"].as_array().unwrap();
@@ -196,7 +196,7 @@ fn pending_wakeup_is_reported_with_the_limit_that_it_exceeds() {
     let most = laggard_model::text::rough_time(most, 2);
     let sentence =
         format!("NOT FIT `jack-128` as SCHED_FIFO 90: 1 xrun per {most} or more often (it was");
-    assert!(said_of_it.starts_with(&sentence), "{said_of_it}");
+    assert!(verdict.starts_with(&sentence), "{verdict}");
     let row = format!("jack-128 1.87 ms SCHED_FIFO 90 NOT FIT <= {most}");
     assert!(table.contains(&row), "{table}");
     assert!(curve.contains(&format!("<= {most}")), "{curve}");
@@ -212,7 +212,7 @@ fn forecast_states_the_spans_that_stay_within_the_max() {
     };
     let recording = recorded(dir.path(), &truth);
 
-    let forecast = said(&recording, &["forecast"]);
+    let forecast = words_of(&recording, &["forecast"]);
     assert!(
         forecast.contains("9 of 10 spans of 1.3 h stay within the max"),
         "{forecast}"
@@ -236,7 +236,7 @@ fn of_one_activation_no_period_is_advised_that_cannot_be_recorded() {
     let task = "[[task]]\nname = \"loop\"\nperiod = \"30ms\"\ncompute = \"5ms\"\n";
     std::fs::write(&tasks, task).unwrap();
 
-    let screen = said(&recording, &["show"]);
+    let screen = words_of(&recording, &["show"]);
 
     let doubt = "NOT TRUSTWORTHY only 1 wakeup was measured; record for longer";
     assert!(screen.contains(doubt), "{screen}");
@@ -247,7 +247,7 @@ fn of_one_activation_no_period_is_advised_that_cannot_be_recorded() {
         &["qos", "--app", "jack-128", "--curve"],
         &["sched", "--tasks", tasks],
     ] {
-        let text = said(&recording, words);
+        let text = words_of(&recording, words);
         // The plan had one expiry per millisecond. A distance of 10 s between samples is not the
         // period.
         assert!(!text.contains("`--period"), "{words:?}: {text}");
@@ -275,7 +275,7 @@ fn missing_and_zero_are_distinguished() {
             },
         );
 
-        let screen = said(&recording, &["show"]);
+        let screen = words_of(&recording, &["show"]);
         let report = overview(&recording);
 
         if largest == 0 {

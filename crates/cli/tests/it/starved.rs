@@ -46,7 +46,7 @@ fn ask(recording: &PathBuf, words: &[&str]) -> Output {
         .unwrap()
 }
 
-fn of<'a>(report: &'a Value, name: &str) -> &'a Value {
+fn service<'a>(report: &'a Value, name: &str) -> &'a Value {
     let services = report["services"].as_array().unwrap();
     services
         .iter()
@@ -79,7 +79,7 @@ fn show_leads_with_a_service_that_was_never_served() {
     assert_eq!(recording_row["trust"]["verdict"], "good");
     assert_eq!(recording_row["waiting"][0]["served"], 0);
     assert_eq!(recording_row["waiting"][0]["still_waiting"], 6_000);
-    let fifo = &of(recording_row, "fifo:90")["latency"];
+    let fifo = &service(recording_row, "fifo:90")["latency"];
     assert_eq!(fifo["largest_ns"], 6_000_000_000_u64);
     assert_eq!(fifo["largest_is_at_least"], true);
     assert_eq!(fifo["quantiles"][1]["is_at_least"], true);
@@ -133,7 +133,7 @@ fn qos_counts_the_failures_that_the_stall_at_least_causes() {
         std::fs::remove_dir_all(&recording).unwrap();
 
         let report = output.json();
-        let fifo = of(&report["loads"][0], "fifo:90");
+        let fifo = service(&report["loads"][0], "fifo:90");
         assert!(
             fifo["outlook"]["failures"].as_f64().unwrap() >= failures,
             "{fifo}"
@@ -196,7 +196,7 @@ fn forecast_fits_no_peak_that_had_not_ended() {
     let screen = ask(&recording, &words).text();
     let report = ask(&recording, &[&words[..], &["--json"]].concat()).json();
 
-    let fifo = of(&report["loads"][0], "fifo:90");
+    let fifo = service(&report["loads"][0], "fifo:90");
     assert_eq!(fifo["largest_is_at_least"], true);
     assert_eq!(fifo["cells"][0]["method"], "refused", "{fifo}");
     let ahead = &fifo["cells"][0]["ahead"];

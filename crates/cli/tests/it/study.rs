@@ -132,10 +132,10 @@ fn write_results(dir: &Path, factor: f64) {
             },
         }),
     );
-    let way = value!({"via": "yield", "service": "fifo:80", "are_processes": false,
+    let mechanism = value!({"via": "yield", "service": "fifo:80", "are_processes": false,
         "working_set_bytes": 0, "is_cross": false});
     let row = |threads: u64, ns: f64| {
-        let mut row = way.clone();
+        let mut row = mechanism.clone();
         let figures = value!({
             "threads": threads, "count": 9, "counted_by_kernel": 9, "left_out": 0, "unkept": 0,
             "alone_ns": null, "net": null, "activity": null, "untraced_median_ns": null,
@@ -152,7 +152,7 @@ fn write_results(dir: &Path, factor: f64) {
         value!({
             "cpu": 1, "other_cpu": null, "load": null, "growth": [], "is_complete": true,
             "net_absence": null, "warnings": [], "rows": [row(2, 500.0), row(10, 700.0)],
-            "series": {"threads": 10, "way": way, "took_ns": [600, 700, 9_000]},
+            "series": {"threads": 10, "way": mechanism, "took_ns": [600, 700, 9_000]},
         }),
     );
 }

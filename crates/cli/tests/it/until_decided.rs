@@ -26,7 +26,7 @@ fn record(dir: &Path, script: &str, requirements: &str, options: &[&str]) -> Out
 }
 
 /// Returns the exit code, the number of pieces and the reason for the end.
-fn told(dir: &Path, output: &Output) -> (i32, usize, String) {
+fn result(dir: &Path, output: &Output) -> (i32, usize, String) {
     let made = dir.join("made");
     let names = fs::read_dir(&made).unwrap_or_else(|err| panic!("{err}: {output:?}"));
     let names = names.map(|name| name.unwrap().file_name().into_string().unwrap());
@@ -44,7 +44,7 @@ fn told(dir: &Path, output: &Output) -> (i32, usize, String) {
 fn recording_ends_when_all_pass_or_one_fails_or_at_the_maximum() {
     let dir = TempDir::new().unwrap();
     let dir = dir.path();
-    for (limit, at_most, told_of) in [
+    for (limit, at_most, expected) in [
         ("1e-2", "4min", (0, 1, "pass")),
         ("1e-4", "4min", (1, 1, "fail")),
         ("9.5e-4", "1min", (3, 2, "at_most")),
@@ -53,8 +53,8 @@ fn recording_ends_when_all_pass_or_one_fails_or_at_the_maximum() {
 
         let output = record(dir, &every(1_000), &share("3500us", limit), &[&at_most]);
 
-        let (code, pieces, ended) = told(dir, &output);
-        assert_eq!((code, pieces, &*ended), told_of, "{limit}: {output:?}");
+        let (code, pieces, ended) = result(dir, &output);
+        assert_eq!((code, pieces, &*ended), expected, "{limit}: {output:?}");
     }
 }
 
@@ -92,7 +92,7 @@ fn repeated_evaluation_needs_more_samples() {
         before.contains("evaluation 1 of 5: 1 check: 1 UNKNOWN"),
         "{before}"
     );
-    assert_eq!(told(dir, &output), (0, 2, "pass".into()));
+    assert_eq!(result(dir, &output), (0, 2, "pass".into()));
 }
 
 /// Half a second of stall in ten minutes is more than one in 2,000, and most recordings
@@ -105,7 +105,7 @@ fn recording_goes_on_while_stalls_of_a_second_are_not_excluded() {
 
     let output = record(dir, &none, &any_share("1ms", "5e-4"), &["--at-most=4min"]);
 
-    assert_eq!(told(dir, &output), (3, 4, "at_most".into()));
+    assert_eq!(result(dir, &output), (3, 4, "at_most".into()));
 }
 
 /// The load is not restarted for each piece.
@@ -139,7 +139,7 @@ fn one_load_goes_on_beside_all_pieces() {
     // The load was already running when the piece started, and was still running when it ended.
     assert_eq!(second["begun_ns"], Value::Null, "{second}");
     assert_eq!(second["throughput"], Value::Null, "{second}");
-    assert_eq!(told(dir, &output), (0, 2, "pass".into()));
+    assert_eq!(result(dir, &output), (0, 2, "pass".into()));
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn undecidable_requirement_ends_the_recording() {
 
     let output = record(dir, &every(1_000), handlers, &["--at-most=10min"]);
 
-    assert_eq!(told(dir, &output), (3, 1, "no_time_would".into()));
+    assert_eq!(result(dir, &output), (3, 1, "no_time_would".into()));
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn interrupted_run_is_answered_from_its_data() {
     std::thread::sleep(std::time::Duration::from_secs(2));
     signal(child.id(), "INT");
     let output = child.wait_with_output().unwrap();
-    let (code, pieces, ended) = told(dir, &output);
+    let (code, pieces, ended) = result(dir, &output);
     assert!(code == 3 && pieces >= 1, "{output:?}");
     // A machine that was too late to be trusted decides nothing either.
     assert!(["user", "no_time_would"].contains(&&*ended), "{ended}");

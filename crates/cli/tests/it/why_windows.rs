@@ -138,7 +138,7 @@ fn recorded(dir: &TempDir) {
     made.record_with(&dir.path().join("w.laggard"), &late, &notes);
 }
 
-fn said(dir: &TempDir, words: &str) -> String {
+fn screen(dir: &TempDir, words: &str) -> String {
     let output = run(dir.path(), words);
     let text = output.text();
     assert!(
@@ -154,11 +154,11 @@ fn why_names_the_driver_and_the_thread_and_what_helps_on_windows() {
     let dir = TempDir::new().unwrap();
     recorded(&dir);
 
-    let why = said(&dir, "why w.laggard");
-    let all_episodes = said(&dir, "why w.laggard --all");
-    let second_episode = said(&dir, "why w.laggard --episode 2");
-    let show = said(&dir, "show w.laggard");
-    let bug = said(&dir, "why w.laggard --bug 1");
+    let why = screen(&dir, "why w.laggard");
+    let all_episodes = screen(&dir, "why w.laggard --all");
+    let second_episode = screen(&dir, "why w.laggard --episode 2");
+    let show = screen(&dir, "show w.laggard");
+    let bug = screen(&dir, "why w.laggard --bug 1");
 
     println!("{why}\n{all_episodes}\n{second_episode}\n{show}");
     assert!(

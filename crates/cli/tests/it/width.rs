@@ -28,7 +28,7 @@ fn script(stalls: u64) -> String {
     )
 }
 
-fn said(dir: &TempDir, words: &str, columns: usize) -> Output {
+fn output(dir: &TempDir, words: &str, columns: usize) -> Output {
     laggard()
         .args(words.split(' '))
         .current_dir(dir.path())
@@ -85,7 +85,7 @@ fn output_fits_the_terminal() {
             .replace("LONG", LONG)
             .replace("APPLICATION", APPLICATION);
         for columns in [40, 80, 120] {
-            let output = said(&dir, &words, columns);
+            let output = output(&dir, &words, columns);
             let text = output.text();
             assert!(!text.is_empty(), "{words}: {:?}", output.stderr);
             // Alone but for its mark.

@@ -33,12 +33,12 @@ fn laggard() -> Command {
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// A thread that takes a CPU for `length`, again and again, until this is dropped.
-struct Provoked {
+struct Hog {
     child: Child,
     _alone: MutexGuard<'static, ()>,
 }
 
-impl Provoked {
+impl Hog {
     fn on(cpu: u32, length: &str) -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let mut command = laggard();
@@ -57,7 +57,7 @@ impl Provoked {
     }
 }
 
-impl Drop for Provoked {
+impl Drop for Hog {
     fn drop(&mut self) {
         // It may have ended by itself.
         let _ = self.child.kill();
@@ -106,21 +106,21 @@ fn number(object: &Value, name: &str) -> u64 {
 }
 
 /// An activation of the file, ns by `CLOCK_MONOTONIC`.
-struct Told {
+struct ListedActivation {
     origin: u64,
     running: u64,
     done: u64,
     is_seen: bool,
 }
 
-impl Told {
+impl ListedActivation {
     const fn response(&self) -> u64 {
         self.done - self.origin
     }
 }
 
 /// The activations by timer of this thread, in order.
-fn told(file: &Path, thread: &str) -> Vec<Told> {
+fn activations(file: &Path, thread: &str) -> Vec<ListedActivation> {
     let text = fs::read_to_string(file).unwrap();
     let mut lines = text.lines();
     let columns: Vec<&str> = lines.next().unwrap().split(',').collect();
@@ -133,7 +133,7 @@ fn told(file: &Path, thread: &str) -> Vec<Told> {
             continue;
         }
         let ns = |name: &str| cells[place(name)].parse::<u64>().unwrap();
-        activations_read.push(Told {
+        activations_read.push(ListedActivation {
             origin: ns("origin_ns"),
             running: ns("running_ns"),
             done: ns("done_ns"),
@@ -166,7 +166,7 @@ fn a_rehearsed_task_counts_as_many_underruns_as_it_is_told_to_have_missed() {
         "--duration=5s",
         "--json",
     ];
-    let provoked = Provoked::on(cpu, "3ms");
+    let provoked = Hog::on(cpu, "3ms");
 
     let answer = attached(&file, &command);
 
@@ -187,7 +187,7 @@ fn a_rehearsed_task_counts_as_many_underruns_as_it_is_told_to_have_missed() {
         numbers.sum()
     };
     let misses = of_deadline("misses") - of_deadline("passed");
-    let listed = told(&file, "task/fifo:80");
+    let listed = activations(&file, "task/fifo:80");
     // Near the deadline. This includes the next job, which was due by then and ran at once, and a
     // duration that may contain two runs of late jobs.
     let with_next = PERIOD_NS + number(&counted, "median_work_ns");
@@ -199,7 +199,7 @@ fn a_rehearsed_task_counts_as_many_underruns_as_it_is_told_to_have_missed() {
     };
     let unsure = listed
         .iter()
-        .map(Told::response)
+        .map(ListedActivation::response)
         .filter(|&response| is_near(response) || response > 2 * PERIOD_NS);
     // The last job ends with its thread, and is in no figure then.
     let last = rows
@@ -236,7 +236,7 @@ fn latencies_are_at_most_those_of_stress_ng() {
         "--cyclic-sleep=1000000",
         "--timeout=3",
     ];
-    let provoked = Provoked::on(cpu, "8ms");
+    let provoked = Hog::on(cpu, "8ms");
 
     let answer = attached(&file, &command);
 
@@ -297,7 +297,7 @@ fn margin_equals_the_slack_of_rt_app() {
         .replace("CPU", &cpu.to_string())
         .replace("DIR", dir.path().to_str().unwrap());
     fs::write(&tasks, text).unwrap();
-    let provoked = Provoked::on(cpu, "3ms");
+    let provoked = Hog::on(cpu, "3ms");
 
     let answer = attached(&file, &["rt-app", tasks.to_str().unwrap()]);
 
@@ -305,7 +305,7 @@ fn margin_equals_the_slack_of_rt_app() {
     if answer.is_none() {
         return;
     }
-    let listed = told(&file, "control");
+    let listed = activations(&file, "control");
     // Jobs per activation in which they started: start and slack, us.
     let mut jobs: BTreeMap<usize, Vec<(u64, i64)>> = BTreeMap::new();
     let log = fs::read_to_string(dir.path().join("rt-control-0.log")).unwrap();

@@ -26,9 +26,9 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 /// The setting as it was found, which this puts back whatever the program does.
-struct Found(String);
+struct SavedSetting(String);
 
-impl Found {
+impl SavedSetting {
     /// Returns `None` if the setting cannot be changed here.
     fn new() -> Option<Self> {
         let saved = Self(now());
@@ -47,7 +47,7 @@ impl Found {
     }
 }
 
-impl Drop for Found {
+impl Drop for SavedSetting {
     fn drop(&mut self) {
         let _ = fs::write(FILE, &self.0);
     }
@@ -59,7 +59,7 @@ fn now() -> String {
 
 /// Starts a comparison of the setting's other value with the current one. Returns while the first
 /// recording is made.
-fn begun(setting: &Found, into: &Path) -> Child {
+fn begun(setting: &SavedSetting, into: &Path) -> Child {
     // A hangup that was to be ignored stays so (`nohup cargo test`).
     let child = Command::new("env")
         .arg("--default-signal=HUP,TERM,INT")
@@ -84,7 +84,7 @@ fn begun(setting: &Found, into: &Path) -> Child {
 #[test]
 fn a_setting_is_put_back_after_every_signal_that_ends_it() {
     let _turn = alone();
-    let Some(setting) = Found::new() else {
+    let Some(setting) = SavedSetting::new() else {
         return;
     };
     for name in ["INT", "TERM", "HUP", "KILL"] {
@@ -114,7 +114,7 @@ fn a_setting_is_put_back_after_every_signal_that_ends_it() {
 #[test]
 fn external_change_of_the_setting_ends_the_comparison() {
     let _turn = alone();
-    let Some(setting) = Found::new() else {
+    let Some(setting) = SavedSetting::new() else {
         return;
     };
     let dir = TempDir::new().unwrap();
@@ -199,7 +199,7 @@ fn a_planted_softirq_is_worse_and_is_named_as_new() {
         let [first, second] =
             ["first", "second"].map(|side| level[side]["clusters"].as_f64().unwrap());
         if first * DISTINCT <= second {
-            told(&report, level);
+            assert_names_fault(&report, level);
             return;
         }
         late_alone = level["first"].clone();
@@ -218,7 +218,7 @@ const DISTINCT: f64 = 5.0;
 /// Checks what does not depend on the noise of the machine: that the fault is among the
 /// causes, and that it is not taken for an improvement. Tests of `compare` with scripts
 /// check the verdict itself, because noise can leave it unclear here.
-fn told(report: &Value, level: &Value) {
+fn assert_names_fault(report: &Value, level: &Value) {
     let verdict = level["change"]["verdict"].as_str().unwrap();
     assert!(["worse", "unclear"].contains(&verdict), "{level}");
     let causes = report["causes"].as_array().unwrap();

@@ -19,9 +19,9 @@ fn record(dir: &TempDir, services: &str) -> Output {
 }
 
 /// Threads that the kernel has promised time; ended when this value is dropped.
-struct Promised(Vec<Child>);
+struct DeadlineThreads(Vec<Child>);
 
-impl Promised {
+impl DeadlineThreads {
     /// Starts as many threads as the kernel accepts, each with a tenth of a CPU.
     fn all() -> Option<Self> {
         let mut promised = Self(Vec::new());
@@ -44,7 +44,7 @@ impl Promised {
     }
 }
 
-impl Drop for Promised {
+impl Drop for DeadlineThreads {
     fn drop(&mut self) {
         for child in &mut self.0 {
             // It may already have ended.
@@ -91,7 +91,7 @@ fn missing_deadline_bandwidth_is_reported() {
     if matches!(before.status.code(), Some(1 | 2)) {
         return println!("skipped: {}", before.errors());
     }
-    let Some(promised) = Promised::all() else {
+    let Some(promised) = DeadlineThreads::all() else {
         return println!("skipped: no thread of ours is promised time (`chrt -d`)");
     };
 

@@ -234,13 +234,13 @@ impl Drop for Prometheus {
 }
 
 /// The labels of a thread of the script.
-fn of(service: &str) -> String {
+fn labels(service: &str) -> String {
     format!("{{service=\"{service}\",route=\"direct\",cpu=\"0\"}}")
 }
 
 /// Returns the current number of exported latencies of a service.
 fn counted(serve: &Serve, service: &str) -> f64 {
-    let count = format!("laggard_latency_seconds_count{} ", of(service));
+    let count = format!("laggard_latency_seconds_count{} ", labels(service));
     value(&serve.get("/metrics"), &count).unwrap()
 }
 
@@ -255,17 +255,17 @@ fn prometheus_reads_text_and_native_histograms_as_they_were_measured() {
     ] {
         let dir = TempDir::new().unwrap();
         let serve = Serve::start(dir.path(), &seldom(), &[], "");
-        let count = format!("laggard_latency_seconds_count{} ", of("other"));
+        let count = format!("laggard_latency_seconds_count{} ", labels("other"));
         serve.until("/metrics", |text| value(text, &count) >= Some(1.0));
         let prometheus = Prometheus::start(dir.path(), &serve.address, &options);
 
         for (service, latency_ns) in [("fifo:90", 18_851.0), ("other", 2_371_078.0)] {
-            let series = format!("laggard_latency_seconds{}", of(service));
-            let largest = format!("laggard_largest_latency_seconds{}", of(service));
+            let series = format!("laggard_latency_seconds{}", labels(service));
+            let largest = format!("laggard_largest_latency_seconds{}", labels(service));
             assert_eq!(prometheus.ask(&largest, 1), [latency_ns / 1e9], "{service}");
             let query = match is_native {
                 true => format!("histogram_count({series})"),
-                false => format!("laggard_latency_seconds_count{}", of(service)),
+                false => format!("laggard_latency_seconds_count{}", labels(service)),
             };
             let count = prometheus.ask(&query, 1)[0];
             // The exported values, and their copies in Prometheus, may be a second old.

@@ -24,7 +24,7 @@ const LATE: Nanos = Nanos::from_ms(5);
 const HALF: Nanos = Nanos::from_us(3_500);
 const PERIOD: Nanos = Nanos::from_ms(1);
 
-struct Measured {
+struct Measurement {
     hits: Vec<Hit>,
     activations: Vec<Activation>,
 }
@@ -41,7 +41,7 @@ fn plan(kind: FaultKind) -> Disturbance {
 }
 
 /// Measures fifo:90 under `kind`, or says why that is not possible.
-fn measure_under(kind: FaultKind) -> Option<Measured> {
+fn measure_under(kind: FaultKind) -> Option<Measurement> {
     let _turn = ONE_AT_A_TIME
         .lock()
         .unwrap_or_else(|turn| turn.into_inner());
@@ -79,7 +79,7 @@ fn measure_under(kind: FaultKind) -> Option<Measured> {
     probe.stop();
     probe.drain(&mut batch);
     match hits {
-        Ok(hits) => Some(Measured {
+        Ok(hits) => Some(Measurement {
             hits,
             activations: batch.iter().collect(),
         }),
@@ -91,10 +91,10 @@ fn measure_under(kind: FaultKind) -> Option<Measured> {
     }
 }
 
-impl Measured {
+impl Measurement {
     /// Counts hits with a wakeup that was due up to `before` them, or in them, and for which
     /// `holds` is true.
-    fn found(&self, before: Nanos, holds: impl Fn(&Activation) -> bool) -> usize {
+    fn hits_with(&self, before: Nanos, holds: impl Fn(&Activation) -> bool) -> usize {
         self.hits
             .iter()
             .filter(|hit| {
@@ -117,11 +117,11 @@ fn most_hits_delay(kind: FaultKind, stage: Stage) {
     let hits = measured.hits.len();
     assert!(hits >= 10, "{kind}: {:?}", measured.hits);
     assert!(measured.hits.iter().all(|hit| hit.length_ns >= LENGTH));
-    let late_hits = measured.found(PERIOD, |activation| activation.latency() > LATE);
+    let late_hits = measured.hits_with(PERIOD, |activation| activation.latency() > LATE);
     assert!(late_hits > hits / 2, "{kind}: {late_hits} of {hits}");
     let is_late = |activation: &Activation| !activation.missed && activation.latency() > LATE;
-    let due = measured.found(Nanos::ZERO, is_late);
-    let delayed = measured.found(Nanos::ZERO, |activation| {
+    let due = measured.hits_with(Nanos::ZERO, is_late);
+    let delayed = measured.hits_with(Nanos::ZERO, |activation| {
         is_late(activation) && activation.steps[stage.index()].is_some_and(|step| step > LATE)
     });
     assert!(

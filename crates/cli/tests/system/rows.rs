@@ -323,7 +323,7 @@ fn each_timer_is_a_recording_of_its_waits_and_early_ones_are_counted() {
 fn early_waits_are_no_quantile_of_a_comparison(dir: &Path) {
     let again = "bench timers --api=poll --duration=1s -o again";
     laggard(dir, &again.split(' ').collect::<Vec<_>>());
-    let [first, other] = ["rows", "again"].map(|of| format!("{of}/poll-other-1500us.laggard"));
+    let [first, other] = ["rows", "again"].map(|dir| format!("{dir}/poll-other-1500us.laggard"));
 
     let report = laggard(dir, &["compare", &first, "--with", &other, "--json"]).json();
 

@@ -130,37 +130,37 @@ fn is_text(schema: &Value) -> bool {
 }
 
 /// Collects the texts below a schema.
-fn texts(name: &str, schema: &Value, found: &mut BTreeSet<String>) {
+fn texts(name: &str, schema: &Value, paths: &mut BTreeSet<String>) {
     for (field, schema) in schema["properties"].as_object().into_iter().flatten() {
         if is_text(schema) {
-            found.insert(format!("{name}.{field}"));
+            paths.insert(format!("{name}.{field}"));
         }
-        texts(&format!("{name}.{field}"), schema, found);
+        texts(&format!("{name}.{field}"), schema, paths);
     }
     for (other, schema) in schema["$defs"].as_object().into_iter().flatten() {
         if is_text(schema) {
-            found.insert(other.clone());
+            paths.insert(other.clone());
         }
-        texts(other, schema, found);
+        texts(other, schema, paths);
     }
     for key in ["anyOf", "oneOf", "allOf"] {
         for schema in schema[key].as_array().into_iter().flatten() {
-            texts(name, schema, found);
+            texts(name, schema, paths);
         }
     }
 }
 
 #[test]
 fn every_text_of_a_recording_is_redacted_or_public() {
-    let mut found = BTreeSet::new();
+    let mut paths = BTreeSet::new();
     for (name, schema) in [
         ("Manifest", schemars::schema_for!(Manifest)),
         ("Episode", schemars::schema_for!(Episode)),
         ("EpisodeNotes", schemars::schema_for!(EpisodeNotes)),
     ] {
-        texts(name, schema.as_value(), &mut found);
+        texts(name, schema.as_value(), &mut paths);
     }
 
-    let found: Vec<String> = found.into_iter().collect();
-    assert_eq!(found, TEXTS);
+    let paths: Vec<String> = paths.into_iter().collect();
+    assert_eq!(paths, TEXTS);
 }

@@ -30,7 +30,7 @@ impl Letter {
         }
     }
 
-    const fn of<T>(self, both: &[T; 2]) -> &T {
+    const fn select<T>(self, both: &[T; 2]) -> &T {
         match self {
             Self::A => &both[0],
             Self::B => &both[1],
@@ -44,7 +44,7 @@ pub(super) struct Sides {
     /// Setting with its values.
     setting: Option<(Setting, [String; 2])>,
     /// Command during the recording.
-    meanwhile: [Option<String>; 2],
+    during: [Option<String>; 2],
     /// Command before the recording.
     before: [Option<String>; 2],
     /// Runs the command before A again.
@@ -60,7 +60,7 @@ impl Sides {
             }
             Some(FactorArg::Load) | None => None,
         };
-        let meanwhile = match args.run.as_slice() {
+        let during = match args.run.as_slice() {
             [] if setting.is_some() || !args.before.is_empty() => [None, None],
             [a, b] => {
                 [a, b].map(|value| Some(value.clone()).filter(|value| !value.trim().is_empty()))
@@ -85,7 +85,7 @@ impl Sides {
         };
         Ok(Self {
             setting,
-            meanwhile,
+            during,
             before,
             _back: back,
         })
@@ -101,8 +101,8 @@ impl Sides {
         if self.before != [None, None] {
             differences.push(("run before".into(), self.before.each_ref().map(word)));
         }
-        if self.meanwhile != [None, None] || differences.is_empty() {
-            differences.push(("run during".into(), self.meanwhile.each_ref().map(word)));
+        if self.during != [None, None] || differences.is_empty() {
+            differences.push(("run during".into(), self.during.each_ref().map(word)));
         }
         let joined = |word: fn(&(String, [String; 2])) -> &str| {
             let words: Vec<&str> = differences.iter().map(word).collect();
@@ -126,7 +126,7 @@ impl Sides {
         }
         for side in Letter::BOTH {
             let letter = side.name();
-            if let Some(command) = side.of(&self.before) {
+            if let Some(command) = side.select(&self.before) {
                 let end = if side == Letter::A {
                     " and at the end"
                 } else {
@@ -134,7 +134,7 @@ impl Sides {
                 };
                 lines.push(format!("runs before each {letter}{end}: {command}"));
             }
-            if let Some(command) = side.of(&self.meanwhile) {
+            if let Some(command) = side.select(&self.during) {
                 lines.push(format!("runs during each {letter}: {command}"));
             }
         }
@@ -154,9 +154,9 @@ impl Sides {
     /// Sets up the machine for this side.
     pub(super) fn set_up(&self, side: Letter) -> anyhow::Result<()> {
         if let Some((setting, values)) = &self.setting {
-            setting.set(side.of::<String>(values))?;
+            setting.set(side.select::<String>(values))?;
         }
-        let Some(command) = side.of(&self.before) else {
+        let Some(command) = side.select(&self.before) else {
             return Ok(());
         };
         let run = || {
@@ -177,14 +177,14 @@ impl Sides {
     /// Checks that the setting still has the value of this side.
     pub(super) fn check(&self, side: Letter) -> anyhow::Result<()> {
         match &self.setting {
-            Some((setting, values)) => setting.is_still(side.of::<String>(values)),
+            Some((setting, values)) => setting.is_still(side.select::<String>(values)),
             None => Ok(()),
         }
     }
 
     /// Returns the command during recordings of this side.
-    pub(super) fn meanwhile(&self, side: Letter) -> Option<&str> {
-        side.of(&self.meanwhile).as_deref()
+    pub(super) fn during(&self, side: Letter) -> Option<&str> {
+        side.select(&self.during).as_deref()
     }
 
     /// Restores the setting. Returns a message about it.
@@ -196,7 +196,7 @@ impl Sides {
     /// Returns the plan of a recording of this side, and the command next to its load.
     pub(super) fn plan(&self, side: Letter, plan: Plan) -> anyhow::Result<(Plan, Beside)> {
         let words = |command: &String| ["/bin/sh", "-c", command].map(OsString::from).to_vec();
-        match (side.of(&self.meanwhile), &plan.load) {
+        match (side.select(&self.during), &plan.load) {
             (None, _) => Ok((plan, Beside::default())),
             // Without a load, the command is the load and is in the manifest.
             (Some(command), LoadChoice::None) => {

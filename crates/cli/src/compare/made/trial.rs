@@ -276,7 +276,7 @@ impl Turns<'_> {
         // The user's command failed, not the shell.
         let failure = done.failure.map(|failure| failure.how);
         match (
-            sides.meanwhile(side),
+            sides.during(side),
             failure.or(beside.failure()),
             beside.load_ended(),
         ) {
