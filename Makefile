@@ -120,10 +120,13 @@ CROSS_BUILD := \
 	PKG_CONFIG_SYSROOT_DIR=$(CURDIR)/$(CROSS)
 endif
 
+# 0.8 MB less. A dynamic program with these relocations would need glibc 2.36.
+SMALL_RELOCATIONS := -C link-arg=-Wl,-z,pack-relative-relocs
+
 static: $(CROSS)
 	@scripts/packages build $(if $(CROSS),cross-$(TARGET),static)
 	@[ -z '$(CROSS)' ] || [ -z $(RUSTUP) ] || $(RUSTUP) -q target add $(TRIPLE)
-	RUSTFLAGS='-C target-feature=+crt-static $(CROSS_FLAGS)'; $(UNROOTED) \
+	RUSTFLAGS='-C target-feature=+crt-static $(SMALL_RELOCATIONS) $(CROSS_FLAGS)'; $(UNROOTED) \
 		$(CROSS_BUILD) $(CARGO) build --profile $(PROFILE) -p laggard --target $(TRIPLE)
 	mkdir -p $(dir $(STATIC))
 	$(STRIP) -o $(STATIC) $(BUILT)

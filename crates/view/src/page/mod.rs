@@ -7,6 +7,8 @@ mod causes;
 mod charts;
 mod flame;
 
+use std::io::Read as _;
+
 use laggard_answer::Report;
 use laggard_answer::forecast::ForecastReport;
 use laggard_answer::qos::{Application, LoadOutlook, QOS_SCHEMA, QosError, QosReport};
@@ -21,9 +23,9 @@ pub use causes::{CausesView, ClassView, EpisodeView, SampleView, SliceView};
 pub use charts::{Charts, LineView, LossView, charts};
 pub use flame::FlameNode;
 
-/// The built page. It is in the repository, because to build it takes Node and the
-/// program does not.
-const TEMPLATE: &str = include_str!("../../../../web/dist/index.html");
+/// Compressed page. The repository contains the built page, because Node is not needed to
+/// build the program.
+const PAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/page.zlib"));
 
 /// The element of the page that holds the data.
 const PLACE: &str = r#"<script id="laggard-data" type="application/json">"#;
@@ -139,7 +141,10 @@ pub enum PageError {
 /// # Errors
 /// When the data has no JSON.
 pub fn html(data: &PageData) -> Result<String, PageError> {
-    let parts = TEMPLATE.split_once(PLACE);
+    let mut page = String::new();
+    let read = flate2::read::ZlibDecoder::new(PAGE).read_to_string(&mut page);
+    read.expect("the build compressed a text");
+    let parts = page.split_once(PLACE);
     let (before, after) = parts.expect("the page has this element, as a test shows");
     let json = serde_json::to_string(data).map_err(PageError::Json)?;
     // A name in the data must not end the element: `</script>`, `<!--`.
