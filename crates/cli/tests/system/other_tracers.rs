@@ -37,6 +37,13 @@ fn recordings_beside_each_other_name_each_others_programs() {
         println!("skipped: it takes root and a kernel with BTF");
         return;
     }
+    let before = of_tracers(&first);
+    if !before.is_empty() {
+        other.kill().unwrap();
+        other.wait().unwrap();
+        println!("skipped: {before}");
+        return;
+    }
 
     let mut later = laggard()
         .args(["record", "--quiet", "--duration=1h", "--services=other"])
@@ -61,11 +68,8 @@ fn recordings_beside_each_other_name_each_others_programs() {
         ),
     ] {
         let what = of_tracers(recording);
-        // Another program that already traced when the recording started is in the same sentence.
-        let is_only = what.matches("BPF programs of ").count() == 1;
-        assert!(!is_only || what.contains(began), "{began} in {what}");
         for part in [
-            "trace or sample this machine",
+            began,
             &format!("BPF programs of laggard (process {who}) on "),
             "hrtimer_expire_entry (",
             &format!("perf events of laggard (process {who})"),
