@@ -26,7 +26,7 @@ Examples:
 
 Needs root. Without root, laggard prints the capabilities that suffice.")]
 pub(crate) struct AttachArgs {
-    /// Process to measure
+    /// Process to measure, with the processes that it has started
     #[arg(value_name = "PID", value_parser = some_process, required_unless_present_any = ["comm", "cgroup", "unit", "command"], conflicts_with_all = ["comm", "cgroup", "unit", "command"])]
     pub(crate) process: Option<u32>,
     /// Processes and threads with this name, as `ps -L` shows it: all threads of a

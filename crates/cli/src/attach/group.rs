@@ -20,9 +20,7 @@ impl FollowedGroup {
         let now: BTreeSet<u32> = self.group.processes()?.into_iter().collect();
         let new = now.difference(&self.processes).copied();
         let new = new.filter(|&process| process != std::process::id());
-        let held = new.map(|process| AttachTarget::found(process, Vec::new()));
-        let held: Result<Vec<_>, _> = held.collect();
-        let targets = held?.into_iter().flatten().collect();
+        let targets = super::held(new.map(|process| (process, Vec::new())))?;
         self.processes = now;
         Ok(targets)
     }

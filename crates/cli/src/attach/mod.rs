@@ -75,6 +75,8 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
         Err(AttachError::Nobody) if group.is_some() => {}
         watched => watched?,
     }
+    // Processes that started since they were listed. Those of watched processes are followed.
+    probe.watch(&descendants(args)?)?;
     let recording = args.output.as_deref();
     let due = asked.deadline.or(asked.period);
     let recording =
@@ -241,7 +243,9 @@ fn targets(
         if process == std::process::id() {
             bail!("process {process} is laggard itself");
         }
-        return Ok(vec![AttachTarget::new(process, args.tid.clone())?]);
+        let mut targets = vec![AttachTarget::new(process, args.tid.clone())?];
+        targets.extend(descendants(args)?);
+        return Ok(targets);
     }
     let Some(name) = &args.comm else {
         return Ok(Vec::new());
@@ -250,14 +254,28 @@ fn targets(
     if threads.is_empty() {
         bail!("no process or thread is named `{name}`; `ps -eLo pid,tid,comm` shows names");
     }
-    let named = threads.into_iter();
-    let held = named.map(|(process, threads)| AttachTarget::found(process, threads));
-    let held: Result<Vec<_>, _> = held.collect();
-    let held: Vec<AttachTarget> = held?.into_iter().flatten().collect();
-    if held.is_empty() {
+    let targets = held(threads.into_iter())?;
+    if targets.is_empty() {
         bail!("all processes and threads named `{name}` have ended");
     }
-    Ok(held)
+    Ok(targets)
+}
+
+/// Returns the descendants of the process of the request, unless single threads are requested.
+fn descendants(args: &AttachArgs) -> anyhow::Result<Vec<AttachTarget>> {
+    let Some(process) = args.process.filter(|_| args.tid.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let descendants = linux::find_descendants(process);
+    let descendants = descendants.context("cannot search processes in /proc")?;
+    held(descendants.into_iter().map(|process| (process, Vec::new())))
+}
+
+/// Returns the targets that still exist.
+fn held(found: impl Iterator<Item = (u32, Vec<u32>)>) -> anyhow::Result<Vec<AttachTarget>> {
+    let held = found.map(|(process, threads)| AttachTarget::found(process, threads));
+    let held: Result<Vec<_>, _> = held.collect();
+    Ok(held?.into_iter().flatten().collect())
 }
 
 fn beginning(args: &AttachArgs, targets: &[AttachTarget], group: Option<&FollowedGroup>) -> String {
@@ -272,6 +290,10 @@ fn beginning(args: &AttachArgs, targets: &[AttachTarget], group: Option<&Followe
         ),
         [] => "the command".into(),
         [target] => format!("process {}", target.process),
+        [target, others @ ..] if args.process.is_some() => match others.len() {
+            1 => format!("process {} and its descendant", target.process),
+            more => format!("process {} and its {more} descendants", target.process),
+        },
         more => format!("{} processes", more.len()),
     };
     match args.duration {

@@ -52,7 +52,7 @@ pub mod witness;
 pub use abilities::{abilities, method, not_loaded, optional_ability};
 pub use attach::{
     AttachError, AttachGroup, AttachLosses, AttachProbe, AttachTarget, GroupError, MarkReader,
-    UnseenCause, find_threads, is_system_call,
+    UnseenCause, find_descendants, find_threads, is_system_call,
 };
 pub use awake::Awake;
 pub use boost::{LateBoost, drop_ambient_capabilities, take_default_share, take_usual_share};

@@ -25,7 +25,7 @@ use crate::host::{Files, Rights};
 pub use calls::is_system_call;
 pub use group::{AttachGroup, GroupError};
 pub use marks::MarkReader;
-pub use target::{AttachTarget, find_threads};
+pub use target::{AttachTarget, find_descendants, find_threads};
 
 /// Size of each CPU's ring as a power of two: 80,000 records per second at 100 ms between two
 /// reads.

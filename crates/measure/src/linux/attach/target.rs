@@ -1,5 +1,6 @@
 //! Selects processes and threads to measure.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -83,6 +84,40 @@ pub fn find_threads(name: &str) -> io::Result<Vec<(u32, Vec<u32>)>> {
     Ok(found_threads)
 }
 
+/// Returns the descendants of a process that run now, except laggard itself. A parent precedes its
+/// children.
+///
+/// # Errors
+/// If processes cannot be listed.
+pub fn find_descendants(process: u32) -> io::Result<Vec<u32>> {
+    let own = std::process::id();
+    let processes = numbers("/proc")?;
+    let processes = processes.into_iter().filter(|&process| process != own);
+    // A process without a parent has ended.
+    let parents = processes.filter_map(|process| Some((parent(process)?, process)));
+    let mut children = BTreeMap::<u32, Vec<u32>>::new();
+    for (parent, child) in parents {
+        children.entry(parent).or_default().push(child);
+    }
+    let mut found = children.remove(&process).unwrap_or_default();
+    let mut next = 0;
+    while let Some(process) = found.get(next).copied() {
+        // Removed: an ID that was used again during the search cannot make a loop.
+        found.extend(children.remove(&process).unwrap_or_default());
+        next += 1;
+    }
+    Ok(found)
+}
+
+/// Returns the parent of a process: proc_pid_stat(5).
+fn parent(process: u32) -> Option<u32> {
+    let stat = fs::read(format!("/proc/{process}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    // The name may contain any characters.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    fields.split(' ').nth(1)?.parse().ok()
+}
+
 fn has_name(path: &str, name: &str) -> bool {
     let read = fs::read(path).unwrap_or_default();
     let read = read.strip_suffix(b"\n").unwrap_or(&read);
@@ -105,5 +140,39 @@ pub(super) fn is_in_namespace() -> bool {
         Ok(identity) => identity.process != std::process::id(),
         // If BPF programs cannot be loaded, another function reports it.
         Err(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn descendants_are_children_and_their_children() {
+        let mut shell = Command::new("sh")
+            .args(["-c", "sh -c 'sleep 60; :' & wait"])
+            .spawn()
+            .unwrap();
+        let mut found = Vec::new();
+        // The shells start their children a moment later.
+        for _ in 0..1_000 {
+            found = find_descendants(shell.id()).unwrap();
+            if found.len() == 2 {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert_eq!(parent(found[0]), Some(shell.id()));
+        assert_eq!(parent(found[1]), Some(found[0]));
+        let own = find_descendants(std::os::unix::process::parent_id()).unwrap();
+        assert!(!own.contains(&std::process::id()), "{own:?}");
+        // The shells end after the innermost process.
+        let innermost = nix::unistd::Pid::from_raw(found[1].cast_signed());
+        nix::sys::signal::kill(innermost, nix::sys::signal::Signal::SIGTERM).unwrap();
+        shell.wait().unwrap();
     }
 }
