@@ -10,6 +10,8 @@ pub mod exhaustion;
 pub mod fake;
 pub mod flight;
 #[cfg(target_os = "linux")]
+mod go_program;
+#[cfg(target_os = "linux")]
 mod groups;
 #[cfg(target_os = "linux")]
 pub mod host;

@@ -9,6 +9,7 @@ use std::fs;
 
 use laggard_model::{Address, Names, Symbols, Tid, printable};
 
+use crate::go_program::is_go_program;
 use crate::groups::SchedGroups;
 use crate::kernel_symbols::KernelSymbols;
 use crate::own::OwnThreads;
@@ -109,6 +110,10 @@ impl Names for LiveNames {
             self.descriptors.insert(key, name.clone());
         }
         Some(name)
+    }
+
+    fn is_go(&mut self, process: u32) -> bool {
+        !self.is_in_pid_namespace && is_go_program(process)
     }
 
     fn symbols(&self) -> &Symbols {

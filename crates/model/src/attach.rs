@@ -18,6 +18,8 @@ pub enum WokenBy {
     Vector,
     /// Softirq of this number.
     Softirq(u32),
+    /// Softirq of this number that a thread caused and ran: it sent a packet to this machine.
+    Sender(u32, ThreadName),
     /// Interrupt or softirq without a tracepoint.
     Interrupt,
     /// Another thread, or the thread itself.
@@ -33,7 +35,7 @@ impl WokenBy {
             Self::Wheel(_) => WokenWay::Wheel,
             Self::Irq(number) => WokenWay::Irq(number),
             Self::Vector => WokenWay::Vector,
-            Self::Softirq(vector) => WokenWay::Softirq(vector),
+            Self::Softirq(vector) | Self::Sender(vector, _) => WokenWay::Softirq(vector),
             Self::Interrupt => WokenWay::Interrupt,
             Self::Thread(..) => WokenWay::Thread,
         }
@@ -257,7 +259,7 @@ pub struct ThreadActivation {
     /// CPU on which it ran last.
     pub cpu: Cpu,
     /// Whether its start was observed; if not, it ran already when the observation
-    /// started.
+    /// started, or the thread was just started.
     pub start_seen: bool,
     /// Whether its control group was frozen from the due time until the wakeup.
     pub was_frozen: bool,
@@ -314,6 +316,8 @@ pub struct ThreadExit {
     pub signal: u32,
     /// `RLIMIT_RTTIME`: maximum run time at a real-time priority without a sleep.
     pub rt_limit: Option<Nanos>,
+    /// Activation in which it ended, up to its end.
+    pub activation: Option<ThreadActivation>,
 }
 
 /// Event of a thread.
@@ -323,8 +327,9 @@ pub struct ThreadExit {
 )]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ThreadHappening {
-    /// The observation starts.
-    Began,
+    /// The observation starts. The value is the number of the watched thread that started this
+    /// one.
+    Began(Option<u32>),
     /// The thread slept again.
     Done(ThreadActivation),
     /// The thread ended during this activation.

@@ -24,6 +24,11 @@ pub trait Names: Debug {
         None
     }
 
+    /// Returns whether a process is a Go program: its runtime runs a goroutine on any thread.
+    fn is_go(&mut self, _process: u32) -> bool {
+        false
+    }
+
     /// Returns all names so far.
     fn symbols(&self) -> &Symbols;
 

@@ -60,7 +60,9 @@ impl AttachCollector {
             if let Some(thread_state) = self.threads.get(&number) {
                 let unfinished = self.unfinished_of(number, source);
                 let mut row = row(thread_state, source, line, unfinished, measured, symbols);
-                if busy.contains(&number) {
+                row.is_busy = busy.contains(&number);
+                row.is_go = self.is_go(number);
+                if row.is_busy || (row.is_go && !self.asked.names_threads) {
                     row.drop_deadline();
                 }
                 rows.push(row);
@@ -334,6 +336,7 @@ fn row(
             .map(|cycle| largest(cycle, measured.from)),
         deadline: deadline(state, line, measured),
         is_busy: false,
+        is_go: false,
         unfinished,
     }
 }

@@ -265,7 +265,9 @@ impl WaitEnd {
     /// Returns the end of a wait that `woken` ended; `None`: its interrupt is not known.
     pub(super) fn from_wakeup(woken: WokenBy) -> Option<Self> {
         match woken {
-            WokenBy::Thread(_, name) => Some(Self::Thread(name.to_string())),
+            WokenBy::Thread(_, name) | WokenBy::Sender(_, name) => {
+                Some(Self::Thread(name.to_string()))
+            }
             WokenBy::Timer(_) | WokenBy::Wheel(_) => Some(Self::Timeout),
             WokenBy::Irq(number) => Some(Self::Irq(number)),
             WokenBy::Softirq(_) => Some(Self::Softirq),

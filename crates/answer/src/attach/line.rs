@@ -9,7 +9,7 @@ use super::cause::{AttachCause, AttachTaken};
 use super::course::CourseBuilder;
 use super::cycle::ThreadCycle;
 use super::growth::{AttachJob, GROWTHS};
-use super::period::{multiple_of, period};
+use super::period::{differ, grid, multiple_of, period};
 use super::timers::ThreadTimers;
 
 /// Number of newest cycles that a period is estimated from.
@@ -18,6 +18,8 @@ const MAX_FOR_PERIOD: usize = 32;
 const MIN_MISFITS: usize = 8;
 /// Maximum number of cycles that wait for a period; older ones have none.
 const MAX_PENDING: usize = 256;
+/// Maximum number of cycles of other origin between two cycles of a timer.
+const MAX_OTHERS: usize = 64;
 /// Maximum number of periods per thread.
 const MAX_PHASES: usize = 32;
 const MAX_MISSES: usize = 1_000;
@@ -194,18 +196,8 @@ pub(super) struct DueUnknown {
     pub(super) cycle: ThreadCycle,
     pub(super) policy: ThreadPolicy,
     job: AttachJob,
-}
-
-impl DueUnknown {
-    /// Returns the cycles that were due while this one went on; `None`: there are none.
-    fn passed(&self, due: Vec<Nanos>, deadline: Nanos) -> Option<PassedCycles> {
-        (!due.is_empty()).then(|| PassedCycles {
-            cycle: self.cycle.clone(),
-            policy: self.policy,
-            deadline,
-            due,
-        })
-    }
+    /// Later cycles of the thread that something other than a timer started.
+    others: Vec<ThreadCycle>,
 }
 
 /// Result of adding a cycle: cycles to analyse.
@@ -322,21 +314,21 @@ impl LineState {
             && let Some(newest) = self.pending.back()
             && let Some(deadline) = self.deadline
         {
-            let due = passed(
+            let passed = passed(
                 &mut self.grid,
-                &newest.cycle,
+                newest,
                 activation.origin,
-                period,
-                deadline,
+                (period, deadline),
             );
-            self.counted.pass(&due);
-            self.passed.extend(newest.passed(due, deadline));
+            self.counted.pass(&passed);
+            self.passed.extend(passed);
         }
         let mut earlier = self.place_pending(activation.origin, has_deadline);
         self.pending.push_back(DueUnknown {
             cycle: cycle.clone(),
             policy,
             job,
+            others: Vec::new(),
         });
         let mut missed = false;
         if let Some(deadline) = self.deadline.filter(|_| self.is_given) {
@@ -351,6 +343,21 @@ impl LineState {
         }
     }
 
+    /// Adds a cycle of the thread that something other than a timer started: its timers may expire
+    /// during the cycle.
+    pub(super) fn add_other(&mut self, cycle: &ThreadCycle) {
+        if let Some(deadline) = self.deadline {
+            self.pass_timers(cycle, cycle.thread.policy, deadline);
+        }
+        let limit = self.deadline.or(self.period()).unwrap_or(Nanos::ZERO);
+        if let Some(newest) = self.pending.back_mut()
+            && newest.others.len() < MAX_OTHERS
+            && cycle.whole.response() > limit
+        {
+            newest.others.push(cycle.clone());
+        }
+    }
+
     /// Counts the expiries of other timers of the thread during a cycle.
     fn pass_timers(&mut self, cycle: &ThreadCycle, policy: ThreadPolicy, deadline: Nanos) {
         let passed = self.timers.add(cycle, deadline);
@@ -358,15 +365,15 @@ impl LineState {
         if !self.timers.are_several() {
             return;
         }
-        for (cycle, due) in passed {
-            self.counted.pass(&due);
-            self.passed.push(PassedCycles {
-                cycle,
-                policy,
-                deadline,
-                due,
-            });
-        }
+        let passed = passed.into_iter().map(|(cycle, due)| PassedCycles {
+            cycle,
+            policy,
+            deadline,
+            due,
+        });
+        let passed: Vec<PassedCycles> = passed.collect();
+        self.counted.pass(&passed);
+        self.passed.extend(passed);
     }
 
     /// Estimates the period of the waiting cycles; the next one was due at `next`. Returns the
@@ -396,7 +403,7 @@ impl LineState {
         let estimate = lengths
             .into_iter()
             .find_map(|length| period(&origins[origins.len().saturating_sub(length)..]));
-        if let Some(period) = estimate {
+        if let Some(period) = estimate.or_else(|| self.grid_of_timer(&origins)) {
             self.start_phase(period);
             return self.end_pending(Some(next), has_deadline);
         }
@@ -406,7 +413,19 @@ impl LineState {
         Vec::new()
     }
 
+    /// Returns the period of the timer that woke the thread in each of the waiting cycles.
+    fn grid_of_timer(&self, origins: &[Nanos]) -> Option<Nanos> {
+        let timer = self.pending.back()?.cycle.whole.timer?;
+        let mut cycles = self.pending.iter().rev().take(origins.len());
+        let is_one = cycles.all(|one| one.cycle.whole.timer == Some(timer));
+        is_one.then(|| grid(origins)).flatten()
+    }
+
     fn start_phase(&mut self, period: Nanos) {
+        let last = self.phases.last();
+        if last.is_some_and(|phase| !differ(phase.period, period)) {
+            return;
+        }
         if self.phases.len() < MAX_PHASES {
             self.phases.push(Phase {
                 period,
@@ -441,9 +460,9 @@ impl LineState {
             let nexts = self.pending.iter().skip(1);
             let nexts = nexts.map(|pending| pending.cycle.whole.origin).chain(next);
             for (pending, next) in self.pending.iter().zip(nexts) {
-                let due = passed(&mut self.grid, &pending.cycle, next, limit, deadline);
-                self.counted.pass(&due);
-                self.passed.extend(pending.passed(due, deadline));
+                let passed = passed(&mut self.grid, pending, next, (limit, deadline));
+                self.counted.pass(&passed);
+                self.passed.extend(passed);
             }
         }
         let mut missed = Vec::new();
@@ -555,7 +574,7 @@ impl LineState {
     fn note_waker(&mut self, woken: WokenBy) {
         let who = match woken {
             WokenBy::Timer(function) | WokenBy::Wheel(function) => Waker::Function(function),
-            WokenBy::Thread(_, name) => Waker::Thread(name),
+            WokenBy::Thread(_, name) | WokenBy::Sender(_, name) => Waker::Thread(name),
             WokenBy::Irq(_) | WokenBy::Vector | WokenBy::Softirq(_) | WokenBy::Interrupt => {
                 Waker::None
             }
@@ -607,21 +626,21 @@ fn removals(taken: &[AttachTaken], excess: Nanos) -> Vec<Removal> {
     removals
 }
 
-/// Returns the due times of cycles that were due and late while `cycle` went on, before the one
-/// that was due at `next`: a program that is behind does not sleep between them. A program that
-/// continues at another phase skips them, and a program with relative sleeps has none. `cycle`
-/// itself may be of another timer of the thread: then they are counted from `grid`.
+/// Returns the cycles that were due and late while `pending` or a cycle after it went on, before
+/// the one that was due at `next`: a program that is behind does not sleep between them. A program
+/// that continues at another phase skips them, and a program with relative sleeps has none. The
+/// cycle itself may be of another timer of the thread: then they are counted from `grid`.
 fn passed(
     grid: &mut Option<Nanos>,
-    cycle: &ThreadCycle,
+    pending: &DueUnknown,
     next: Nanos,
-    period: Nanos,
-    deadline: Nanos,
-) -> Vec<Nanos> {
+    (period, deadline): (Nanos, Nanos),
+) -> Vec<PassedCycles> {
     /// As a part of the period.
     const PHASE_TOLERANCE: f64 = 0.02;
-    let activation = &cycle.whole;
-    let tolerance = cycle
+    let activation = &pending.cycle.whole;
+    let tolerance = pending
+        .cycle
         .timeout_resolution
         .as_f64()
         .max(PHASE_TOLERANCE * period.as_f64());
@@ -641,20 +660,39 @@ fn passed(
         return Vec::new();
     };
     *grid = Some(next);
-    if cycle.is_relative {
+    if pending.cycle.is_relative {
         return Vec::new();
     }
-    (1..periods)
-        .map(|number| from + Nanos::from_ns(number * period.ns()))
-        .filter(|&due| due > activation.origin)
-        .take_while(|&due| due + deadline < activation.done)
-        .collect()
+    let due = |number: u64| from + Nanos::from_ns(number * period.ns());
+    let mut since = activation.origin;
+    let mut passed = Vec::new();
+    for cycle in std::iter::once(&pending.cycle).chain(&pending.others) {
+        let done = cycle.whole.done;
+        let first = since.saturating_sub(from).ns() / period.ns().max(1);
+        let due = (first.max(1)..periods)
+            .map(due)
+            .filter(|&due| due > since && due > cycle.whole.origin)
+            .take_while(|&due| due + deadline < done);
+        let due: Vec<Nanos> = due.collect();
+        since = since.max(done);
+        if !due.is_empty() {
+            passed.push(PassedCycles {
+                cycle: cycle.clone(),
+                policy: pending.policy,
+                deadline,
+                due,
+            });
+        }
+    }
+    passed
 }
 
 impl AttachCounts {
-    fn pass(&mut self, due: &[Nanos]) {
-        self.passed += due.len() as u64;
-        due.iter().for_each(|&due| self.miss(due));
+    fn pass(&mut self, passed: &[PassedCycles]) {
+        for &due in passed.iter().flat_map(|passed| &passed.due) {
+            self.passed += 1;
+            self.miss(due);
+        }
     }
 
     fn miss(&mut self, due: Nanos) {

@@ -4,6 +4,7 @@
 #![deny(clippy::disallowed_macros)]
 
 mod beside;
+mod brief;
 mod build;
 mod busy;
 mod cause;
@@ -22,7 +23,7 @@ mod timers;
 mod worst;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use laggard_model::{
     ActivationEnd, Caveat, Host, Names, Nanos, ThreadActivation, ThreadExit, ThreadHappening,
@@ -32,6 +33,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use beside::AttachBeside;
+use brief::{HeldCycles, StartedThread};
 pub use cause::{AttachCause, AttachCauseKind, AttachTaken, HolderState, WaitEnd};
 pub use course::{AttachCourse, AttachPart};
 pub use cycle::{AttachSite, CycleChoice, ThreadCycle, WaitKind};
@@ -49,7 +51,7 @@ pub use row::{
 };
 pub use step::AttachStep;
 pub use taken::AttachChosen;
-use taken::unfinished_taken;
+use taken::{KernelTime, unfinished_taken};
 pub use timers::AttachTimer;
 pub use worst::AttachWorst;
 
@@ -198,6 +200,8 @@ struct ThreadState {
     began: Nanos,
     ended: Option<Nanos>,
     exit: ThreadExit,
+    /// State of a thread that another one started, as long as it may be brief.
+    started: Option<StartedThread>,
     unfinished: Option<(Nanos, UnfinishedCycle)>,
     unfinished_taken: Vec<AttachTaken>,
     stops: AttachStops,
@@ -205,6 +209,7 @@ struct ThreadState {
     /// Descriptor of the home wait, and its file.
     home_file: Option<(u64, String)>,
     backlog: Backlog,
+    kernel_time: KernelTime,
     cycles: MarkedCycles,
     /// Cycles without a line.
     uncounted: u64,
@@ -240,6 +245,11 @@ pub struct AttachCollector {
     lines: BTreeMap<(u32, WokenWay), LineState>,
     /// Records that may have missing predecessors.
     held: Vec<ThreadTold>,
+    go: GoPrograms,
+    /// Cycles that may go on in threads that they started, by the thread that started them.
+    held_cycles: BTreeMap<u32, HeldCycles>,
+    /// Brief threads whose cycles are not part of those of other threads: end, and number.
+    brief: VecDeque<(Nanos, u32)>,
     /// Cycles that ended since the last call of [`AttachCollector::take_ended`].
     ended: Vec<ThreadCycle>,
     /// Cycles to analyse.
@@ -277,6 +287,9 @@ impl AttachCollector {
             threads: BTreeMap::new(),
             lines: BTreeMap::new(),
             held: Vec::new(),
+            go: BTreeMap::new(),
+            held_cycles: BTreeMap::new(),
+            brief: VecDeque::new(),
             ended: Vec::new(),
             chosen: Vec::new(),
             wanted_above: None,
@@ -294,10 +307,12 @@ impl AttachCollector {
             self.held.drain(..).partition(|record| record.at < until);
         self.held = held;
         ready.sort_by_key(|record| (record.thread.number, record.sequence));
-        for record in &ready {
+        self.note_started(&ready);
+        for record in ready {
             self.add_record(record);
         }
         self.settle_homes(until);
+        self.release_cycles(until);
         self.place(until == Nanos::MAX);
         self.settle_cycles(until == Nanos::MAX);
     }
@@ -358,8 +373,17 @@ impl AttachCollector {
         chosen
     }
 
-    /// Learns the files of home waits while their processes run.
-    pub fn learn_files(&mut self, names: &mut dyn Names) {
+    /// Learns the files of home waits, and which programs are written in Go, while their processes
+    /// run.
+    pub fn learn_processes(&mut self, names: &mut dyn Names) {
+        for process in self.processes() {
+            let (looks, is_go) = self.go.entry(process).or_default();
+            *looks += 1;
+            // A process may start another program.
+            if looks.is_power_of_two() && !*is_go {
+                *is_go = names.is_go(process);
+            }
+        }
         for state in self.threads.values_mut() {
             let Some(number) = state.home_site().and_then(|site| site.descriptor) else {
                 continue;
@@ -438,7 +462,7 @@ impl AttachCollector {
         self.threads.len()
     }
 
-    fn add_record(&mut self, record: &ThreadTold) {
+    fn add_record(&mut self, mut record: ThreadTold) {
         let number = record.thread.number;
         let state = self.threads.entry(number).or_insert_with(|| ThreadState {
             thread: record.thread,
@@ -447,12 +471,14 @@ impl AttachCollector {
             began: record.at,
             ended: None,
             exit: ThreadExit::default(),
+            started: None,
             unfinished: None,
             unfinished_taken: Vec::new(),
             stops: AttachStops::default(),
             builder: CycleBuilder::default(),
             home_file: None,
             backlog: Backlog::default(),
+            kernel_time: KernelTime::default(),
             cycles: MarkedCycles::default(),
             uncounted: 0,
             interruptions: 0,
@@ -462,12 +488,26 @@ impl AttachCollector {
         state.thread = record.thread;
         let newest = self.by_tid.entry(record.thread.tid).or_default();
         *newest = number.max(*newest);
+        if let ThreadHappening::Done(activation) = &mut record.what {
+            state.kernel_time.spread(activation, self.asked.page_fault);
+        }
+        let choice = choice(&self.asked.cycle, &self.go, record.thread.process);
         let mut cycles = Vec::new();
-        state.builder.add(record, &self.asked.cycle, &mut cycles);
+        state.builder.add(&record, choice, &mut cycles);
+        let home = state.builder.home();
         let last = match record.what {
-            ThreadHappening::Began => None,
+            ThreadHappening::Began(starter) => {
+                state.started = starter.map(StartedThread::new);
+                None
+            }
             ThreadHappening::Done(activation) => {
-                state.cycles.add_activation(&activation);
+                // Marks in it are not due when the thread was started.
+                if activation.start_seen {
+                    state.cycles.add_activation(&activation);
+                }
+                if let Some(started) = &mut state.started {
+                    started.add(activation, home);
+                }
                 self.ready.add(record.thread.tid, &activation);
                 None
             }
@@ -480,12 +520,15 @@ impl AttachCollector {
         };
         if let Some(last) = last {
             let builder = &mut state.builder;
-            builder.settle(record.at, true, &self.asked.cycle, &mut cycles);
+            builder.settle(record.at, true, choice, &mut cycles);
             let unfinished = builder.unfinished(last);
             state.unfinished = unfinished.map(|cycle| (record.at, cycle));
         }
+        if let ThreadHappening::Ended(_, exit) = record.what {
+            cycles = self.end_started(number, (home, exit.activation), cycles);
+        }
         for cycle in cycles {
-            self.done(number, cycle);
+            self.end_cycle(number, cycle);
         }
     }
 
@@ -495,12 +538,13 @@ impl AttachCollector {
         let mut ended = Vec::new();
         for (&number, state) in &mut self.threads {
             let mut cycles = Vec::new();
+            let choice = choice(&self.asked.cycle, &self.go, state.thread.process);
             let builder = &mut state.builder;
-            builder.settle(until, is_final, &self.asked.cycle, &mut cycles);
+            builder.settle(until, is_final, choice, &mut cycles);
             ended.extend(cycles.into_iter().map(|cycle| (number, cycle)));
         }
         for (number, cycle) in ended {
-            self.done(number, cycle);
+            self.end_cycle(number, cycle);
         }
     }
 
@@ -509,15 +553,24 @@ impl AttachCollector {
         self.asked.limit().is_none() && self.is_paced(number, source)
     }
 
-    /// Returns whether the period of a thread is meaningful: it has a home wait, and is not driven
-    /// by a ring of threads only.
+    /// Whether the period of a thread is meaningful: it has a home wait, and is not driven by a
+    /// ring of threads only.
     fn is_paced(&self, number: u32, source: WokenWay) -> bool {
         let state = self.threads.get(&number);
         state.is_some_and(|state| state.builder.home() != Home::None)
+            && !self.is_go(number)
             && (source != WokenWay::Thread || !self.is_in_ring(number))
     }
 
-    /// Returns whether the thread is in a ring of threads that wake each other.
+    /// Whether a thread runs goroutines, which move between threads: its cycles are not those of
+    /// the program.
+    pub(super) fn is_go(&self, number: u32) -> bool {
+        let state = self.threads.get(&number);
+        let go = state.and_then(|state| self.go.get(&state.thread.process));
+        go.is_some_and(|(_, is_go)| *is_go)
+    }
+
+    /// Whether the thread is in a ring of threads that wake each other.
     fn is_in_ring(&self, number: u32) -> bool {
         const MAX_STEPS: usize = 8;
         let mut visited = vec![number];
@@ -616,6 +669,14 @@ impl AttachCollector {
             });
         }
         self.choose_passed((number, source), &passed);
+        let by_timer = (number, WokenWay::Timer);
+        if source != WokenWay::Timer
+            && let Some(line) = self.lines.get_mut(&by_timer)
+        {
+            line.add_other(&cycle);
+            let passed = line.take_passed();
+            self.choose_passed(by_timer, &passed);
+        }
         self.ended.push(cycle);
     }
 
@@ -675,6 +736,17 @@ impl AttachCollector {
     /// Deadline of a line, if it is known.
     pub fn deadline(&self, number: u32, source: WokenWay) -> Option<Nanos> {
         self.lines.get(&(number, source))?.deadline
+    }
+}
+
+/// Processes: number of looks, and whether they are Go programs.
+type GoPrograms = BTreeMap<u32, (u32, bool)>;
+
+/// Returns what ends a cycle of the threads of a process: goroutines have no cycles.
+fn choice<'a>(asked: &'a CycleChoice, go: &GoPrograms, process: u32) -> &'a CycleChoice {
+    match (asked, go.get(&process)) {
+        (CycleChoice::Auto, Some((_, true))) => &CycleChoice::Wake,
+        (asked, _) => asked,
     }
 }
 

@@ -34,6 +34,32 @@ pub(super) fn period(origins: &[Nanos]) -> Option<Nanos> {
         .then(|| Nanos::from_f64(median))
 }
 
+/// Returns the period of a timer with these expiries, in order, if they are on a grid. A thread that
+/// is often late wakes only for some of the expiries, so most gaps may be several periods long.
+pub(super) fn grid(expiries: &[Nanos]) -> Option<Nanos> {
+    /// The expiries of a periodic timer do not depend on the thread.
+    const GRID_TOLERANCE: f64 = 1.0 / 100.0;
+    /// Maximum number of periods in the shortest gap.
+    const MAX_SHORTEST: u32 = 3;
+    if expiries.len() < MIN_WAKES {
+        return None;
+    }
+    let gaps = expiries
+        .windows(2)
+        .map(|two| two[1].saturating_sub(two[0]).as_f64());
+    let gaps: Vec<f64> = gaps.collect();
+    let shortest = gaps.iter().copied().min_by(f64::total_cmp)?;
+    let periods = (1..=MAX_SHORTEST).map(|number| shortest / f64::from(number));
+    let mut periods = periods.filter(|&period| {
+        let is_multiple = |gap: &f64| {
+            let phase = gap - (gap / period).round() * period;
+            phase.abs() <= GRID_TOLERANCE * period
+        };
+        period > 0.0 && gaps.iter().all(is_multiple)
+    });
+    periods.next().map(Nanos::from_f64)
+}
+
 /// Returns the length of a gap in periods; `None` if it is not a multiple of the period.
 pub(super) fn multiple_of(gap: f64, period: f64) -> Option<u64> {
     let periods = (gap / period).round();
@@ -76,6 +102,17 @@ mod tests {
         assert_eq!(period(&regular[..7]), None);
     }
 
+    /// Expiries of 5 ms, of which the thread wakes for each third and, now and then, for the next.
+    #[test]
+    fn expiries_of_a_late_thread_are_on_a_grid() {
+        let at = [3, 6, 9, 11, 14, 17, 20, 22, 25, 28, 31, 33];
+        let late = times(at.into_iter().map(|number| number * 5_000));
+
+        assert_eq!(period(&late), None);
+        assert_eq!(grid(&late), Some(Nanos::from_ms(5)));
+        assert_eq!(grid(&late[..7]), None);
+    }
+
     #[test]
     fn irregular_wakes_have_no_period() {
         let mut time = 0;
@@ -85,5 +122,6 @@ mod tests {
         }));
 
         assert_eq!(period(&irregular), None);
+        assert_eq!(grid(&irregular), None);
     }
 }

@@ -409,6 +409,9 @@ pub struct AttachRow {
     /// Whether the thread is busy: it computes for most of the time, waits only for locks,
     /// and has no period. A deadline for the whole process does not apply to it.
     pub is_busy: bool,
+    /// Whether the thread runs goroutines of a Go program, which move between threads: its cycles
+    /// are not those of the program. A deadline for the whole process does not apply to it.
+    pub is_go: bool,
     /// Cycle that had not ended at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unfinished: Option<AttachUnfinished>,
@@ -429,9 +432,8 @@ impl AttachRow {
         self.unfinished.as_ref().filter(|cycle| cycle.overdue)
     }
 
-    /// Marks the thread as busy: the deadline does not apply to it.
+    /// Removes the comparison with a deadline, which does not apply to the thread.
     pub(super) fn drop_deadline(&mut self) {
-        self.is_busy = true;
         self.deadline = None;
         if let Some(cycle) = &mut self.unfinished {
             cycle.overdue = false;

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::cycle::ThreadCycle;
-use super::period::period;
+use super::period::{grid, period};
 
 const MAX_TIMERS: usize = 16;
 /// Number of newest expiries that a period is estimated from.
@@ -127,7 +127,7 @@ impl TimerState {
         self.expiries.push_back(time);
         self.last = time;
         let expiries: Vec<Nanos> = self.expiries.iter().copied().collect();
-        self.period = period(&expiries);
+        self.period = period(&expiries).or_else(|| grid(&expiries));
     }
 
     /// Counts a cycle that was due.

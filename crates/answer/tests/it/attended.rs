@@ -333,6 +333,21 @@ fn preempted_by(name: &str) -> AttachCause {
     }
 }
 
+/// Names of a machine on which every program is written in Go.
+#[derive(Debug, Default)]
+struct GoNames(Symbols);
+
+impl Names for GoNames {
+    fn learn_stack(&mut self, _: &[Address]) {}
+    fn learn_thread(&mut self, _: Tid) {}
+    fn is_go(&mut self, _: u32) -> bool {
+        true
+    }
+    fn symbols(&self) -> &Symbols {
+        &self.0
+    }
+}
+
 #[derive(Debug, Default)]
 struct NoNames(Symbols);
 
@@ -614,6 +629,141 @@ fn each_timer_of_a_thread_has_its_misses() {
     assert!(second.misses == second.cycles, "{second:?}");
     let deadline = row.deadline.as_ref().unwrap();
     assert_eq!(deadline.misses, first.misses + second.misses);
+}
+
+/// A timer of 5 ms, and signals of another thread. Each 10th signal takes 9 ms: the timer is due
+/// twice in that time, and late once.
+#[test]
+fn timer_that_is_due_during_work_for_another_thread_is_missed() {
+    let mut script = Script::new(1);
+    for cycle in 0..100 {
+        let due = 5_000 * cycle;
+        match cycle % 10 {
+            6 => {
+                script.add_cycle(due, POLL);
+                let signal = (due + 2_000, due + 2_000, due + 11_000);
+                script.add(by_thread(5, "sender"), signal, POLL);
+            }
+            7 | 8 => {}
+            _ => script.add_cycle(due, POLL),
+        }
+    }
+    let request = AttachRequest {
+        deadline: Some(us(3_000)),
+        ..request()
+    };
+
+    let report = report(request, script.records);
+
+    let by_timer = report.rows.iter().find(|row| row.woken_by == "timer");
+    let deadline = by_timer.unwrap().deadline.as_ref().unwrap();
+    assert_eq!((deadline.passed, deadline.misses), (10, 10));
+}
+
+/// A POSIX timer of 5 ms in a thread that works for 12 ms in two of three cycles: few gaps are of
+/// one period.
+#[test]
+fn timer_of_a_thread_that_is_mostly_late_has_a_period() {
+    let mut script = Script::new(1);
+    let signal = wait("rt_sigtimedwait", 4, 0, 0);
+    let mut cycle = 0;
+    for round in 0..60 {
+        let due = 5_000 * cycle;
+        let (length, periods) = if round % 3 == 2 {
+            (100, 1)
+        } else {
+            (12_000, 3)
+        };
+        script.add_changed(TIMER, (due, due + 10, due + length), signal, |activation| {
+            activation.timer = Some(64);
+        });
+        cycle += periods;
+    }
+    let request = AttachRequest {
+        deadline: Some(us(4_000)),
+        ..request()
+    };
+
+    let report = report(request, script.records);
+
+    let row = &report.rows[0];
+    assert_eq!(row.period_ns, Some(us(5_000)));
+    // Each long cycle is late, and so is the one that is due 5 ms after its start.
+    let deadline = row.deadline.as_ref().unwrap();
+    assert_eq!((deadline.passed, deadline.misses), (40, 80));
+}
+
+/// Returns the records of a timer with `SIGEV_THREAD`: each expiry starts a thread, which ends
+/// after 300 us or, each fifth, after 1.5 ms. `process`: the process of these threads.
+fn threads_of_a_timer(process: u32) -> Vec<ThreadTold> {
+    let mut helper = Script::new(1);
+    let mut records = Vec::new();
+    for cycle in 0..40_u32 {
+        let due = 2_000 * u64::from(cycle);
+        let length = if cycle % 5 == 4 { 1_500 } else { 300 };
+        let signal = wait("rt_sigtimedwait", 0, 0, 0);
+        helper.add(TIMER, (due, due + 10, due + 60), signal);
+        let (start, end) = (us(due + 40), us(due + length));
+        let exit = ThreadExit {
+            activation: Some(activation(|last| {
+                last.woken = by_thread(1_001, "cycle");
+                (last.origin, last.due, last.waking) = (start, start, start);
+                (last.running, last.done) = (start + us(20), end);
+                last.start_seen = false;
+            })),
+            ..ThreadExit::default()
+        };
+        let happenings = [
+            (start, ThreadHappening::Began(Some(1))),
+            (end, ThreadHappening::Ended(None, exit)),
+        ];
+        for (sequence, (at, what)) in (0..).zip(happenings) {
+            let mut record = record(2 + cycle, FIFO, sequence, at, what);
+            record.thread.process = process;
+            records.push(record);
+        }
+    }
+    records.extend(helper.records);
+    records
+}
+
+#[test]
+fn cycle_goes_on_in_the_thread_that_it_starts() {
+    let request = AttachRequest {
+        deadline: Some(us(1_000)),
+        ..request()
+    };
+    let started_thread_runs = |cpu, from, to| {
+        let mut evidence = watched_thread_runs(cpu, from, to);
+        let switches = (0..40).map(|cycle| {
+            let start = us(2_000 * u64::from(cycle) + 60);
+            switch(start, 1_002 + cycle, "cycle")
+        });
+        evidence.events.extend(switches);
+        evidence
+    };
+
+    let mut collector = collector(&request, threads_of_a_timer(1_000));
+    let chosen = collector.choose();
+    let own = report_of(collector, request.clone(), us(100_000));
+    let foreign = report(request, threads_of_a_timer(7));
+
+    for cycle in chosen.iter().filter(|cycle| cycle.missed()) {
+        let parts = cycle.taken(started_thread_runs, &mut NoNames::default());
+        let sum: u64 = parts.iter().map(|part| part.time_ns.ns()).sum();
+        assert_eq!(sum, us(1_500).ns(), "{parts:?}");
+        assert_eq!(parts[0].cause.class, CauseClass::OwnWork, "{parts:?}");
+        assert!(parts[0].time_ns > us(1_400), "{parts:?}");
+    }
+    let figures = |report: &AttachReport| {
+        let row = &report.rows[0];
+        let misses = row.deadline.as_ref().unwrap().misses;
+        (row.activations, misses, row.response.unwrap().largest_ns)
+    };
+    assert_eq!(own.rows.len(), 1);
+    assert_eq!(figures(&own), (40, 8, us(1_500)));
+    // A process has its own cycles.
+    assert_eq!(figures(&foreign), (40, 0, us(60)));
 }
 
 /// 20 cycles of 1 ms, then one of 60.9 ms. 60 more are due during that cycle, and late.
@@ -991,6 +1141,30 @@ fn thread_that_was_not_preempted_ran_although_its_switch_was_not_seen() {
 }
 
 #[test]
+fn threads_of_a_go_program_have_no_deadline_unless_named() {
+    let misses = |request: AttachRequest| {
+        let mut collector = AttachCollector::new(request.clone());
+        let mut first = cycles(1, ThreadPolicy::Other(0), us(700));
+        let mut later = first.split_off(4);
+        collector.told(&mut first, us(4_000));
+        collector.learn_processes(&mut GoNames::default());
+        collector.told(&mut later, Nanos::MAX);
+        let report = report_of(collector, request, us(100_000));
+        assert!(report.rows[0].is_go);
+        assert_eq!(report.rows[0].home, None);
+        report.held.misses
+    };
+
+    assert_eq!(misses(request()), 0);
+    assert_eq!(misses(request_without_deadline(None)), 0);
+    let named = AttachRequest {
+        names_threads: true,
+        ..request()
+    };
+    assert_eq!(misses(named), u64::from(CYCLES));
+}
+
+#[test]
 fn threads_that_only_wake_each_other_have_no_implied_deadline() {
     let read = wait("read", 3, 0, 1);
     let (mut first, mut second) = (Script::new(1), Script::new(2));
@@ -1020,6 +1194,7 @@ fn thread_killed_in_a_late_cycle_has_a_miss_and_its_limit_is_named() {
     let exit = ThreadExit {
         signal: 9,
         rt_limit: Some(us(50_000)),
+        ..ThreadExit::default()
     };
     script.push(75_000, ThreadHappening::Ended(Some(last), exit));
 
@@ -1059,7 +1234,7 @@ fn thread_that_never_sleeps_is_late_if_its_period_is_given() {
         start_seen: false,
         ..unfinished(us(90_500), us(90_000))
     };
-    script.push(500, ThreadHappening::Began);
+    script.push(500, ThreadHappening::Began(None));
     script.push(90_500, ThreadHappening::Left(Some(last)));
 
     let report = report(request_without_deadline(Some(CYCLE)), script.records);

@@ -88,7 +88,7 @@ fn line(out: &mut impl io::Write, cycle: &ThreadCycle) -> io::Result<()> {
         WokenBy::Wheel(_) => "timer wheel".into(),
         WokenBy::Irq(number) => format!("irq {number}"),
         WokenBy::Vector => "interrupt of the CPU".into(),
-        WokenBy::Softirq(vector) => format!("softirq {vector}"),
+        WokenBy::Softirq(vector) | WokenBy::Sender(vector, _) => format!("softirq {vector}"),
         WokenBy::Interrupt => "interrupt".into(),
         WokenBy::Thread(tid, _) => format!("thread {}", tid.0),
     };

@@ -61,7 +61,7 @@ impl LateWatch {
         mut live: Option<&mut AttachLive>,
         mut on_late: Option<&mut AttachOnLate>,
     ) {
-        seen.learn_files(&mut self.names);
+        seen.learn_processes(&mut self.names);
         let chosen = seen.choose();
         let Some(flight) = &mut self.flight else {
             for cycle in &chosen {

@@ -245,7 +245,7 @@ impl Writing {
         state.came += 1;
         state.highest = state.highest.max(u64::from(record.sequence) + 1);
         state.unseen = state.unseen.max(thread.unseen.into());
-        if matches!(record.what, ThreadHappening::Began) {
+        if matches!(record.what, ThreadHappening::Began(_)) {
             self.place_in_name(&thread);
         }
     }

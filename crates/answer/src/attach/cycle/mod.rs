@@ -7,7 +7,7 @@ mod site;
 use std::collections::VecDeque;
 
 use laggard_model::{
-    ActivationEnd, Nanos, ThreadActivation, ThreadHappening, ThreadTold, ThreadUsage,
+    ActivationEnd, Nanos, ThreadActivation, ThreadHappening, ThreadTold, ThreadUsage, Tid,
     UnfinishedActivation, WatchedThread, WokenBy,
 };
 
@@ -23,7 +23,7 @@ const MAX_UNDECIDED_SLEEPS: usize = 64;
 /// Number of further sleeps after which the home wait is searched again.
 const REVIEW_SLEEPS: usize = 256;
 /// Activations that wait for the decision are not older than this.
-const MAX_UNDECIDED_AGE: Nanos = Nanos::from_ms(1_500);
+pub(super) const MAX_UNDECIDED_AGE: Nanos = Nanos::from_ms(1_500);
 /// Activations of a cycle that are kept; further ones only add to its sums.
 const MAX_PARTS: usize = 256;
 
@@ -60,6 +60,8 @@ pub struct ThreadCycle {
     pub(super) is_relative: bool,
     /// Resolution of the timeouts of its thread: 1 ms in `poll` and `epoll_wait`.
     pub(super) timeout_resolution: Nanos,
+    /// Thread that went on with the cycle, and its first part.
+    pub(super) successor: Option<(Tid, usize)>,
 }
 
 impl ThreadCycle {
@@ -89,7 +91,37 @@ impl ThreadCycle {
             is_interruption: false,
             is_relative: self.is_relative,
             timeout_resolution: self.timeout_resolution,
+            successor: None,
         }
+    }
+
+    /// Adds the activations of a thread that the cycle started and that ended it. What the first
+    /// thread did after the start is not part of the cycle.
+    pub(super) fn go_on(&mut self, thread: Tid, course: &[ThreadActivation]) {
+        let (Some(first), Some(last)) = (course.first(), course.last()) else {
+            return;
+        };
+        if last.done <= self.whole.done {
+            return;
+        }
+        let mut parts = self.parts().to_vec();
+        parts.retain(|part| part.running <= first.waking);
+        if let Some(part) = parts.last_mut() {
+            part.done = part.done.min(first.waking);
+        }
+        self.successor = Some((thread, parts.len()));
+        parts.extend(course);
+        let Some(mut whole) = parts
+            .iter()
+            .copied()
+            .reduce(|sum, next| joined(&sum, &next))
+        else {
+            return;
+        };
+        // The start of a thread is no sleep.
+        whole.waits.sleeps = whole.waits.sleeps.saturating_sub(1);
+        self.whole = whole;
+        self.parts = parts;
     }
 }
 
@@ -350,6 +382,7 @@ impl CycleBuilder {
                 Some(Home::At(_, site)) => timeout_resolution(&site),
                 Some(Home::None | Home::Undecided) | None => Nanos::ZERO,
             },
+            successor: None,
         }
     }
 

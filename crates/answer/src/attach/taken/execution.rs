@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use laggard_model::{Cpu, Evidence, Nanos, StackSample};
+use laggard_model::{Cpu, Evidence, Nanos, StackSample, ThreadActivation, ThreadUsage};
 
 use super::CycleTime;
 use crate::attach::cause::{AttachCauseKind, HolderState};
@@ -40,6 +40,34 @@ fn take_part(left: &mut Nanos, time: Nanos) -> Nanos {
     let part = (*left).min(time);
     *left = left.saturating_sub(part);
     part
+}
+
+/// Time in the kernel of a thread. On most kernels it grows in steps of the scheduler's tick: a
+/// cycle has none or several milliseconds of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::attach) struct KernelTime {
+    /// Time of page faults that no step contained yet.
+    ahead: Nanos,
+}
+
+impl KernelTime {
+    /// Spreads the steps over the activations: each has at least the time of its page faults, of
+    /// which one takes `page_fault`. The sum does not change.
+    pub(in crate::attach) fn spread(&mut self, one: &mut ThreadActivation, page_fault: Nanos) {
+        /// The longest tick.
+        const MAX_AHEAD: Nanos = Nanos::from_ms(10);
+        let faults = fault_time(&one.usage, page_fault).min(one.execution());
+        let seen = one.usage.system;
+        let left = seen.saturating_sub(self.ahead);
+        self.ahead = (self.ahead + faults).saturating_sub(seen).min(MAX_AHEAD);
+        one.usage.system = left.max(faults);
+    }
+}
+
+/// Returns the time of the page faults of an activation.
+fn fault_time(usage: &ThreadUsage, page_fault: Nanos) -> Nanos {
+    let count = u64::from(usage.minor_faults) + u64::from(usage.major_faults);
+    Nanos::from_ns(page_fault.ns().saturating_mul(count))
 }
 
 impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
@@ -81,9 +109,8 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
     fn unsampled(&mut self, time: Nanos, reclaim: Nanos) {
         let system = take_part(&mut self.usage.system, time + reclaim);
         let system = system.saturating_sub(reclaim);
-        let count = u64::from(self.usage.minor_faults) + u64::from(self.usage.major_faults);
+        let faults = fault_time(&self.usage, self.page_fault).min(time);
         (self.usage.minor_faults, self.usage.major_faults) = (0, 0);
-        let faults = Nanos::from_ns(self.page_fault.ns().saturating_mul(count)).min(time);
         let explains_kernel = faults.ns() >= system.ns() / 2;
         let faults = if explains_kernel && faults.ns() >= time.ns() / MIN_FAULT_SHARE {
             faults.max(system)
@@ -144,5 +171,68 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
         inner.map_or(AttachCauseKind::Kernel { is_sampled: true }, |call| {
             AttachCauseKind::SystemCall { call }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_model::{ActivationEnd, CycleWaits, ThreadName, Tid, WaitSite, WokenBy};
+
+    use super::*;
+
+    fn activation(faults: u32, system: Nanos) -> ThreadActivation {
+        let zero = Nanos::ZERO;
+        ThreadActivation {
+            woken: WokenBy::Thread(Tid(1), ThreadName::default()),
+            timer: None,
+            wake_seen: true,
+            run_seen: true,
+            back_seen: true,
+            origin: zero,
+            due: zero,
+            waking: zero,
+            waker_cpu: Cpu(0),
+            arrived: None,
+            left_cpu: None,
+            running: zero,
+            first_cpu: Cpu(0),
+            done: Nanos::from_ms(5),
+            preempted: zero,
+            blocked: zero,
+            preemptions: 0,
+            migrations: 0,
+            blocks: 0,
+            cpu: Cpu(0),
+            start_seen: true,
+            was_frozen: false,
+            end: ActivationEnd::Slept,
+            site: WaitSite::default(),
+            lock: None,
+            usage: ThreadUsage {
+                system,
+                minor_faults: faults,
+                ..ThreadUsage::default()
+            },
+            waits: CycleWaits::default(),
+        }
+    }
+
+    /// 2 ms of page faults per activation, seen as 4 ms in each second one.
+    #[test]
+    fn steps_of_the_tick_are_spread() {
+        let mut kernel = KernelTime::default();
+        let mut spread = |faults: u32, system: u64| {
+            let mut one = activation(faults, Nanos::from_ms(system));
+            kernel.spread(&mut one, Nanos::from_us(2));
+            one.usage.system
+        };
+
+        let steps: Vec<Nanos> = [0, 4, 0, 4].map(|system| spread(1_000, system)).to_vec();
+        assert_eq!(steps, [Nanos::from_ms(2); 4]);
+        // Without faults, the steps stay.
+        assert_eq!(
+            [0, 4].map(|system| spread(0, system)),
+            [Nanos::ZERO, Nanos::from_ms(4)]
+        );
     }
 }

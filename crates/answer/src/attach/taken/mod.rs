@@ -17,6 +17,8 @@ use super::cause::{AttachCause, AttachCauseKind, AttachTaken};
 use super::cycle::{ThreadCycle, UnfinishedCycle};
 use super::ready::ReadySpan;
 
+pub(super) use execution::KernelTime;
+
 use crate::live;
 
 /// Time before an activation for which trace data is read: activity that started there is often
@@ -185,6 +187,7 @@ impl AttachChosen {
             } else {
                 self.cycle.parts()
             },
+            successor: self.cycle.successor,
         };
         time.course(&course, self.cycle.whole.origin);
         time.sorted()
@@ -203,6 +206,7 @@ pub(super) fn unfinished_taken(
     let course = Course {
         before: &cycle.before,
         parts: &cycle.parts,
+        successor: None,
     };
     let from = time.course(&course, cycle.origin);
     match cycle.last {
@@ -234,6 +238,8 @@ struct Course<'a> {
     /// Activations of earlier cycles that ended after this one was due.
     before: &'a [ThreadActivation],
     parts: &'a [ThreadActivation],
+    /// Thread that went on with the cycle, and its first part.
+    successor: Option<(Tid, usize)>,
 }
 
 /// Time span of a thread on a CPU.
@@ -309,6 +315,11 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
             self.woken = part.woken;
             self.usage = part.usage;
             let is_first = place == course.before.len();
+            if let Some((thread, first)) = course.successor
+                && place == course.before.len() + first
+            {
+                self.thread = thread;
+            }
             if let Some(ended) = ended.filter(|_| !is_first && from < part.waking) {
                 // A late timer is not part of the wait.
                 let until = match part.woken {
@@ -317,6 +328,7 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
                     | WokenBy::Irq(_)
                     | WokenBy::Vector
                     | WokenBy::Softirq(_)
+                    | WokenBy::Sender(..)
                     | WokenBy::Interrupt
                     | WokenBy::Thread(..) => part.waking,
                 };
@@ -620,6 +632,7 @@ fn own_handler(
         WokenBy::Wheel(_)
         | WokenBy::Vector
         | WokenBy::Softirq(_)
+        | WokenBy::Sender(..)
         | WokenBy::Interrupt
         | WokenBy::Thread(..) => (None, None),
     };

@@ -83,6 +83,7 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
                     | WokenBy::Irq(_)
                     | WokenBy::Vector
                     | WokenBy::Softirq(_)
+                    | WokenBy::Sender(..)
                     | WokenBy::Interrupt => None,
                 });
         let Some((tid, holder, cpu)) = holder else {

@@ -221,6 +221,31 @@ pub fn is_system_call(name: &str) -> bool {
     calls.any(|(_, constant)| constant.strip_prefix(PREFIX) == Some(name))
 }
 
+/// Returns true if the system call with this number can send a packet: data, an acknowledgement
+/// of data that was read, or the end of a connection.
+pub(super) fn is_for_network(number: u32) -> bool {
+    const NAMES: [&str; 17] = [
+        "accept",
+        "accept4",
+        "close",
+        "connect",
+        "io_uring_enter",
+        "read",
+        "readv",
+        "recvfrom",
+        "recvmmsg",
+        "recvmsg",
+        "sendfile",
+        "sendmmsg",
+        "sendmsg",
+        "sendto",
+        "shutdown",
+        "write",
+        "writev",
+    ];
+    NAMES.contains(&system_call(number).name)
+}
+
 /// Returns the system call with this number, with its name if it is known.
 pub(super) fn system_call(number: u32) -> SystemCall {
     let mut calls = CALLS.iter().chain(OLDER_CALLS);

@@ -14,7 +14,7 @@ use shared::{
     ATTACH_TIMER, ATTACH_VECTOR, ATTACH_WAKE_UNSEEN, ATTACH_WAS_FROZEN, ATTACH_WOKEN, AttachRecord,
 };
 
-use super::calls::system_call;
+use super::calls::{self, system_call};
 use crate::linux::interrupts::CpuInterrupts;
 
 #[allow(
@@ -28,6 +28,8 @@ pub(super) mod shared {
     include!(concat!(env!("OUT_DIR"), "/attach.rs"));
 }
 
+/// Softirq of received packets: include/linux/interrupt.h.
+const NET_RX: u32 = 3;
 /// Value of the record's priority field at nice 0.
 const NICE_ZERO: i16 = 20;
 
@@ -35,7 +37,7 @@ impl AttachRecord {
     /// Converts the record. Returns `None` if its times are out of order or its kind is unknown.
     pub(super) fn told(&self) -> Option<ThreadTold> {
         let what = match u32::from(self.kind) {
-            ATTACH_BEGAN => ThreadHappening::Began,
+            ATTACH_BEGAN => ThreadHappening::Began((self.who != 0).then_some(self.who)),
             ATTACH_ACTIVATION => ThreadHappening::Done(self.activation()?),
             ATTACH_ENDED => ThreadHappening::Ended(self.unfinished(), self.exit()),
             ATTACH_LAST => ThreadHappening::Left(self.unfinished()),
@@ -152,19 +154,24 @@ impl AttachRecord {
             signal: self.exit_code,
             // `RLIM_INFINITY` does not fit.
             rt_limit: limit.map(Nanos::from_ns),
+            activation: self.activation().filter(|_| self.runs()),
         }
     }
 
     fn unfinished(&self) -> Option<UnfinishedActivation> {
-        let phase = u32::from(self.phase);
-        let runs = [ATTACH_RUNS, ATTACH_PREEMPTED].contains(&phase);
-        (runs || phase == ATTACH_WOKEN).then(|| UnfinishedActivation {
+        let runs = self.runs();
+        (runs || u32::from(self.phase) == ATTACH_WOKEN).then(|| UnfinishedActivation {
             woken: self.woken(),
             origin: Nanos::from_ns(self.origin_ns),
             running: runs.then(|| Nanos::from_ns(self.running_ns)),
             cpu: Cpu(self.cpu),
             start_seen: u32::from(self.unseen_of) & ATTACH_START_UNSEEN == 0,
         })
+    }
+
+    /// Returns true if an incomplete activation has run.
+    fn runs(&self) -> bool {
+        [ATTACH_RUNS, ATTACH_PREEMPTED].contains(&u32::from(self.phase))
     }
 
     fn woken(&self) -> WokenBy {
@@ -178,8 +185,18 @@ impl AttachRecord {
                 None => WokenBy::Irq(self.who),
             },
             ATTACH_VECTOR => WokenBy::Vector,
-            ATTACH_SOFTIRQ => WokenBy::Softirq(self.who),
+            ATTACH_SOFTIRQ => self.softirq(),
             _ => WokenBy::Interrupt,
+        }
+    }
+
+    /// Returns the softirq, with the thread that caused it by a system call for the network.
+    fn softirq(&self) -> WokenBy {
+        let number = u32::try_from(self.function).unwrap_or(ATTACH_NO_CALL);
+        if self.who == NET_RX && calls::is_for_network(number) {
+            WokenBy::Sender(self.who, name(self.waker_name))
+        } else {
+            WokenBy::Softirq(self.who)
         }
     }
 
@@ -264,6 +281,36 @@ mod tests {
             ..record
         };
         assert_eq!(by_interrupt.timer(), None);
+    }
+
+    #[test]
+    fn softirq_of_a_packet_to_this_machine_names_its_sender() {
+        let woken = |vector: u32, call: i64| {
+            let record = AttachRecord {
+                route: u8::try_from(ATTACH_SOFTIRQ).unwrap(),
+                who: vector,
+                function: call.cast_unsigned(),
+                waker_name: [u64::from_ne_bytes(*b"server\0\0"), 0],
+                ..record()
+            };
+            record.woken()
+        };
+
+        let by_server = woken(NET_RX, libc::SYS_sendto);
+        assert_eq!(
+            by_server,
+            WokenBy::Sender(NET_RX, name([u64::from_ne_bytes(*b"server\0\0"), 0]))
+        );
+        assert_eq!(by_server.way(), WokenBy::Softirq(NET_RX).way());
+        assert_eq!(
+            woken(NET_RX, ATTACH_NO_CALL.into()),
+            WokenBy::Softirq(NET_RX)
+        );
+        assert_eq!(woken(NET_RX, libc::SYS_getpid), WokenBy::Softirq(NET_RX));
+        assert_eq!(
+            woken(NET_RX - 1, libc::SYS_sendto),
+            WokenBy::Softirq(NET_RX - 1)
+        );
     }
 
     #[test]

@@ -12,7 +12,8 @@
  *   sched_migrate_task   it waits for another CPU
  *   sched_switch         it runs; it is preempted; it waits again (done)
  *   contention_*         kernel lock that it waits for
- *   task_newtask         threads and processes that it starts are followed
+ *   task_newtask         threads and processes that it starts are followed,
+ *                        from their start
  *   sched_process_exit   it ends
  *   hrtimer_expire_*, timer_expire_*, irq_handler_*, softirq_*, irq_vectors
  *                        handler that runs on a CPU now
@@ -190,38 +191,49 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 
 /* ---- Watched threads ---- */
 
-static __always_inline void watch(struct task_struct *task, u32 follows)
+/* `starter` is the number of the watched thread that started it, or 0. */
+static __always_inline struct attach_thread *watch(struct task_struct *task, u32 follows,
+						   u32 starter)
 {
 	struct attach_thread *thread;
 	struct attach_state *now = state();
 	u64 begun;
 
 	if (!now)
-		return;
+		return NULL;
 	thread = bpf_task_storage_get(&threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
 		__sync_fetch_and_add(&now->no_storage, 1);
-		return;
+		return NULL;
 	}
 	/* It is watched already. */
 	if (thread->number)
-		return;
+		return NULL;
 	thread->follows = follows;
 	begun = bpf_ktime_get_ns();
 	becomes_unknown(thread, begun);
 	thread->cpu = task->thread_info.cpu;
 	thread->number = __sync_fetch_and_add(&now->threads, 1) + 1;
+	thread->wake.who = starter;
 	write_record(thread, task, ATTACH_BEGAN, begun);
+	return thread;
 }
 
+/* No sched_waking comes for a new thread: its first wakeup is its start. */
 SEC("tp_btf/task_newtask")
 int BPF_PROG(on_task_newtask, struct task_struct *task)
 {
 	struct task_struct *parent = bpf_get_current_task_btf();
 	struct attach_thread *thread = bpf_task_storage_get(&threads, parent, NULL, 0);
 
-	if (thread && thread->follows)
-		watch(task, 1);
+	if (!thread || !thread->follows)
+		return 0;
+	thread = watch(task, 1, thread->number);
+	if (!thread || !has_begun())
+		return 0;
+	note_wake(&thread->wake);
+	thread->wake.flags = ATTACH_START_UNSEEN;
+	thread->phase = ATTACH_WOKEN;
 	return 0;
 }
 
@@ -257,17 +269,26 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_sched_process_exit, struct task_struct *task)
 {
 	struct attach_thread *thread = watched(task);
-	struct attach_state *now;
+	struct attach_state *counts;
+	u64 now;
 
 	if (!thread)
 		return 0;
+	now = bpf_ktime_get_ns();
+	/* It runs, even if that was not seen. */
+	if (thread->phase == ATTACH_WOKEN) {
+		came_unseen(thread, now);
+	} else if (thread->phase == ATTACH_PREEMPTED) {
+		comes_back(thread, now);
+		thread->unseen_of |= ATTACH_BACK_UNSEEN;
+	}
 	settle(thread, task);
-	write_record(thread, task, ATTACH_ENDED, bpf_ktime_get_ns());
+	write_record(thread, task, ATTACH_ENDED, now);
 	thread->number = 0;
 	thread->follows = 0;
-	now = state();
-	if (now)
-		__sync_fetch_and_add(&now->ended, 1);
+	counts = state();
+	if (counts)
+		__sync_fetch_and_add(&counts->ended, 1);
 	return 0;
 }
 
@@ -306,7 +327,7 @@ int watch_marked(struct bpf_iter__task *ctx)
 	tid = task->pid;
 	if (leader->process == ATTACH_CHOSEN && !bpf_map_lookup_elem(&chosen, &tid))
 		return 0;
-	watch(task, leader->process == ATTACH_ALL);
+	watch(task, leader->process == ATTACH_ALL, 0);
 	return 0;
 }
 

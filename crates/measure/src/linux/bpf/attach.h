@@ -14,13 +14,15 @@ enum attach_route {
 	ATTACH_TIMER,	  /* timer wheel of the tick; function: the timer's */
 	ATTACH_IRQ,	  /* who: interrupt number */
 	ATTACH_VECTOR,	  /* an interrupt of the CPU itself */
-	ATTACH_SOFTIRQ,	  /* who: softirq vector */
+	ATTACH_SOFTIRQ,	  /* who: softirq vector; function: system call of the
+			     thread that runs it there, or ATTACH_NO_CALL */
 	ATTACH_INTERRUPT, /* an interrupt or softirq without tracepoint */
 };
 
 /* Kind of a record. Append only. */
 enum attach_kind {
-	ATTACH_BEGAN,	/* the thread is watched from here */
+	ATTACH_BEGAN,	/* the thread is watched from here; who: number of the
+			   watched thread that started it, or 0 */
 	ATTACH_ACTIVATION,
 	ATTACH_ENDED,	/* the thread is gone; its last activation is not
 			   complete */
@@ -53,7 +55,8 @@ enum attach_unseen {
 	ATTACH_RUN_UNSEEN = 2,	/* it ran by then */
 	ATTACH_BACK_UNSEEN = 4, /* it continued, after other threads had its
 				   CPU, or after a wait */
-	ATTACH_START_UNSEEN = 8, /* it was running when watching started */
+	ATTACH_START_UNSEEN = 8, /* it was running when watching started, or it
+				    was just started */
 	ATTACH_WAS_FROZEN = 16, /* from its expiry until its wakeup, or
 				   longer */
 	ATTACH_IN_RECLAIM = 32, /* not a part: it reclaims memory at the end */

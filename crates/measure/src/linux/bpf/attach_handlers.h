@@ -24,6 +24,7 @@ enum { ATTACH_DEPTH = 8 };
 
 struct attach_context {
 	u64 depth;
+	u64 irq_ns; /* start of the last numbered interrupt */
 	struct attach_frame frames[ATTACH_DEPTH];
 };
 
@@ -67,6 +68,8 @@ static __always_inline struct attach_frame *begin(u32 route, u32 id, bool is_har
 		frame->origin_ns = frame->since_ns;
 		frame->due_ns = frame->since_ns;
 	}
+	if (route == ATTACH_IRQ)
+		cpu->irq_ns = frame->since_ns;
 	frame->function = 0;
 	frame->tid = (u32)bpf_get_current_pid_tgid();
 	frame->id = id;

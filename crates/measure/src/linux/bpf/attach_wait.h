@@ -55,36 +55,51 @@ enum {
 };
 
 /*
- * The registers are those at the entry to the kernel. In an exception or
- * interrupt the kernel stores -1 instead of the number of a system call.
+ * Number of the system call that a thread is in, or ATTACH_NO_CALL. The registers are those
+ * at the entry to the kernel. In an exception or interrupt the kernel stores -1 instead of the
+ * number.
  */
-static __always_inline void read_site(struct attach_record *record, struct task_struct *task)
+static __always_inline u32 system_call(struct task_struct *task)
 {
 	struct task_struct___waits *waits = (void *)task;
 	void *regs;
 
-	record->site_call = ATTACH_NO_CALL;
+	if (waits->flags & IS_KERNEL_THREAD)
+		return ATTACH_NO_CALL;
+	regs = (void *)bpf_task_pt_regs(task);
+	if (bpf_core_field_exists(((struct pt_regs___x86 *)0)->orig_ax)) {
+		s64 number = ((struct pt_regs___x86 *)regs)->orig_ax;
+
+		return number < 0 ? ATTACH_NO_CALL : number;
+	}
+	if (bpf_core_field_exists(((struct pt_regs___arm64_call *)0)->syscallno)) {
+		s64 number = ((struct pt_regs___arm64_call *)regs)->syscallno;
+
+		return number < 0 ? ATTACH_NO_CALL : number;
+	}
+	return ATTACH_NO_CALL;
+}
+
+static __always_inline void read_site(struct attach_record *record, struct task_struct *task)
+{
+	void *regs;
+
+	record->site_call = system_call(task);
 	record->site_object = 0;
 	record->site_argument = 0;
 	record->site_value = 0;
-	if (waits->flags & IS_KERNEL_THREAD)
+	if (record->site_call == ATTACH_NO_CALL)
 		return;
 	regs = (void *)bpf_task_pt_regs(task);
 	if (bpf_core_field_exists(((struct pt_regs___x86 *)0)->orig_ax)) {
 		struct pt_regs___x86 *x86 = regs;
 
-		if ((s64)x86->orig_ax < 0)
-			return;
-		record->site_call = x86->orig_ax;
 		record->site_object = x86->di;
 		record->site_argument = x86->si;
 		record->site_value = x86->dx;
 	} else if (bpf_core_field_exists(((struct pt_regs___arm64_call *)0)->syscallno)) {
 		struct pt_regs___arm64_call *arm64 = regs;
 
-		if (arm64->syscallno < 0)
-			return;
-		record->site_call = arm64->syscallno;
 		record->site_object = arm64->orig_x0;
 		record->site_argument = arm64->regs[1];
 		record->site_value = arm64->regs[2];

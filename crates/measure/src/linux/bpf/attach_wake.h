@@ -12,6 +12,7 @@
 #define LAGGARD_ATTACH_WAKE_H
 
 #include "attach_handlers.h"
+#include "attach_wait.h"
 
 /* Context of the CPU from its preemption count: include/linux/preempt.h. */
 enum {
@@ -99,6 +100,22 @@ static __always_inline bool is_possible(const struct attach_frame *frame)
 	return false;
 }
 
+/* A softirq that starts later after an interrupt of a device was not caused by it, ns. */
+enum { AFTER_INTERRUPT = 20000 };
+
+/*
+ * System call of the thread in which a softirq runs because the thread caused it, such as by a
+ * packet to this machine. At the end of an interrupt, any thread may be interrupted.
+ */
+static __always_inline u32 call_of_softirq(const struct attach_context *cpu,
+					   const struct attach_frame *frame,
+					   struct task_struct *self)
+{
+	if (frame->since_ns - cpu->irq_ns < AFTER_INTERRUPT)
+		return ATTACH_NO_CALL;
+	return system_call(self);
+}
+
 static __always_inline void note_wake(struct attach_wake *wake)
 {
 	struct attach_context *cpu = context();
@@ -128,6 +145,8 @@ static __always_inline void note_wake(struct attach_wake *wake)
 		wake->route = frame->route;
 		wake->who = frame->id;
 		wake->function = frame->function;
+		if (frame->route == ATTACH_SOFTIRQ)
+			wake->function = call_of_softirq(cpu, frame, self);
 		wake->origin_ns = frame->origin_ns;
 		wake->due_ns = frame->due_ns;
 		/* The expiry of a timer of the wheel is unknown: its softirq

@@ -58,6 +58,8 @@ pub(crate) fn verdict(report: &AttachReport) -> String {
     };
     let mut text = if report.rows.is_empty() {
         "No watched thread was woken and slept again".to_owned()
+    } else if cycles == 0 && is_go(report) {
+        "No cycles: goroutines of a Go program move between its threads".into()
     } else if cycles == 0 {
         "No deadline: none was given, and no thread has a period".into()
     } else if missed == 0 {
@@ -74,6 +76,11 @@ pub(crate) fn verdict(report: &AttachReport) -> String {
         text += &format!(". {}", self::worst(worst));
     }
     text + "."
+}
+
+/// Returns whether the threads have no deadline because they run goroutines.
+fn is_go(report: &AttachReport) -> bool {
+    report.rows.iter().any(|row| row.is_go)
 }
 
 /// Describes the deadline that the report uses.
@@ -223,6 +230,8 @@ pub(crate) fn next(report: &AttachReport) -> String {
         "attach to fewer threads (`--tid`, `--comm`)".to_owned()
     } else if report.rows.is_empty() {
         "attach for longer (`-d`), or check that the program is active".into()
+    } else if held.activations + held.overdue == 0 && is_go(report) {
+        "measure the cycles in the program, or the wakeups of single threads (`--tid`)".into()
     } else if held.activations + held.overdue == 0 {
         "give the deadline with `--deadline`, `--period` or `--app`".into()
     } else {

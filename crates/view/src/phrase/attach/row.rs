@@ -36,8 +36,13 @@ pub(crate) fn findings(row: &AttachRow) -> Vec<String> {
         "No deadline: the thread computes most of the time and has no period; `--tid` applies it."
             .to_owned()
     });
+    let go = row.is_go.then(|| {
+        "No cycles: the Go runtime runs goroutines on any thread; `--tid` applies the deadline to the wakeups of a thread."
+            .to_owned()
+    });
     let mut findings: Vec<String> = [
         busy,
+        go,
         unfinished(row),
         deadline.map(|deadline| misses(row, deadline)),
         deadline.map(|deadline| margins(row, deadline)),
