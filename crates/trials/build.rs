@@ -26,7 +26,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         Types::of(&objects)?
             .shared(&["interrupt_watch", "interrupt_handler"])?
             .constants(&["interrupt_room"])?
-            .write("interruption.rs")
+            .write("interruption.rs")?;
+        Types::of(&objects)?
+            .values(&["softirq_order"])?
+            .write("softirq_order.rs")
     };
     Ok(write().map_err(text)?)
 }

@@ -130,6 +130,7 @@ fn run_tests(
             }
             RtosCriterion::Locked => next.locked = Some(bench.locked(stop)),
             RtosCriterion::Interrupts => next.interrupts = Some(bench.interrupts(stop)),
+            RtosCriterion::Deferred => next.deferred = Some(bench.deferred(stop)),
         }
         if stop.load(Ordering::Relaxed) {
             break;

@@ -108,7 +108,7 @@ pub use remedy::Remedy;
 pub use rows::RowsOf;
 pub use rtos::{
     CompetingThread, InterruptSource, InversionRound, InversionRounds, LockedPages, MappingPages,
-    QueueWake, QueueWakes, RtosCriterion, RtosInterrupt, RtosInterrupts, RtosLoadRun,
+    QueueWake, QueueWakes, RtosCriterion, RtosDeferred, RtosInterrupt, RtosInterrupts, RtosLoadRun,
     RtosPriorities, RtosWakeup, RtosWakeups, StealTotal, UnknownCriterion, UnknownInterruptSource,
     WaitQueue,
 };

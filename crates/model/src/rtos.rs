@@ -32,12 +32,14 @@ pub enum RtosCriterion {
     Locked,
     /// Interrupt handlers start and return in time.
     Interrupts,
+    /// Deferred work is served by priority.
+    Deferred,
 }
 
 impl RtosCriterion {
     /// All criteria: the paper's list, then its demand on memory, then its measurement of
-    /// interrupts.
-    pub const ALL: [Self; 7] = [
+    /// interrupts, then its demand on deferred work.
+    pub const ALL: [Self; 8] = [
         Self::Preemption,
         Self::Priorities,
         Self::Order,
@@ -45,6 +47,7 @@ impl RtosCriterion {
         Self::Bounded,
         Self::Locked,
         Self::Interrupts,
+        Self::Deferred,
     ];
 
     /// Returns the name, which `--only` takes.
@@ -57,6 +60,7 @@ impl RtosCriterion {
             Self::Bounded => "bounded",
             Self::Locked => "locked",
             Self::Interrupts => "interrupts",
+            Self::Deferred => "deferred",
         }
     }
 
@@ -70,6 +74,7 @@ impl RtosCriterion {
             Self::Bounded => "the max latency does not grow under load",
             Self::Locked => "locked pages stay in memory",
             Self::Interrupts => "interrupt handlers start and return in time",
+            Self::Deferred => "deferred work is served by priority",
         }
     }
 }
@@ -332,6 +337,17 @@ pub struct InversionRounds {
     pub middle: Nanos,
 }
 
+/// Wakeups of a thread while a softirq of its CPU runs.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct RtosDeferred {
+    /// Number of these wakeups.
+    pub woken: u64,
+    /// Number after which the thread ran before the softirq ended.
+    pub preempted: u64,
+    /// Longest time from a wakeup to the end of the softirq.
+    pub longest_wait: Nanos,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -344,7 +360,7 @@ mod tests {
         let err = "speed".parse::<RtosCriterion>().unwrap_err().to_string();
         assert_eq!(
             err,
-            "unknown criterion `speed`; choose from preemption, priorities, order, inversion, bounded, locked, interrupts"
+            "unknown criterion `speed`; choose from preemption, priorities, order, inversion, bounded, locked, interrupts, deferred"
         );
     }
 }

@@ -5,6 +5,7 @@ laggard_bpf::sources! {
     HANDOVER_STOLEN = "handover_stolen";
     INTERRUPTION = "interruption";
     INTERRUPTION_DEVICE = "interruption_device";
+    SOFTIRQ_ORDER = "softirq_order";
 }
 
 #[cfg(test)]
@@ -16,7 +17,13 @@ mod tests {
     /// A ring buffer or a perf buffer would wake a waiting thread.
     #[test]
     fn objects_have_no_buffer_that_wakes_a_thread() {
-        for source in [HANDOVER, HANDOVER_STOLEN, INTERRUPTION, INTERRUPTION_DEVICE] {
+        for source in [
+            HANDOVER,
+            HANDOVER_STOLEN,
+            INTERRUPTION,
+            INTERRUPTION_DEVICE,
+            SOFTIRQ_ORDER,
+        ] {
             let open = ObjectBuilder::default().open_memory(source.bytes).unwrap();
             for map in open.maps() {
                 let wakes = matches!(

@@ -6,6 +6,7 @@
 #![deny(clippy::disallowed_macros)]
 
 mod bounded;
+mod deferred;
 mod interrupts;
 mod inversion;
 mod locked;
@@ -16,12 +17,13 @@ mod reason;
 
 use laggard_model::{
     Absence, Caveat, Cpu, Host, InversionRounds, LockedPages, Nanos, QueueWakes, RtosCriterion,
-    RtosInterrupts, RtosLoadRun, RtosPriorities, RtosWakeups,
+    RtosDeferred, RtosInterrupts, RtosLoadRun, RtosPriorities, RtosWakeups,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use bounded::LoadFigures;
+pub use deferred::DeferredFigures;
 pub use interrupts::{InterruptFigures, InterruptTimes};
 pub use inversion::{InversionFigures, LockWaits};
 pub use locked::{LockedFigures, MappingFigures};
@@ -58,6 +60,8 @@ pub struct RtosInput {
     pub locked: Option<Result<LockedPages, Absence>>,
     /// Interrupts of a computing thread.
     pub interrupts: Option<Result<RtosInterrupts, Absence>>,
+    /// Wakeups during a softirq.
+    pub deferred: Option<Result<RtosDeferred, Absence>>,
     /// Conditions of the machine that cast doubt on the answer.
     pub warnings: Vec<Caveat>,
 }
@@ -77,6 +81,7 @@ impl RtosInput {
             bounded: None,
             locked: None,
             interrupts: None,
+            deferred: None,
             warnings: Vec::new(),
         }
     }
@@ -109,6 +114,8 @@ pub struct RtosReport {
     pub locked: Option<LockedFigures>,
     /// Latencies of interrupts of a computing thread.
     pub interrupts: Option<InterruptFigures>,
+    /// Wakeups of a thread during a softirq.
+    pub deferred: Option<DeferredFigures>,
     /// Requested criteria whose tests did not complete, because the user ended the program.
     pub not_run: Vec<RtosCriterion>,
     /// Conditions of the machine that cast doubt on the answer.
@@ -181,6 +188,12 @@ pub fn rtos(input: &RtosInput) -> RtosReport {
         |interrupts| interrupts::figures(interrupts, input.limit),
         interrupts::reason,
     );
+    let deferred = rows.add(
+        RtosCriterion::Deferred,
+        input.deferred.as_ref(),
+        deferred::figures,
+        deferred::reason,
+    );
     let Rows(rows) = rows;
     let has_row = |criterion| rows.iter().any(|row| row.criterion == criterion);
     let requested = input.requested.iter().copied();
@@ -198,6 +211,7 @@ pub fn rtos(input: &RtosInput) -> RtosReport {
         bounded,
         locked,
         interrupts,
+        deferred,
         warnings: input.warnings.clone(),
     }
 }

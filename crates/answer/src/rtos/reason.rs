@@ -97,6 +97,12 @@ pub enum RtosReason {
     LockIncomplete,
     /// The pressure evicted nothing.
     NothingEvicted,
+    /// A thread of high priority preempts a softirq.
+    SoftirqPreempted,
+    /// A thread of high priority waits for the end of a softirq.
+    SoftirqNotPreempted,
+    /// Both happened often.
+    SoftirqSometimesPreempted,
 }
 
 impl RtosReason {
@@ -109,7 +115,8 @@ impl RtosReason {
             | Self::WokenByPriority
             | Self::PriorityInherited
             | Self::MaxDoesNotGrow
-            | Self::LockedPagesStayed => RtosVerdict::Pass,
+            | Self::LockedPagesStayed
+            | Self::SoftirqPreempted => RtosVerdict::Pass,
             Self::AboveLimit { .. }
             | Self::SystemHasTooFewPriorities { .. }
             | Self::LowerNotPreempted
@@ -118,7 +125,8 @@ impl RtosReason {
             | Self::InheritingLockInverted
             | Self::MiddleThreadRan
             | Self::MaxGrows { .. }
-            | Self::LockedPagesEvicted { .. } => RtosVerdict::Fail,
+            | Self::LockedPagesEvicted { .. }
+            | Self::SoftirqNotPreempted => RtosVerdict::Fail,
             _ => RtosVerdict::Unknown,
         }
     }

@@ -21,6 +21,7 @@ Criteria (Timmerman 1998), which are necessary and not sufficient:
   locked      locked pages stay in memory under memory pressure
   interrupts  handlers start and return within --within; interrupts any program
               on the CPU about 4,000 times a second
+  deferred    SCHED_FIFO 90 preempts a softirq that receives packets
 
 Real-time threads use up to half of the CPU.
 

@@ -7,6 +7,7 @@
 
 mod call;
 mod competitors;
+mod deferred;
 mod guard;
 mod hpet;
 mod interrupt_watch;
@@ -25,10 +26,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use laggard_model::{
     Absence, Cpu, CpuList, InterruptSource, InversionRounds, LockedPages, Nanos, QueueWakes,
-    RtosInterrupts, RtosPriorities, RtosWakeup, RtosWakeups, StealTotal, WaitQueue,
+    RtosDeferred, RtosInterrupts, RtosPriorities, RtosWakeup, RtosWakeups, StealTotal, WaitQueue,
 };
 
 use self::competitors::Competitors;
+use self::deferred::DeferredWatch;
 use self::hpet::Hpet;
 use self::interrupt_watch::InterruptWatch;
 pub(super) use self::interrupt_watch::try_watch;
@@ -289,6 +291,23 @@ impl RtosBench {
     /// memory.
     pub fn locked(&self, stop: &AtomicBool) -> Result<LockedPages, Absence> {
         pages::pages(self.plan.duration, stop)
+    }
+
+    /// Measures whether a `SCHED_FIFO 90` thread that is woken during a softirq preempts it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a thread cannot get its priority, or if the BPF programs that observe
+    /// the softirq are refused.
+    pub fn deferred(&self, stop: &AtomicBool) -> Result<RtosDeferred, Absence> {
+        let mut random = Random(clock::now().ns());
+        let watch = DeferredWatch::start(self.plan.cpu, WOKEN_PRIORITY)?;
+        let begin = clock::now();
+        while clock::now() < begin + self.plan.duration && !stop.load(Ordering::Relaxed) {
+            let due = random_wakeups(&mut random);
+            response::responses(self.plan.cpu, WOKEN_PRIORITY, due, stop)?;
+        }
+        watch.read()
     }
 
     /// Measures interrupts of a computing `SCHED_FIFO 90` thread.

@@ -1,7 +1,7 @@
 //! Sentences of `laggard bench rtos`.
 
 use laggard_answer::rtos::{
-    CriterionRow, InterruptFigures, InversionFigures, LoadFigures, LockedFigures,
+    CriterionRow, DeferredFigures, InterruptFigures, InversionFigures, LoadFigures, LockedFigures,
     PreemptionFigures, PriorityFigures, QueueFigures, RtosReason, RtosReport, RtosVerdict,
 };
 use laggard_model::text::{bytes, count, listed, percent};
@@ -79,6 +79,7 @@ pub(crate) fn result(report: &RtosReport, row: &CriterionRow) -> String {
             .interrupts
             .as_ref()
             .map(|figures| interrupts(figures, reason, limit)),
+        RtosCriterion::Deferred => report.deferred.as_ref().map(deferred),
     };
     result.unwrap_or_default()
 }
@@ -125,6 +126,9 @@ fn next_step(criterion: RtosCriterion, reason: &RtosReason) -> Option<String> {
         ) => Some(format!(
             "repeat on a quiet machine: `laggard bench rtos --only {criterion}`"
         )),
+        (_, RtosReason::SoftirqNotPreempted) => {
+            Some("use a PREEMPT_RT kernel, on which softirqs run in threads".into())
+        }
         (_, RtosReason::WokenOutOfOrder) => {
             Some("do not rely on a queue that wakes out of order".into())
         }
@@ -177,6 +181,24 @@ fn preemption(figures: &PreemptionFigures, reason: &RtosReason, limit: Nanos) ->
         "SCHED_FIFO 90 preempts SCHED_FIFO 50: median {}, max {}{without_steal}, {wakeups} wakeups{late}",
         time(figures.median_ns),
         time(figures.max_ns),
+    )
+}
+
+fn deferred(figures: &DeferredFigures) -> String {
+    let [wakeups, preempted, waited] = [
+        figures.wakeups,
+        figures.preempted,
+        figures.wakeups.saturating_sub(figures.preempted),
+    ]
+    .map(Cell::Count);
+    let wait = Cell::Time(figures.longest_wait_ns);
+    let wait = if figures.preempted < figures.wakeups {
+        format!(", and waits for its end in {waited} (max {wait})")
+    } else {
+        String::new()
+    };
+    format!(
+        "SCHED_FIFO 90 preempts a softirq that receives packets in {preempted} of {wakeups} wakeups{wait}"
     )
 }
 
