@@ -35,7 +35,7 @@ fn write_types(objects: &[PathBuf]) -> Result<(), TypesError> {
         .write("flight.rs")?;
     Types::of(objects)?
         .values(&["handler_key", "handler_count", "handler_cpu"])?
-        .constants(&["handler_buckets", "handler_places"])?
+        .constants(&["handler_buckets", "handler_kind", "handler_places"])?
         .write("handlers.rs")?;
     Types::of(objects)?
         .shared(&["ring_head"])?

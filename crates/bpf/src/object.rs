@@ -213,7 +213,7 @@ impl ObjectFile {
 const INPUTS: &str = ".rodata";
 
 impl LoadedObject {
-    /// Attaches every program of a tracepoint.
+    /// Attaches every program of a tracepoint or function.
     ///
     /// # Errors
     ///
@@ -233,10 +233,10 @@ impl LoadedObject {
 
     fn attach_those(&mut self, is_wanted: impl Fn(&OsStr) -> bool) -> Result<(), ObjectRefused> {
         for program in self.object.progs_mut() {
-            if program.section().to_string_lossy().starts_with("tp_btf/")
-                && program.autoload()
-                && is_wanted(program.name())
-            {
+            let section = program.section().to_string_lossy();
+            let is_attached =
+                section.starts_with("tp_btf/") || matches!(&*section, "fentry" | "fexit");
+            if is_attached && program.autoload() && is_wanted(program.name()) {
                 self.links
                     .push(program.attach().map_err(|err| ObjectRefused::new(&err))?);
             }

@@ -125,6 +125,12 @@ pub fn activity_name(activity: Activity, symbols: &Symbols) -> String {
         // The class already names the DPC.
         Activity::Dpc(routine) => printable(&symbols.kernel_name(routine)).to_string(),
         Activity::Work(function) => format!("work {}", printable(&symbols.kernel_name(function))),
+        Activity::Poll(function) => {
+            format!("NET_RX: {}", printable(&symbols.kernel_name(function)))
+        }
+        Activity::Function(function) => {
+            format!("function {}", printable(&symbols.kernel_name(function)))
+        }
         Activity::PageFault => "page faults".into(),
         Activity::Idle(state) => format!("idle state {state}"),
     }

@@ -37,6 +37,8 @@ pub trait Names: Debug {
         if let Activity::Hrtimer(function)
         | Activity::Timer(function)
         | Activity::Work(function)
+        | Activity::Poll(function)
+        | Activity::Function(function)
         | Activity::Isr(function)
         | Activity::Dpc(function) = activity
         {

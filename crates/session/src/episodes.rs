@@ -114,7 +114,7 @@ impl EpisodeWatch {
             }
         };
         let handlers = if plan.handlers {
-            Some(HandlerWatch::new(&list)?)
+            Some(HandlerWatch::new(&list, &plan.functions)?)
         } else {
             None
         };

@@ -16,9 +16,9 @@ pub(crate) struct HandlerWatch {
 }
 
 impl HandlerWatch {
-    pub(crate) fn new(cpus: &CpuList) -> Result<Self, HandlersRefused> {
+    pub(crate) fn new(cpus: &CpuList, functions: &[String]) -> Result<Self, HandlersRefused> {
         Ok(Self {
-            counter: HandlerCounter::new(cpus)?,
+            counter: HandlerCounter::new(cpus, functions)?,
             counts: None,
         })
     }

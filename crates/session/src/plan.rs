@@ -84,6 +84,8 @@ pub struct Plan {
     /// True to count all kernel activity outside threads, late or not. If this is impossible, the
     /// measurement fails. Requires that late wakeups are kept.
     pub handlers: bool,
+    /// Kernel functions that are timed inside handlers; see [`Plan::handlers`].
+    pub functions: Vec<String>,
     /// Busy processes that compete for the measured CPU, and that are its load: see
     /// [`Plan::beside`].
     pub contexts: Option<Contexts>,
@@ -161,6 +163,7 @@ impl Default for Plan {
             max_episodes_per_minute: 600,
             stack_rate: 1_000,
             handlers: false,
+            functions: Vec::new(),
             contexts: None,
             application: None,
             command: Vec::new(),

@@ -46,7 +46,8 @@ impl From<&RecordArgs> for Plan {
             },
             max_episodes_per_minute: args.max_episodes_per_minute,
             stack_rate: args.stack_rate,
-            handlers: args.handlers,
+            handlers: args.handlers || !args.functions.is_empty(),
+            functions: args.functions.clone(),
             ..default
         }
     }

@@ -101,6 +101,10 @@ pub(crate) struct RecordArgs {
     /// not, for `laggard why --handlers`
     #[arg(long)]
     pub(crate) handlers: bool,
+    /// Kernel functions to time inside handlers, at most 16, for `laggard why --handlers`.
+    /// Implies --handlers. Each call costs two BPF programs
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) functions: Vec<String>,
     /// Samples to keep: all, or histograms and the tail
     #[arg(short, long, value_name = "WHAT", default_value = "all", value_parser = keep())]
     pub(crate) keep: Keep,

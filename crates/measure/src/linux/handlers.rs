@@ -1,6 +1,7 @@
 //! Counts of kernel activity outside threads; see `bpf/handlers.bpf.c`.
 
 use std::ffi::OsStr;
+use std::os::fd::AsFd as _;
 
 use laggard_bpf::object::{LoadedObject, ObjectRefused};
 use laggard_bpf::value::Value as _;
@@ -18,7 +19,10 @@ use super::interrupts::HAVE_NUMBERS;
 use super::objects::leave_out_absent;
 use super::statistics::{cost_of, scaled};
 use super::{clock, objects, possible_cpus};
-use shared::{HANDLER_BUCKETS, HANDLER_FIRST, HANDLER_QUARTERS, HandlerCpu, HandlerKey};
+use shared::{
+    HANDLER_BUCKETS, HANDLER_FIRST, HANDLER_FUNCTION, HANDLER_POLL, HANDLER_QUARTERS, HandlerCpu,
+    HandlerKey,
+};
 
 #[allow(
     dead_code,
@@ -31,20 +35,33 @@ mod shared {
 
 /// Reason why handlers cannot be counted.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot count handlers: {0}; omit `--handlers`, or run as root on a kernel with BTF")]
+#[error("{0}")]
 pub struct HandlersRefused(String);
+
+impl HandlersRefused {
+    fn because(reason: &str) -> Self {
+        Self(format!(
+            "cannot count handlers: {reason}; omit `--handlers`, or run as root on a kernel with BTF"
+        ))
+    }
+}
 
 impl From<ObjectRefused> for HandlersRefused {
     fn from(refused: ObjectRefused) -> Self {
-        Self(refused.reason)
+        Self::because(&refused.reason)
     }
 }
+
+/// Maximum number of functions that are timed: each has two programs.
+const MAX_FUNCTIONS: usize = 16;
 
 /// Counts every interrupt handler, softirq, timer function and work item on some CPUs, for as
 /// long as it lives.
 #[derive(Debug)]
 pub struct HandlerCounter {
     loaded: LoadedObject,
+    /// Programs of each function that is timed.
+    functions: Vec<LoadedObject>,
     cpus: CpuList,
     from: Nanos,
     /// Whether the kernel keeps a reading of the hypervisor's clock.
@@ -56,19 +73,29 @@ pub struct HandlerCounter {
 }
 
 impl HandlerCounter {
-    /// Loads the programs without starting to count.
+    /// Loads the programs without starting to count. The kernel functions named `functions` are
+    /// timed inside handlers.
     ///
     /// # Errors
     ///
-    /// Returns an error if the kernel refuses the programs.
-    pub fn new(cpus: &CpuList) -> Result<Self, HandlersRefused> {
+    /// Returns an error if the kernel refuses the programs or has no such function.
+    pub fn new(cpus: &CpuList, functions: &[String]) -> Result<Self, HandlersRefused> {
+        if functions.len() > MAX_FUNCTIONS {
+            return Err(HandlersRefused(format!(
+                "at most {MAX_FUNCTIONS} functions can be timed, not {}",
+                functions.len()
+            )));
+        }
         let mut absent = Vec::new();
         let loaded = objects::HANDLERS.load(&[], &[("cpus", possible_cpus())], |open| {
             absent = leave_out_absent(open)?;
             Ok(())
         })?;
+        let functions = functions.iter().map(|name| timing(&loaded, name));
+        let functions = functions.collect::<Result<_, _>>()?;
         let outside = OutsideCounters::new(cpus);
         Ok(Self {
+            functions,
             has_steal_clock: !absent.iter().any(|name| name == "pelt_irq_tp") && has_steal_clock(),
             has_stolen: cpus.as_slice().iter().any(|cpu| outside.has_stolen(*cpu)),
             loaded,
@@ -85,6 +112,9 @@ impl HandlerCounter {
     /// Returns an error if the kernel refuses to attach the programs.
     pub fn start(&mut self) -> Result<(), HandlersRefused> {
         self.loaded.attach()?;
+        for function in &mut self.functions {
+            function.attach()?;
+        }
         self.from = clock::now();
         // Only after all programs are attached, so that every start that is seen has a visible
         // end.
@@ -96,7 +126,7 @@ impl HandlerCounter {
                 ..HandlerCpu::default()
             };
             map.update(&cpu.0.to_ne_bytes(), &counted.to_bytes(), MapFlags::ANY)
-                .map_err(|err| HandlersRefused(format!("cannot select CPUs: {err}")))?;
+                .map_err(|err| HandlersRefused::because(&format!("cannot select CPUs: {err}")))?;
         }
         Ok(())
     }
@@ -113,8 +143,9 @@ impl HandlerCounter {
     ///
     /// Returns an error if the kernel does not return them.
     pub fn read(&self) -> Result<HandlerCounts, HandlersRefused> {
-        let refused =
-            |err: libbpf_rs::Error| HandlersRefused(format!("cannot read the counts: {err}"));
+        let refused = |err: libbpf_rs::Error| {
+            HandlersRefused::because(&format!("cannot read the counts: {err}"))
+        };
         let counts = self.loaded.map("counts")?;
         let states = self.states()?;
         let mut handlers = Vec::new();
@@ -153,8 +184,8 @@ impl HandlerCounter {
         let mut states = Vec::new();
         for cpu in self.cpus.as_slice() {
             let read = map.lookup(&cpu.0.to_ne_bytes(), MapFlags::ANY);
-            let state =
-                read.map_err(|err| HandlersRefused(format!("cannot read the CPUs: {err}")))?;
+            let state = read
+                .map_err(|err| HandlersRefused::because(&format!("cannot read the CPUs: {err}")))?;
             states.extend(state.and_then(|bytes| HandlerCpu::from_bytes(&bytes)));
         }
         Ok(states)
@@ -164,7 +195,8 @@ impl HandlerCounter {
     /// a run while the kernel timed programs.
     #[must_use]
     pub fn cost(&self, counts: &HandlerCounts) -> Vec<ProgramCost> {
-        let timed = cost_of(&self.loaded).into_iter();
+        let objects = std::iter::once(&self.loaded).chain(&self.functions);
+        let timed = objects.flat_map(cost_of);
         timed
             .map(|cost| match runs_of(&cost.name, counts) {
                 Some(runs) => scaled(&cost, runs.max(cost.runs), cost.runs),
@@ -172,6 +204,28 @@ impl HandlerCounter {
             })
             .collect()
     }
+}
+
+/// Loads the programs that time the kernel function `name`, with the maps of `handlers`.
+fn timing(handlers: &LoadedObject, name: &str) -> Result<LoadedObject, HandlersRefused> {
+    let (counts, cpus) = (handlers.map("counts")?, handlers.map("cpus")?);
+    let shared = [("counts", counts.as_fd()), ("cpus", cpus.as_fd())];
+    let loaded = objects::HANDLERS.load(&shared, &[], |open| {
+        for mut program in open.progs_mut() {
+            let is_timing = program.name().to_string_lossy().starts_with("on_function_");
+            program.set_autoload(is_timing);
+            if is_timing {
+                program.set_attach_target(0, Some(name.into()))?;
+            }
+        }
+        Ok(())
+    });
+    loaded.map_err(|refused| {
+        HandlersRefused(format!(
+            "the kernel function `{name}` cannot be timed: {}; --functions needs a kernel that permits fentry programs, and names from /sys/kernel/tracing/available_filter_functions",
+            refused.reason
+        ))
+    })
 }
 
 /// Returns the number of runs of the program with this name, or `None` if its events are not
@@ -184,6 +238,7 @@ fn runs_of(program: &str, counts: &HandlerCounts) -> Option<u64> {
         Activity::Hrtimer(_) => begins("on_hrtimer"),
         Activity::Timer(_) => begins("on_timer"),
         Activity::Work(_) => begins("on_workqueue"),
+        Activity::Poll(_) => begins("on_napi_poll"),
         Activity::Vector(_) if HAVE_NUMBERS => begins("on_irq_handler"),
         Activity::Vector(vector) => match vector {
             Vector::LocalTimer => begins("on_local_timer"),
@@ -193,7 +248,12 @@ fn runs_of(program: &str, counts: &HandlerCounts) -> Option<u64> {
             Vector::IrqWork => begins("on_irq_work"),
             Vector::Thermal => begins("on_thermal"),
         },
-        Activity::Isr(_) | Activity::Dpc(_) | Activity::Idle(_) | Activity::PageFault => false,
+        // Of several functions, the kernel has counted the runs of each.
+        Activity::Function(_)
+        | Activity::Isr(_)
+        | Activity::Dpc(_)
+        | Activity::Idle(_)
+        | Activity::PageFault => false,
     };
     let watched = counts
         .handlers
@@ -251,7 +311,12 @@ fn summed(
     values: &[shared::HandlerCount],
     states: &[HandlerCpu],
 ) -> Option<HandlerCount> {
-    let activity = activity(key.kind, key.id, Address(key.function))?;
+    let function = Address(key.function);
+    let activity = match key.kind {
+        HANDLER_POLL => Activity::Poll(function),
+        HANDLER_FUNCTION => Activity::Function(function),
+        kind => activity(kind, key.id, function)?,
+    };
     let (place, longest) = values
         .iter()
         .enumerate()

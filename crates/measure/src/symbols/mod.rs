@@ -196,7 +196,11 @@ impl SymbolBook {
 
     fn note_activity(&mut self, activity: Activity) {
         match activity {
-            Activity::Hrtimer(function) | Activity::Timer(function) | Activity::Work(function) => {
+            Activity::Hrtimer(function)
+            | Activity::Timer(function)
+            | Activity::Work(function)
+            | Activity::Poll(function)
+            | Activity::Function(function) => {
                 self.note_kernel(function);
             }
             Activity::Irq(number) => {

@@ -107,6 +107,8 @@ impl<'a> Cursor<'a> {
             "hrtimer" => Activity::Hrtimer(self.address()?),
             "timer" => Activity::Timer(self.address()?),
             "work" => Activity::Work(self.address()?),
+            "poll" => Activity::Poll(self.address()?),
+            "function" => Activity::Function(self.address()?),
             "idle" => Activity::Idle(self.small()?),
             _ => return None,
         };

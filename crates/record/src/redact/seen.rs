@@ -139,6 +139,8 @@ impl Redactor {
             Activity::Hrtimer(code)
             | Activity::Timer(code)
             | Activity::Work(code)
+            | Activity::Poll(code)
+            | Activity::Function(code)
             | Activity::Isr(code)
             | Activity::Dpc(code) => *code = self.address(None, *code),
             Activity::Irq(_)

@@ -16,7 +16,7 @@ impl HandlerWatch {
     /// # Errors
     ///
     /// Always returns an error.
-    pub(crate) const fn new(_: &CpuList) -> Result<Self, SessionError> {
+    pub(crate) const fn new(_: &CpuList, _: &[String]) -> Result<Self, SessionError> {
         Err(SessionError::NoHandlers)
     }
 

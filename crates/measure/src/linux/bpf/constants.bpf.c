@@ -17,6 +17,7 @@ const volatile enum flight_kind flight_kind;
 const volatile enum flight_vector flight_vector;
 const volatile enum flight_before flight_before;
 const volatile enum handler_buckets handler_buckets;
+const volatile enum handler_kind handler_kind;
 const volatile enum handler_places handler_places;
 const volatile enum attach_kind attach_kind;
 const volatile enum attach_route attach_route;

@@ -2,7 +2,8 @@
 /*
  * Count and time of every interrupt handler, softirq, timer function and work
  * item, late or not, so that a report can also exclude a handler as the
- * cause.
+ * cause. In addition the poll functions of network drivers, which NET_RX
+ * calls, and functions in handlers that are timed on request.
  *
  * The time of an interrupt that hits a softirq or a timer function counts for
  * the interrupt only. The time of a timer function counts for the function
@@ -343,6 +344,76 @@ SEC("tp_btf/timer_expire_exit")
 int BPF_PROG(on_timer_expire_exit)
 {
 	return end_here(FLIGHT_TIMER, 0);
+}
+
+struct napi_struct {
+	void *poll;
+} __kernel_type;
+
+enum { NET_RX_SOFTIRQ = 3 };
+
+/*
+ * The kernel reports the end of each poll function. It started when the one
+ * before ended, or with its softirq.
+ */
+SEC("tp_btf/napi_poll")
+int BPF_PROG(on_napi_poll, struct napi_struct *napi)
+{
+	struct handler_cpu *cpu = this_cpu();
+	struct handler_frame *softirq = NULL, poll;
+	struct handler_count *count;
+	u64 now, time, inner;
+	u32 at;
+
+	if (!cpu)
+		return 0;
+	at = cpu->depth;
+	for (int up = 0; up < HANDLER_DEPTH && at > 0 && !softirq; up++) {
+		struct handler_frame *one = frame_at(cpu, --at);
+
+		if (one->key.kind == FLIGHT_SOFTIRQ)
+			softirq = one;
+	}
+	/* Also called by threads: busy polling, threaded NAPI. */
+	if (!softirq || softirq->key.id != NET_RX_SOFTIRQ)
+		return 0;
+	now = bpf_ktime_get_ns();
+	poll = cpu->polled.since_ns > softirq->since_ns ? cpu->polled : *softirq;
+	poll.key.function = (u64)napi->poll;
+	poll.key.kind = HANDLER_POLL;
+	poll.key.id = 0;
+	time = now - poll.since_ns;
+	inner = cpu->interrupts_ns - poll.interrupts_ns;
+	time -= inner < time ? inner : time;
+	count = count_of(&poll.key);
+	if (!count)
+		miss(cpu, time);
+	else if (add(count, time, poll.since_ns) || time > count->longest_own_ns)
+		doubt(cpu, &poll, time, now);
+	cpu->polled.interrupts_ns = cpu->interrupts_ns;
+	cpu->polled.stolen_ns = cpu->stolen_ns;
+	cpu->polled.since_ns = now;
+	return 0;
+}
+
+/*
+ * Functions that are timed on request, inside handlers only. Each has an
+ * instance of these two programs, which share the maps.
+ */
+SEC("?fentry")
+int BPF_PROG(on_function_entry)
+{
+	struct handler_cpu *cpu = this_cpu();
+
+	return cpu && cpu->depth ? begin(cpu, HANDLER_FUNCTION, 0, bpf_get_func_ip(ctx)) : 0;
+}
+
+SEC("?fexit")
+int BPF_PROG(on_function_exit)
+{
+	struct handler_cpu *cpu = this_cpu();
+
+	return cpu && cpu->depth ? end(cpu, HANDLER_FUNCTION, 0) : 0;
 }
 
 /* A work item sleeps while others run, so it is not a frame of a CPU's

@@ -63,6 +63,13 @@ struct handler_doubt {
 	u64 stolen_ns; /* stolen_ns of handler_cpu at its start */
 };
 
+/* Kinds of handlers that the flight recorder does not have. Their ends have
+ * no number. */
+enum handler_kind {
+	HANDLER_POLL = 64,     /* function: poll function of a network driver */
+	HANDLER_FUNCTION = 66, /* function: one that is timed on request */
+};
+
 enum handler_places {
 	HANDLER_DEPTH = 8, /* nested handlers: an interrupt in a timer
 			      function in a softirq in ... */
@@ -82,6 +89,7 @@ struct handler_cpu {
 	u64 missing_most_ns;   /* maximum duration of those runs */
 	u64 missing_unknown;   /* runs that are not counted and of unknown
 			          duration */
+	struct handler_frame polled; /* since_ns: end of the last poll function */
 	struct handler_frame frames[HANDLER_DEPTH];
 	struct handler_doubt doubts[HANDLER_DOUBTS];
 };
