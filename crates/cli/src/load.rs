@@ -113,6 +113,10 @@ fn text_of(name: &str) -> anyhow::Result<String> {
     if let Ok(busy) = name.parse::<Busy>() {
         return Ok(format!("# {name} is built in: {}\n", busy.about()));
     }
+    if let NamedLoad::Several(_) = NamedLoad::named(name)? {
+        let texts = name.split('+').map(text_of);
+        return Ok(texts.collect::<anyhow::Result<Vec<_>>>()?.join("\n"));
+    }
     if let Some(text) = Recipe::text_of(name) {
         return Ok(text.into());
     }

@@ -36,6 +36,9 @@ pub(crate) fn plan(args: &RecordArgs) -> anyhow::Result<Plan> {
 
 /// Returns the contexts with this number of busy processes on the selected CPU.
 fn contexts(busy: Competitors, args: &RecordArgs) -> anyhow::Result<Contexts> {
+    if busy == Competitors::NONE && args.load.is_none() {
+        bail!("`0` busy processes cannot compete; use a number from 1 to 64, or add --load");
+    }
     let cpu = match args.cpus.as_ref().map(CpuList::as_slice) {
         None => None,
         Some([cpu]) => Some(cpu.0),
@@ -90,13 +93,11 @@ fn made_for(application: &Application, args: &RecordArgs, plan: Plan) -> Plan {
 /// Sets the parts of the plan that this program implements: it runs the loads, and its command line
 /// is in the recording.
 pub(crate) fn by_this_program(plan: Plan) -> Plan {
-    let takes_turns = plan
-        .contexts
-        .is_some_and(|contexts| contexts.turn_ns.is_some());
-    // Turns are real-time, which only root may be.
-    let is_ours = matches!(plan.load, LoadChoice::Named(_)) && !takes_turns;
     Plan {
-        load_user: plan.load_user.or_else(|| caller().filter(|_| is_ours)),
+        load_user: plan.load_user.or_else(|| match &plan.load {
+            LoadChoice::Named(name) => load_user(name),
+            LoadChoice::None | LoadChoice::Command(_) => None,
+        }),
         helper: std::env::current_exe().unwrap_or_else(|_| plan.helper.clone()),
         command: std::env::args_os()
             .map(|arg| arg.to_string_lossy().into_owned())
@@ -127,6 +128,12 @@ pub(crate) fn hand_over(recording: Option<&Folder>) -> anyhow::Result<()> {
 /// For whom `sudo` runs this program as root.
 pub(crate) fn caller() -> Option<LoadUser> {
     LoadUser::of_sudo()
+}
+
+/// Returns the user that a load of laggard runs as; `None` for the user of this process.
+pub(crate) fn load_user(name: &str) -> Option<LoadUser> {
+    let needs_root = NamedLoad::named(name).is_ok_and(|load| load.needs_root());
+    caller().filter(|_| !needs_root)
 }
 
 /// Returns warnings about limits of this process, for measurements without a recording.
@@ -216,6 +223,15 @@ pub(crate) fn find_load(argument: &str) -> anyhow::Result<FoundLoad> {
             let reason = format!("cannot use {}: {}", program.program, program.why);
             Ok(absent(load, reason, &program.package))
         }
+        Err(err @ RecipeError::Builtin(_)) => Ok(FoundLoad {
+            argument: argument.to_owned(),
+            name: argument.to_owned(),
+            absence: Some(Absence {
+                reason: err.to_string(),
+                remedy: "run as root (sudo)".into(),
+                lacks: Lacks::Rights,
+            }),
+        }),
         Err(err) => Err(err.into()),
     }
 }

@@ -212,7 +212,7 @@ fn measure_while_running(
     let launch = Launch::named(helper, load)
         .held()
         .cpus(CpuList::from_iter([cpu]));
-    let mut process = launch.user(measuring::caller()).start()?;
+    let mut process = launch.user(measuring::load_user(load)).start()?;
     if !process.wait_until_ready(stop)? {
         process.stop()?;
         return Ok(Ok(RtosWakeups::default()));

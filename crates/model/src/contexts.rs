@@ -100,7 +100,7 @@ fn prime_above(least: u32) -> u32 {
     (least + 1..).find(is_prime).unwrap_or(least)
 }
 
-/// Number of competing busy processes: 1 to [`Competitors::MOST`].
+/// Number of competing busy processes: 1 to [`Competitors::MOST`], or none next to a load.
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
 )]
@@ -115,6 +115,8 @@ pub struct ParseCompetitorsError(String);
 impl Competitors {
     /// Maximum number: a round of more processes gives no new information.
     pub const MOST: u32 = 64;
+    /// No busy process; the load competes.
+    pub const NONE: Self = Self(0);
 
     /// Returns the number.
     #[must_use]

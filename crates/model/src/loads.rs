@@ -2,7 +2,7 @@
 
 /// Names and one-line descriptions of the loads: a redacted recording keeps these
 /// names, and a system that cannot run them still recognises them.
-pub const LOADS_OF_OURS: [(&str, &str); 10] = [
+pub const LOADS_OF_OURS: [(&str, &str); 12] = [
     ("idle", "nothing: the idle machine"),
     (
         "draw",
@@ -12,6 +12,10 @@ pub const LOADS_OF_OURS: [(&str, &str); 10] = [
     (
         "fileio",
         "4 threads open a cached 100 KB file, read it in 1 KB blocks and close it",
+    ),
+    (
+        "scanner",
+        "reads every file that a program opens, like a virus scanner; needs root",
     ),
     (
         "office",
@@ -34,4 +38,8 @@ pub const LOADS_OF_OURS: [(&str, &str); 10] = [
         "message passing between processes, forks and memory maps (hackbench, stress-ng)",
     ),
     ("net", "TCP streams through the loopback device (iperf3)"),
+    (
+        "sound",
+        "short sounds, one after the other, to a sound device in real time (PipeWire)",
+    ),
 ];

@@ -9,7 +9,7 @@ use crate::Nanos;
 ///
 /// Recorded with the latencies because it does not show them: two systems of equal
 /// throughput can differ by an order of magnitude in latency (OSDI'99 4.2).
-#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Throughput {
     /// Unit, in the plural: `frames`, `bytes`.
     pub unit: String,

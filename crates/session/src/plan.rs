@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use laggard_measure::Drive;
 #[cfg(target_os = "linux")]
 use laggard_measure::linux;
-use laggard_model::{AskedApplication, Contexts, CpuList, Every, Keep, Nanos, Service, Stage};
+use laggard_model::{
+    AskedApplication, Competitors, Contexts, CpuList, Every, Keep, Nanos, Service, Stage,
+};
 use laggard_record::{Access, Destination};
 #[cfg(target_os = "linux")]
 use laggard_workload::load::{Busy, LoadUser};
@@ -100,8 +102,8 @@ impl Plan {
     /// Default duration of a recording.
     pub const DURATION: Nanos = Nanos::from_secs(30);
 
-    /// Returns the plan for a measurement with busy processes that compete for one CPU. They are
-    /// the load, and each level is measured there, always at the same time of a turn. Without
+    /// Returns the plan for a measurement with busy processes that compete for one CPU. They and
+    /// the load run there, and each level is measured there, always at the same time of a turn. Without
     /// eBPF only threads are measured.
     #[cfg(target_os = "linux")]
     #[must_use]
@@ -109,6 +111,11 @@ impl Plan {
         let busy = Busy {
             processes: contexts.busy,
             turns: contexts.turn_ns,
+        };
+        let load = match (self.load, contexts.busy) {
+            (LoadChoice::Named(load), Competitors::NONE) => load,
+            (LoadChoice::Named(load), _) => format!("{load}+{busy}"),
+            (LoadChoice::None | LoadChoice::Command(_), _) => busy.to_string(),
         };
         let cpu = CpuList::from_iter([contexts.cpu]);
         let services = contexts.services();
@@ -119,7 +126,7 @@ impl Plan {
             services: Some(services),
             period: contexts.period(linux::tick()),
             dither: false,
-            load: LoadChoice::Named(busy.to_string()),
+            load: LoadChoice::Named(load),
             load_cpus: Some(cpu),
             contexts: Some(contexts),
             ..self

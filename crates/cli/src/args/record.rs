@@ -23,6 +23,7 @@ Examples:
   laggard record --require robot.toml --until-decided --load fileio
   laggard record --on-late stop --on-late-threshold 1ms
   laggard record --contexts 4 --turns 10ms      next to 4 busy processes
+  laggard record --contexts 0 --load fp         next to a load on one CPU
   laggard record -- make -j8                    while a command runs";
 
 #[derive(ClapArgs, Debug)]
@@ -125,9 +126,9 @@ pub(crate) struct RecordArgs {
     pub(crate) load: Option<String>,
     /// Measure deferred work in any context, in a boosted thread and in a plain thread, next
     /// to this number of busy processes (1 to 64) on one CPU, set with --cpus [default: the
-    /// last]
-    #[arg(long, value_name = "COUNT", conflicts_with_all = [
-        "load", "load_cpus", "load_user", "command", "services", "period",
+    /// last]. With --load, the load runs on that CPU too, and 0 means the load alone
+    #[arg(long, value_name = "COUNT", value_parser = competitors, conflicts_with_all = [
+        "load_cpus", "load_user", "command", "services", "period",
         "application", "no_dither", "source",
     ])]
     pub(crate) contexts: Option<Competitors>,
@@ -161,6 +162,16 @@ pub(crate) struct RecordArgs {
     /// Command to run while measuring
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// Reads a number of busy processes; 0 for the load alone.
+fn competitors(text: &str) -> Result<Competitors, String> {
+    match text.trim() {
+        "0" => Ok(Competitors::NONE),
+        text => text
+            .parse()
+            .map_err(|err: laggard_model::ParseCompetitorsError| err.to_string()),
+    }
 }
 
 /// User of this machine, given by name.

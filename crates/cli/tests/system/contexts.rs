@@ -184,7 +184,8 @@ fn unsupported_combination_is_refused_with_an_alternative() {
             "turns of 9s cannot be kept; use 1ms to 100ms",
         ),
         (&["--turns=10ms"], 2, "--contexts"),
-        (&["--contexts=4", "--load=fp"], 2, "cannot be used with"),
+        (&["--contexts=4", "--load-cpus=0"], 2, "cannot be used with"),
+        (&["--contexts=4", "--load=nope"], 2, "`nope`"),
         (
             &["--contexts=64", "--turns=100ms", "--duration=2s"],
             2,

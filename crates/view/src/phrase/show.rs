@@ -375,6 +375,7 @@ pub(crate) fn contexts_title(report: &ContextsReport) -> String {
 
 fn busy(report: &ContextsReport) -> String {
     match report.beside.busy.number() {
+        0 => "the load".into(),
         1 => "1 busy process".into(),
         processes => format!("{processes} busy processes"),
     }

@@ -1,11 +1,14 @@
 //! Loads by name.
 
 use std::borrow::Cow;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use laggard_model::{Throughput, UsagePattern};
 
+use super::scanner::Scanner;
+use super::several::{self, PLUS};
 use super::{
     Builtin, Busy, BusyError, Gate, LoadUser, ProgramTrial, Recipe, RecipeError, RunError, run,
     run_recipe,
@@ -22,6 +25,8 @@ pub enum NamedLoad {
     Busy(Busy),
     /// Load of real applications.
     Recipe(Box<Recipe>),
+    /// Loads that run at the same time.
+    Several(Vec<NamedLoad>),
 }
 
 impl NamedLoad {
@@ -32,13 +37,30 @@ impl NamedLoad {
     /// If there is none, or a program is missing or does not work.
     pub fn find(name: &str) -> Result<Self, RecipeError> {
         let load = Self::named(name)?;
-        if let Self::Recipe(recipe) = &load {
-            recipe.try_programs(ProgramTrial {
+        load.test()?;
+        Ok(load)
+    }
+
+    fn test(&self) -> Result<(), RecipeError> {
+        match self {
+            Self::Builtin(Builtin::Scanner) => Ok(Scanner::new().map(drop)?),
+            Self::Builtin(_) | Self::Busy(_) => Ok(()),
+            Self::Recipe(recipe) => recipe.try_programs(ProgramTrial {
                 patience: PATIENCE,
                 user: LoadUser::of_sudo(),
-            })?;
+            }),
+            Self::Several(loads) => loads.iter().try_for_each(Self::test),
         }
-        Ok(load)
+    }
+
+    /// Returns whether only root can run it, also under `sudo`.
+    pub fn needs_root(&self) -> bool {
+        match self {
+            Self::Builtin(builtin) => *builtin == Builtin::Scanner,
+            Self::Busy(busy) => busy.turns.is_some(),
+            Self::Recipe(_) => false,
+            Self::Several(loads) => loads.iter().any(Self::needs_root),
+        }
     }
 
     /// Finds the load of this name or in this file, even if it cannot run here.
@@ -54,6 +76,11 @@ impl NamedLoad {
             Err(BusyError::Other) => {}
             Err(err) => return Err(err.into()),
         }
+        let has_parts = name.contains(PLUS) && name.split(PLUS).all(|part| !part.is_empty());
+        if has_parts && !Path::new(name).exists() {
+            let loads = name.split(PLUS).map(Self::named);
+            return Ok(Self::Several(loads.collect::<Result<_, _>>()?));
+        }
         let recipe = Recipe::find(name)?;
         Ok(Self::Recipe(Box::new(recipe)))
     }
@@ -64,6 +91,10 @@ impl NamedLoad {
             Self::Builtin(builtin) => builtin.name().into(),
             Self::Busy(busy) => busy.to_string().into(),
             Self::Recipe(recipe) => recipe.name.as_str().into(),
+            Self::Several(loads) => {
+                let names: Vec<_> = loads.iter().map(Self::name).collect();
+                names.join(&PLUS.to_string()).into()
+            }
         }
     }
 
@@ -72,6 +103,7 @@ impl NamedLoad {
         match self {
             Self::Builtin(_) | Self::Busy(_) => None,
             Self::Recipe(recipe) => recipe.usage,
+            Self::Several(loads) => loads.iter().find_map(Self::usage),
         }
     }
 
@@ -85,6 +117,7 @@ impl NamedLoad {
             Self::Builtin(builtin) => Ok(run(*builtin, stop, gate)?),
             Self::Busy(busy) => Ok(busy.run(stop, gate)?),
             Self::Recipe(recipe) => Ok(run_recipe(recipe, stop, gate)?),
+            Self::Several(loads) => several::run(loads, stop, gate),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Loads: other activity of the machine during a measurement.
 //!
-//! Four loads are built in and need no other program. They reproduce the four cases of Heubaum,
-//! "Windows 95 Interrupt Latency" (Vireo White Paper, 1995). Any command can be a load too: see
-//! [`LoadProcess`]. Loads of real applications are described by a [`Recipe`].
+//! Five loads are built in and need no other program. The first four reproduce the cases of
+//! Heubaum, "Windows 95 Interrupt Latency" (Vireo White Paper, 1995). Any command can be a load
+//! too: see [`LoadProcess`]. Loads of real applications are described by a [`Recipe`].
 
 mod busy;
 mod draw;
@@ -14,6 +14,8 @@ mod guard;
 mod launch;
 mod process;
 mod recipe;
+mod scanner;
+mod several;
 mod stopped;
 
 use std::fmt;
@@ -37,6 +39,8 @@ pub use recipe::{
 };
 pub use stopped::Halt;
 
+use scanner::Scanner;
+
 /// Load that needs only this program.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Builtin {
@@ -48,10 +52,18 @@ pub enum Builtin {
     Fp,
     /// Endless reading of a cached file (Heubaum's `DOSIO`).
     FileIo,
+    /// Reading of every opened file, like a virus scanner (OSDI'99 Fig. 5).
+    Scanner,
 }
 
 impl Builtin {
-    pub const ALL: [Self; 4] = [Self::Idle, Self::Draw, Self::Fp, Self::FileIo];
+    pub const ALL: [Self; 5] = [
+        Self::Idle,
+        Self::Draw,
+        Self::Fp,
+        Self::FileIo,
+        Self::Scanner,
+    ];
 
     /// Returns the name on the command line.
     pub const fn name(self) -> &'static str {
@@ -60,6 +72,7 @@ impl Builtin {
             Self::Draw => "draw",
             Self::Fp => "fp",
             Self::FileIo => "fileio",
+            Self::Scanner => "scanner",
         }
     }
 
@@ -72,6 +85,9 @@ impl Builtin {
             Self::FileIo => {
                 "4 threads open a cached 100 KB file, read it in 1 KB blocks and close it"
             }
+            Self::Scanner => {
+                "reads every file that a program opens, like a virus scanner; needs root"
+            }
         }
     }
 
@@ -82,6 +98,7 @@ impl Builtin {
             Self::Draw => "frames",
             Self::Fp => "divisions",
             Self::FileIo => "bytes",
+            Self::Scanner => "files",
         }
     }
 }
@@ -94,7 +111,9 @@ impl fmt::Display for Builtin {
 
 /// Unknown name.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{0}` is not a built-in load; use idle, draw, fp or fileio, or give a command after `--`")]
+#[error(
+    "`{0}` is not a built-in load; use idle, draw, fp, fileio or scanner, or give a command after `--`"
+)]
 pub struct UnknownLoad(pub String);
 
 impl FromStr for Builtin {
@@ -131,13 +150,21 @@ pub enum RunError {
         path: PathBuf,
         source: io::Error,
     },
+    /// The kernel refused to report opened files.
+    #[error(
+        "load scanner: cannot watch opened files; it needs root (CAP_SYS_ADMIN) and a kernel with CONFIG_FANOTIFY_ACCESS_PERMISSIONS"
+    )]
+    Scanner { source: io::Error },
 }
 
 impl RunError {
     /// Returns whether this machine lacks a prerequisite of the load, as opposed to a
     /// failure.
     const fn is_unmet(&self) -> bool {
-        matches!(self, Self::RealTime { .. } | Self::NotOneCpu { .. })
+        matches!(
+            self,
+            Self::RealTime { .. } | Self::NotOneCpu { .. } | Self::Scanner { .. }
+        )
     }
 }
 
@@ -160,7 +187,11 @@ pub type Gate<'a> = dyn Fn() + 'a;
 pub fn run(load: Builtin, stop: &AtomicBool, gate: &Gate<'_>) -> Result<Throughput, RunError> {
     let file = match load {
         Builtin::FileIo => Some(fileio::File::new()?),
-        Builtin::Idle | Builtin::Draw | Builtin::Fp => None,
+        Builtin::Idle | Builtin::Draw | Builtin::Fp | Builtin::Scanner => None,
+    };
+    let mut scanner = match load {
+        Builtin::Scanner => Some(Scanner::new()?),
+        _ => None,
     };
     gate();
     let start = Instant::now();
@@ -178,6 +209,10 @@ pub fn run(load: Builtin, stop: &AtomicBool, gate: &Gate<'_>) -> Result<Throughp
         Builtin::FileIo => in_threads(&load, fileio::THREADS, stop, |_, ends| {
             file.as_ref().map_or(Ok(0), |file| file.read(ends))
         })?,
+        Builtin::Scanner => match &mut scanner {
+            Some(scanner) => scanner.scan(&|| stop.load(Ordering::Relaxed))?,
+            None => 0,
+        },
     };
     Ok(Throughput {
         unit: load.unit().into(),

@@ -16,19 +16,20 @@ use laggard_model::{Meant, UsagePattern, nearest};
 use nix::unistd::geteuid;
 use serde::Deserialize;
 
-use super::{Builtin, Busy, BusyError};
+use super::{Builtin, Busy, BusyError, RunError};
 
 pub use run::run_recipe;
 pub use trial::{ProgramTrial, Unusable};
 
 /// Recipes that are part of the program, from the directory `loads`.
-const BUILT_IN: [&str; 6] = [
+const BUILT_IN: [&str; 7] = [
     include_str!("../../../../../loads/office.toml"),
     include_str!("../../../../../loads/workstation.toml"),
     include_str!("../../../../../loads/game.toml"),
     include_str!("../../../../../loads/web.toml"),
     include_str!("../../../../../loads/kernel.toml"),
     include_str!("../../../../../loads/net.toml"),
+    include_str!("../../../../../loads/sound.toml"),
 ];
 
 /// Load of real applications.
@@ -138,6 +139,9 @@ pub enum RecipeError {
     /// Invalid number of busy processes, or invalid turn.
     #[error(transparent)]
     Busy(#[from] BusyError),
+    /// This machine cannot run a built-in load.
+    #[error(transparent)]
+    Builtin(#[from] RunError),
     /// The file cannot be read.
     #[error("cannot read the load `{}`; check the name", .0.display())]
     Unreadable(PathBuf, #[source] io::Error),
@@ -204,7 +208,10 @@ impl RecipeError {
     /// failure.
     #[must_use]
     pub const fn is_unmet(&self) -> bool {
-        matches!(self, Self::Missing { .. } | Self::Unusable { .. })
+        matches!(
+            self,
+            Self::Missing { .. } | Self::Unusable { .. } | Self::Builtin(_)
+        )
     }
 }
 
