@@ -160,7 +160,7 @@ fn table(report: &StudyReport, table: &StudyTable, letters: &[String]) -> Table 
 /// and samples, and spans of different lengths, do not.
 fn is_comparable(report: &StudyReport, table: &StudyTable) -> bool {
     match table.name.as_str() {
-        "handlers" | "causes" => false,
+        "handlers" | "causes" | "figure5" => false,
         "table4" => report.study != StudyName::Osdi99,
         "table3" if report.study == StudyName::Osdi99 => phrase::other_spans(report).is_none(),
         _ => true,
@@ -286,6 +286,79 @@ const fn limits(cell: &StudyCell) -> Option<[f64; 2]> {
 fn spans(report: &StudyReport) -> [String; 3] {
     let first = report.systems.first();
     phrase::spans(report.study, first.is_some_and(|system| system.is_quick))
+}
+
+/// Average and max of several systems, for one figure.
+#[derive(Debug)]
+pub struct BarFigure {
+    /// Name of the figure.
+    pub name: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) subtitle: &'static str,
+    pub(crate) bars: Vec<Bar>,
+}
+
+/// Average and max of one system, ns.
+#[derive(Debug)]
+pub(crate) struct Bar {
+    pub(crate) system: String,
+    pub(crate) average_and_max_ns: [f64; 2],
+}
+
+/// Returns the comparisons of two systems by Timmerman (Figures 3, 6 and 8).
+pub fn bars(report: &StudyReport) -> Vec<BarFigure> {
+    let letters = letters(report);
+    let bars = |table: &str, row: &str| {
+        let table = report.tables.iter().find(|known| known.name == table)?;
+        let row = table.rows.iter().find(|known| known.row == row)?;
+        let time = |column: &str, system: usize| {
+            let place = table.columns.iter().position(|name| name == column)?;
+            match row.cells.get(place)?.get(system)? {
+                StudyCell::Time { ns } => Some(*ns),
+                _ => None,
+            }
+        };
+        let bar = |(system, letter): (usize, &String)| {
+            Some(Bar {
+                system: letter.clone(),
+                average_and_max_ns: [time("mean", system)?, time("max", system)?],
+            })
+        };
+        Some(letters.iter().enumerate().filter_map(bar).collect())
+    };
+    let figures = [
+        (
+            "figure3",
+            "switches",
+            "10",
+            "Thread switch latency",
+            "10 threads",
+        ),
+        (
+            "figure6",
+            "interrupts",
+            "latency",
+            "ISR latency",
+            "computing thread",
+        ),
+        (
+            "figure8",
+            "interrupts",
+            "dispatch",
+            "ISR dispatch latency",
+            "computing thread",
+        ),
+    ];
+    let figures = figures
+        .into_iter()
+        .map(|(name, table, row, title, subtitle)| BarFigure {
+            name,
+            title,
+            subtitle,
+            bars: bars(table, row).unwrap_or_default(),
+        });
+    // A single system is in the other figures.
+    figures.filter(|figure| figure.bars.len() > 1).collect()
 }
 
 /// Adds where the figures are to a document for the terminal.

@@ -11,7 +11,7 @@ use crate::show::{By, Figures, RecordingReport, measured, recording};
 
 /// Context of deferred work: key, service and route. Threads are woken by the interrupt, as
 /// the softirq is, so that their latencies can be compared; a kworker is always queued by a
-/// softirq.
+/// softirq. The thread that computes finds the work in its turn.
 type Context = (&'static str, Service, Route);
 
 /// Table 3: work in any context.
@@ -22,8 +22,10 @@ const ANY: [Context; 2] = [
 /// Table 4: work in the thread that needs it.
 const PLAIN: [Context; 2] = [
     ("plain_woken", Service::Other, Route::Direct),
-    ("plain_busy", Service::Other, Route::Direct),
+    (COMPUTING, Service::Other, Route::Direct),
 ];
+/// Row of the plain thread that computes.
+const COMPUTING: &str = "plain_busy";
 /// Table 5: work in a boosted thread.
 const BOOSTED: [Context; 4] = [
     ("boosted", Contexts::BOOSTED, Route::Direct),
@@ -31,8 +33,8 @@ const BOOSTED: [Context; 4] = [
     ("niced", Contexts::NICED, Route::Direct),
     ("sliced", Contexts::SLICED, Route::Direct),
 ];
-/// Step whose plain thread computes while processes keep a CPU busy.
-const BUSY: &str = "busy";
+/// Start of the names of steps whose plain thread computes.
+pub(super) const BUSY: &str = "busy-";
 
 pub(super) fn tables(
     dir: &StudyDir,
@@ -44,14 +46,16 @@ pub(super) fn tables(
         let is_whole = dir.is_whole(step);
         steps.push((step, reports.collect::<Result<Vec<_>, _>>()?, is_whole));
     }
-    let columns = || dir.steps().map(|(step, _)| step.name);
-    let loads = || columns().filter(|name| *name != BUSY);
+    let (busy, steps): (Vec<_>, Vec<_>) = steps
+        .into_iter()
+        .partition(|(step, ..)| step.name.starts_with(BUSY));
+    let loads = || steps.iter().map(|(step, ..)| step.name);
     let mut average = SystemTable::new("table1", loads());
     let mut max = SystemTable::new("table2", loads());
     let irq: Context = ("irq", Service::Irq, Route::Direct);
     let of_irq = |figure| {
-        let steps = steps.iter().filter(|(step, ..)| step.name != BUSY);
         steps
+            .iter()
             .map(|(step, reports, is_whole)| {
                 cell(reports, *is_whole, dir.unrecorded(step), irq, figure)
             })
@@ -65,25 +69,11 @@ pub(super) fn tables(
         ("table4", &PLAIN),
         ("table5", &BOOSTED),
     ] {
-        let mut table = SystemTable::new(name, columns());
+        let mut table = SystemTable::new(name, loads());
         for &context in contexts {
+            let is_computing = context.0 == COMPUTING;
+            let steps = if is_computing { &busy } else { &steps };
             let cells = steps.iter().map(|(step, reports, is_whole)| {
-                // Under a load the thread sleeps; while processes keep a CPU busy, it computes,
-                // too.
-                if context.0 == "plain_busy" && step.name != BUSY {
-                    return StudyCell::Missing {
-                        reason: MissingReason::NotApplicable,
-                    };
-                }
-                let (key, service, route) = context;
-                // By the direct route, the plain thread of this step computes.
-                let is_busy_woken = key == "plain_woken" && step.name == BUSY;
-                let route = if is_busy_woken {
-                    Route::Deferred
-                } else {
-                    route
-                };
-                let context = (key, service, route);
                 let unrecorded = dir.unrecorded(step);
                 cell(reports, *is_whole, unrecorded, context, Figure::Mean)
             });
@@ -96,8 +86,7 @@ pub(super) fn tables(
 }
 
 /// Orders the mechanisms of Tables 3 to 5 by their highest average latency under a load. A
-/// mechanism without a value under a recorded load is left out. Next to busy threads, the plain
-/// thread is woken by a softirq, and the others are not.
+/// mechanism without a value under a recorded load is left out.
 pub(super) fn mechanisms(study: StudyName, tables: &[SystemTable]) -> Vec<Mechanism> {
     if study != StudyName::Heubaum {
         return Vec::new();
@@ -105,14 +94,11 @@ pub(super) fn mechanisms(study: StudyName, tables: &[SystemTable]) -> Vec<Mechan
     let deferred = tables
         .iter()
         .filter(|table| ["table3", "table4", "table5"].contains(&table.name));
-    let rows = deferred.flat_map(|table| table.rows.iter().map(|row| (&table.columns, row)));
+    let rows = deferred.flat_map(|table| &table.rows);
     let mut mechanisms: Vec<Mechanism> = rows
-        .filter_map(|(columns, (row, cells))| {
+        .filter_map(|(row, cells)| {
             let mut worst = None;
-            for (column, cell) in columns.iter().zip(cells) {
-                if column == BUSY {
-                    continue;
-                }
+            for cell in cells {
                 if let StudyCell::Time { ns } | StudyCell::AtLeast { ns } = cell {
                     worst = Some(worst.map_or(*ns, |worst: f64| worst.max(*ns)));
                 }

@@ -22,6 +22,8 @@ const FIX: [TimerApi; 2] = [TimerApi::SoRcvtimeo, TimerApi::Ppoll];
 const MAX_ROWS: usize = 4;
 /// Softirq that receives packets.
 const RECEIVER: &str = "NET_RX";
+/// Start of the names of the poll functions of network drivers, which it calls.
+const POLL: &str = "NET_RX: ";
 
 /// Part of the result of `laggard bench timers` that the tables show.
 #[derive(Debug, Default, Deserialize)]
@@ -208,6 +210,10 @@ fn receive(dir: &StudyDir, threads: std::num::NonZeroUsize) -> Result<SystemTabl
         |receiver| time(receiver.longest_ns.as_f64()),
     );
     table.row("net_rx", vec![cell]);
+    let polls = report.iter().flat_map(|report| &report.handlers);
+    for poll in polls.filter(|handler| handler.who.starts_with(POLL)) {
+        table.row(poll.who.clone(), vec![time(poll.longest_ns.as_f64())]);
+    }
     let figures = recording(measured(&piece.recording, By::Service, threads)?, false);
     for (row, service) in [("delay_high", HIGH), ("delay_other", Service::Other)] {
         let services = figures.services.iter();

@@ -245,8 +245,6 @@ pub enum MissingReason {
     NoTraceData,
     /// The system does not report it.
     NotReported,
-    /// The column has no such value.
-    NotApplicable,
 }
 
 /// A table of one system: each row has one cell per column.

@@ -3,16 +3,19 @@
 use std::num::NonZeroUsize;
 
 use laggard_model::name::line_name;
-use laggard_model::{Host, Nanos, Service};
+use laggard_model::{Histogram, Host, Nanos, Route, Service, Throughput};
 
 use super::chain::{Maxima, PARTS};
 use super::dir::NOT_REPORTED;
-use super::{MissingReason, StudyCell, StudyDir, StudyError, SystemTable};
+use super::plan::{HIGH, OFFICE, SCANNER, SOUND, Step};
+use super::{MissingReason, Piece, StudyCell, StudyDir, StudyError, SystemTable};
 use crate::qos::profiles;
 use crate::why::{RecordedEpisodes, sample_counts};
 
 /// Functions of an episode that Table 4 lists.
 const MAX_FUNCTIONS: usize = 5;
+/// Period of the thread of Figure 5.
+const PERIOD: Nanos = Nanos::from_ms(16);
 /// Spans of Table 3, in the order of a step.
 pub(super) const SPANS: [&str; 3] = ["hour", "day", "week"];
 
@@ -30,6 +33,7 @@ pub(super) fn tables(
         system(host),
         worst_cases(dir, threads)?,
         samples(dir)?,
+        factors(dir, threads)?,
     ])
 }
 
@@ -171,20 +175,86 @@ fn gibibytes(bytes: u64) -> String {
     (tenths / 10.0).to_string() + " GiB"
 }
 
+/// Returns the steps of the four loads, without those of Figure 5.
+fn loads(dir: &StudyDir) -> impl Iterator<Item = (&'static Step, &[Piece])> {
+    let is_factor = |step: &Step| [SCANNER, SOUND].contains(&step.name);
+    dir.steps().filter(move |(step, _)| !is_factor(step))
+}
+
+/// Figure 5 as a table: how often a real-time thread is later than its period of 16 ms, without
+/// and with one factor, and the work that the load does in that time.
+fn factors(dir: &StudyDir, threads: NonZeroUsize) -> Result<SystemTable, StudyError> {
+    let mut table = SystemTable::new("figure5", ["later", "once_in", "every", "throughput"]);
+    let reports = dir.distributions(threads)?;
+    for (step, pieces) in dir.steps() {
+        if ![OFFICE, SCANNER, SOUND].contains(&step.name) {
+            continue;
+        }
+        let found = reports.iter().find(|(known, _)| known.name == step.name);
+        let Some((_, report)) = found else {
+            table.row(step.name, vec![dir.unrecorded(step); 4]);
+            continue;
+        };
+        let of_thread = |route| {
+            let mut views = report.histograms.iter();
+            views.find(|view| (view.service, view.route) == (HIGH, route))
+        };
+        let view = of_thread(Route::Deferred).or_else(|| of_thread(Route::Direct));
+        let Some(view) = view else {
+            let reason = MissingReason::NoService;
+            table.row(step.name, vec![StudyCell::Missing { reason }; 4]);
+            continue;
+        };
+        let waits: u64 = view.buckets.iter().map(|(_, count)| count).sum();
+        let is_later = |bucket: usize| Histogram::upper_edge(bucket) > PERIOD;
+        let later = view.buckets.iter().filter(|(bucket, _)| is_later(*bucket));
+        let later: u64 = later.map(|(_, count)| count).sum();
+        let once_in = waits / later.max(1);
+        let ns = (PERIOD * once_in).as_f64();
+        let work = pieces.iter().filter_map(|piece| {
+            let load = piece.recording.manifest().load.as_ref()?;
+            load.throughput.clone()
+        });
+        let work = work.reduce(|sum, more| Throughput {
+            count: sum.count + more.count,
+            elapsed_ns: sum.elapsed_ns + more.elapsed_ns,
+            ..sum
+        });
+        let rate = work.and_then(|work| {
+            Some(StudyCell::Rate {
+                per_second: work.per_second()?,
+                unit: work.unit,
+            })
+        });
+        table.row(
+            step.name,
+            vec![
+                StudyCell::Count { count: later },
+                StudyCell::Count { count: once_in },
+                if later > 0 {
+                    StudyCell::Time { ns }
+                } else {
+                    StudyCell::AtLeast { ns }
+                },
+                rate.unwrap_or(NOT_REPORTED),
+            ],
+        );
+    }
+    Ok(table)
+}
+
 /// Table 3: worst cases of an hour, a day and a week of use.
 fn worst_cases(dir: &StudyDir, threads: NonZeroUsize) -> Result<SystemTable, StudyError> {
-    let columns = dir
-        .steps()
-        .flat_map(|(step, _)| SPANS.map(|span| [step.name, span].join(".")));
+    let columns = loads(dir).flat_map(|(step, _)| SPANS.map(|span| [step.name, span].join(".")));
     let mut table = SystemTable::new("table3", columns);
-    let mut loads = Vec::new();
-    for (step, pieces) in dir.steps() {
+    let mut maxima = Vec::new();
+    for (step, pieces) in loads(dir) {
         let spans = step.spans(dir.is_quick());
-        let maxima = Maxima::read(pieces, spans, threads)?;
-        loads.push((dir.unrecorded(step), spans, maxima));
+        let of_load = Maxima::read(pieces, spans, threads)?;
+        maxima.push((dir.unrecorded(step), spans, of_load));
     }
     for (place, part) in PARTS.iter().enumerate() {
-        let cells = loads.iter();
+        let cells = maxima.iter();
         let cells =
             cells.flat_map(|(unrecorded, spans, maxima)| maxima.worst(place, *spans, unrecorded));
         table.row(part.row, cells.collect());
@@ -197,7 +267,7 @@ fn worst_cases(dir: &StudyDir, threads: NonZeroUsize) -> Result<SystemTable, Stu
 fn samples(dir: &StudyDir) -> Result<SystemTable, StudyError> {
     let columns = ["wakeup", "latency", "samples", "function"];
     let mut table = SystemTable::new("table4", columns);
-    for (step, pieces) in dir.steps() {
+    for (step, pieces) in loads(dir) {
         let mut worst: Option<(bool, Nanos, String, Vec<_>)> = None;
         for piece in pieces {
             // A recording may lack trace data.

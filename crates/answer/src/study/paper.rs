@@ -7,12 +7,13 @@ use super::{StudyCell, StudyName, SystemTable};
 const NUMBERS: &str = include_str!("paper.csv");
 
 /// Tables of all studies.
-const TABLES: [&str; 13] = [
+const TABLES: [&str; 14] = [
     "table1",
     "table2",
     "table3",
     "table4",
     "table5",
+    "figure5",
     "table1.paper",
     "table2.paper",
     "table3.paper",

@@ -26,7 +26,7 @@ pub(crate) struct FigureArgs {
     /// latency
     #[arg(long, requires = "figure")]
     pub(crate) counts: bool,
-    /// The same up to the p99.9, on linear axes
+    /// The same up to the p99, on linear axes
     #[arg(long, requires = "figure", conflicts_with = "counts")]
     pub(crate) linear: bool,
     /// Draw light text on a dark background

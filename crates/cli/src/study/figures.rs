@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use laggard_answer::qos::{Application, CurvePoint, QOS_SCHEMA, QosReport, assess};
 use laggard_answer::study::plan::{HIGH, MEDIUM};
-use laggard_answer::study::{StudyDir, StudyName, results};
+use laggard_answer::study::{StudyDir, StudyName, StudyReport, results};
 use laggard_answer::{Load, loads_for_demand};
 use laggard_model::{Contexts, Nanos, Route, Service};
 use laggard_view::picture::{Picture, Shape, Style, svg};
+use laggard_view::study::bars;
 
 use crate::ask;
 
@@ -30,10 +31,34 @@ pub(super) struct Drawings {
     pub(super) notes: Vec<String>,
 }
 
-/// Draws the figures of the study from the recordings that there are.
-pub(super) fn figures(study: StudyName, dir: &StudyDir) -> anyhow::Result<Drawings> {
+/// Curves of one service, on a panel per system.
+struct Panel {
+    name: &'static str,
+    service: Service,
+    /// Whether the recordings of the step with this name have a curve.
+    has_step: fn(&str) -> bool,
+}
+
+impl Panel {
+    const fn new(name: &'static str, service: Service, has_step: fn(&str) -> bool) -> Self {
+        Self {
+            name,
+            service,
+            has_step,
+        }
+    }
+}
+
+/// Draws the figures of the study from the recordings that there are. Figures of several systems
+/// end with their letters.
+pub(super) fn figures(report: &StudyReport, systems: &[&StudyDir]) -> anyhow::Result<Drawings> {
     let mut drawings = Drawings::default();
-    match study {
+    let is_any: fn(&str) -> bool = |_| true;
+    let is_busy: fn(&str) -> bool = |step| step.starts_with("busy-");
+    let is_scenario: fn(&str) -> bool = |step| !step.starts_with("busy-");
+    let is_factor: fn(&str) -> bool = |step| step.starts_with("office");
+    let is_load: fn(&str) -> bool = |step| !step.starts_with("office-");
+    match report.study {
         StudyName::Osdi99 => {
             let services = [
                 Service::Irq,
@@ -42,79 +67,113 @@ pub(super) fn figures(study: StudyName, dir: &StudyDir) -> anyhow::Result<Drawin
                 MEDIUM,
                 Service::Worker,
             ];
-            distributions(
-                dir,
-                &services.map(|service| ("figure4", service)),
-                Shape::Later,
-                &mut drawings,
-            )?;
+            let panels = services.map(|service| Panel::new("figure4", service, is_load));
+            let factor = Panel::new("figure5", HIGH, is_factor);
+            let panels: Vec<Panel> = panels.into_iter().chain([factor]).collect();
+            distributions(systems, &panels, Shape::Percent, &mut drawings)?;
             for (name, service) in [("figure6", Service::Softirq), ("figure7", HIGH)] {
-                mean_times(dir, name, service, &mut drawings)?;
+                for (letter, dir) in lettered(systems) {
+                    mean_times(dir, (name, letter), service, &mut drawings)?;
+                }
             }
         }
         StudyName::Hotos99 => {
-            let services = [HIGH, Service::Softirq].map(|service| ("figure", service));
-            distributions(dir, &services, Shape::Later, &mut drawings)?;
+            let panels =
+                [HIGH, Service::Softirq].map(|service| Panel::new("figure", service, is_any));
+            distributions(systems, &panels, Shape::Percent, &mut drawings)?;
         }
-        StudyName::Timmerman => switches_and_interrupts(dir, &mut drawings)?,
+        StudyName::Timmerman => {
+            for (letter, dir) in lettered(systems) {
+                switches_and_interrupts(dir, letter, &mut drawings)?;
+            }
+            for figure in bars(report) {
+                let picture = Picture::Bars { figure: &figure };
+                drawings.draw(figure.name.into(), picture);
+            }
+        }
         StudyName::Heubaum => {
-            let services = [
-                ("figure2", Service::Irq),
-                ("figure3", Service::Softirq),
-                ("figure4", Service::Other),
-                ("figure5", Contexts::BOOSTED),
+            let panels = [
+                Panel::new("figure2", Service::Irq, is_scenario),
+                Panel::new("figure3", Service::Softirq, is_scenario),
+                Panel::new("figure4", Service::Other, is_busy),
+                Panel::new("figure5", Contexts::BOOSTED, is_scenario),
             ];
-            distributions(dir, &services, Shape::LinearCounts, &mut drawings)?;
+            distributions(systems, &panels, Shape::LinearCounts, &mut drawings)?;
         }
     }
     Ok(drawings)
 }
 
-/// Draws the distribution of each service, with a curve per load.
+impl Drawings {
+    fn draw(&mut self, name: String, picture: Picture<'_>) {
+        match svg(picture, STYLE) {
+            Ok(svg) => self.figures.push((name, svg)),
+            Err(err) => self.notes.push(format!("{name}: {err}")),
+        }
+    }
+}
+
+/// Returns the systems with the ends of the names of their figures.
+fn lettered<'a>(systems: &[&'a StudyDir]) -> impl Iterator<Item = (&'static str, &'a StudyDir)> {
+    let letters = if systems.len() > 1 {
+        [".A", ".B"]
+    } else {
+        ["", ""]
+    };
+    letters.into_iter().zip(systems.to_vec())
+}
+
+/// Draws the distribution of the service of each panel, with a curve per load.
 fn distributions(
-    dir: &StudyDir,
-    services: &[(&str, Service)],
+    systems: &[&StudyDir],
+    panels: &[Panel],
     shape: Shape,
     to: &mut Drawings,
 ) -> anyhow::Result<()> {
-    let reports = dir.distributions(ask::threads())?;
-    for &(name, service) in services {
-        let mut of_service: Vec<_> = reports.iter().map(|(_, report)| report.clone()).collect();
-        for report in &mut of_service {
-            report.histograms.retain(|view| view.service == service);
-            // The tables have one route per service.
-            let has_deferred = report
-                .histograms
+    let mut reports = Vec::new();
+    for (letter, dir) in lettered(systems) {
+        reports.push((letter, dir.distributions(ask::threads())?));
+    }
+    for panel in panels {
+        for (letter, reports) in &reports {
+            let reports = reports
                 .iter()
-                .any(|view| view.route == Route::Deferred);
-            // Heubaum's threads are requested directly.
-            let route = if has_deferred && shape == Shape::Later {
-                Route::Deferred
-            } else {
-                Route::Direct
-            };
-            report.histograms.retain(|view| view.route == route);
-        }
-        of_service.retain(|report| !report.histograms.is_empty());
-        if !of_service.is_empty() {
-            let picture = Picture::Distribution {
-                reports: &of_service,
-                shape,
-            };
-            to.figures
-                .push((format!("{name}.{service}"), svg(picture, STYLE)?));
+                .filter(|(step, _)| (panel.has_step)(step.name));
+            let mut of_service: Vec<_> = reports.map(|(_, report)| report.clone()).collect();
+            for report in &mut of_service {
+                report
+                    .histograms
+                    .retain(|view| view.service == panel.service);
+                // The tables have one route per service.
+                let has_deferred = report
+                    .histograms
+                    .iter()
+                    .any(|view| view.route == Route::Deferred);
+                // Heubaum's threads are requested directly.
+                let route = if has_deferred && shape == Shape::Percent {
+                    Route::Deferred
+                } else {
+                    Route::Direct
+                };
+                report.histograms.retain(|view| view.route == route);
+            }
+            of_service.retain(|report| !report.histograms.is_empty());
+            if !of_service.is_empty() {
+                let picture = Picture::Distribution {
+                    reports: &of_service,
+                    shape,
+                };
+                to.draw(format!("{}.{}{letter}", panel.name, panel.service), picture);
+            }
         }
     }
     Ok(())
 }
 
 /// Draws Timmerman's figures from the results.
-fn switches_and_interrupts(dir: &StudyDir, to: &mut Drawings) -> anyhow::Result<()> {
+fn switches_and_interrupts(dir: &StudyDir, letter: &str, to: &mut Drawings) -> anyhow::Result<()> {
     let results = results(dir)?;
-    let mut draw = |name: &str, picture| match svg(picture, STYLE) {
-        Ok(svg) => to.figures.push((name.into(), svg)),
-        Err(err) => to.notes.push(format!("{name}: {err}")),
-    };
+    let mut draw = |name: &str, picture| to.draw(format!("{name}{letter}"), picture);
     if let Some(report) = &results.switch {
         draw("figure2", Picture::Series { report });
         draw("figure4", Picture::Growth { report });
@@ -134,11 +193,13 @@ fn switches_and_interrupts(dir: &StudyDir, to: &mut Drawings) -> anyhow::Result<
 /// load. Notes what cannot be replayed.
 fn mean_times(
     dir: &StudyDir,
-    name: &str,
+    (name, letter): (&str, &str),
     service: Service,
     to: &mut Drawings,
 ) -> anyhow::Result<()> {
-    let steps = dir.steps();
+    let steps = dir
+        .steps()
+        .filter(|(step, _)| !step.name.starts_with("office-"));
     let paths: Vec<PathBuf> = steps.flat_map(|(step, _)| dir.recordings(step)).collect();
     if paths.is_empty() {
         return Ok(());
@@ -182,9 +243,7 @@ fn mean_times(
     if reports.iter().all(|report| report.loads.is_empty()) {
         return Ok(());
     }
-    match svg(Picture::Mttf { reports: &reports }, STYLE) {
-        Ok(svg) => to.figures.push((format!("{name}.{service}"), svg)),
-        Err(err) => to.notes.push(format!("{name}: {err}")),
-    }
+    let picture = Picture::Mttf { reports: &reports };
+    to.draw(format!("{name}.{service}{letter}"), picture);
     Ok(())
 }

@@ -50,7 +50,12 @@ fn print(
     against: Option<&Against>,
 ) -> anyhow::Result<Exit> {
     let report = evaluate(args.study, dir, against, ask::threads())?;
-    let drawings = figures::figures(args.study, dir)?;
+    let other = match against {
+        Some(Against::Directory(other)) => Some(other),
+        Some(Against::Paper) | None => None,
+    };
+    let systems: Vec<&StudyDir> = std::iter::once(dir).chain(other).collect();
+    let drawings = figures::figures(&report, &systems)?;
     let names: Vec<String> = drawings
         .figures
         .iter()

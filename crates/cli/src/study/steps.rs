@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use laggard_answer::study::plan::{HANDLERS, Step};
 use laggard_answer::study::{StudyDir, StudyMissing, TOLERANCE};
+use laggard_measure::linux;
 use laggard_model::text::span;
 use laggard_model::{Absence, Lacks, Nanos};
 use laggard_view::study::gap as gap_words;
@@ -132,7 +133,13 @@ pub(super) fn record(
                 .with_context(|| format!("too many recordings of `{}`", step.name))?;
             pipe::say(&format!("recording {}: {}", step.name, span(left)));
             let options = match &step.bench {
-                Some(bench) => step.bench_options(bench, is_quick),
+                Some(bench) => {
+                    let mut options = step.bench_options(bench, is_quick);
+                    if bench.name == "rtos" && has_only_hpet() {
+                        options.extend(["--source".into(), "hpet".into()]);
+                    }
+                    options
+                }
                 None => record_options(args, step, is_quick, left, &place)?,
             };
             let (code, output) = run(&options, step.bench.is_some(), stop)?;
@@ -171,6 +178,12 @@ pub(super) fn record(
         }
     }
     Ok(())
+}
+
+/// Returns whether no other CPU can interrupt the tested one, and the HPET can. It has a separate
+/// clock.
+fn has_only_hpet() -> bool {
+    linux::online_cpus().len() == 1 && Path::new("/dev/hpet").exists()
 }
 
 fn record_options(

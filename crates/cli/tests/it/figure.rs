@@ -106,7 +106,7 @@ fn unless_asked_otherwise_a_picture_shows_what_the_page_shows_at_first() {
         "fifo:50 (",
         "other (",
     ];
-    let later = "what share of activations was later";
+    let later = "what share of wakeups was later";
 
     let usual = drawn(&["distribution"]);
     assert_eq!(has(&usual, &names), [true, false, true, false, false, true]);

@@ -2,12 +2,13 @@
 
 use laggard_answer::study::plan::Gap;
 use laggard_answer::study::{
-    MissingReason, StudyCell, StudyName, StudyReport, StudySystem, StudyTable,
+    MissingReason, StudyCell, StudyName, StudyReport, StudyRow, StudySystem, StudyTable,
 };
+use laggard_model::Nanos;
 use laggard_model::text::span;
 
 use super::{machine, plural};
-use crate::doc::code;
+use crate::doc::{Cell, code};
 
 /// Note on marked cells.
 pub(crate) const MARK: &str =
@@ -64,6 +65,9 @@ pub(crate) fn table(study: StudyName, name: &str) -> String {
         (StudyName::Osdi99, "table1") => "latency tolerance of applications, (n - 1) t",
         (StudyName::Osdi99, "table2") => "the system",
         (StudyName::Osdi99, "table3") => "worst latencies of a span of use",
+        (StudyName::Osdi99, "figure5") => {
+            "Figure 5: a thread with a 16 ms period next to one more program"
+        }
         (StudyName::Osdi99, _) => "stack samples of the wakeup with the max latency",
         (StudyName::Hotos99, "table1") => "intervals between callbacks every 1 ms",
         (StudyName::Hotos99, "table2") => "number of these intervals per 100 us",
@@ -113,6 +117,14 @@ pub(crate) fn column(
             (words.into(), false)
         }
         (StudyName::Osdi99, "table2") => ("this system".into(), false),
+        (StudyName::Osdi99, "figure5") => {
+            let words = match column {
+                "later" => "later than 16 ms",
+                "once_in" => "once in (waits)",
+                other => other,
+            };
+            (words.into(), false)
+        }
         (_, _) => {
             let words = match column {
                 "p999" => "p99.9",
@@ -137,6 +149,8 @@ pub(crate) fn row(study: StudyName, row: &str) -> String {
         (_, "expiry_kworker") => "expiry -> kworker",
         (StudyName::Osdi99, "direct_high") => "expiry -> fifo:90, direct",
         (StudyName::Osdi99, "direct_medium") => "expiry -> fifo:50, direct",
+        (StudyName::Osdi99, "office-scanner") => "office, virus scanner",
+        (StudyName::Osdi99, "office-sound") => "office, sounds",
         (StudyName::Timmerman, "latency") => "ISR latency",
         (StudyName::Timmerman, "dispatch") => "ISR dispatch latency",
         (StudyName::Hotos99, "min") => "minimum",
@@ -172,6 +186,9 @@ pub(crate) fn row(study: StudyName, row: &str) -> String {
 /// Returns the words for a row with a number: the place in a ranking, a number of threads, or
 /// an interval of 100 us.
 fn numbered(study: StudyName, row: &str) -> String {
+    if row.starts_with("NET_RX: ") {
+        return format!("longest {row}");
+    }
     match (study, row.parse::<u64>(), row.split_once('.')) {
         (StudyName::Hotos99, Ok(from), _) => format!("{from}-{} us", from + 100),
         (StudyName::Timmerman, Ok(threads), _) => plural(threads, "thread"),
@@ -272,7 +289,6 @@ pub(crate) const fn missing(reason: MissingReason) -> &'static str {
         MissingReason::NoService => "no service",
         MissingReason::NoTraceData => "no trace data",
         MissingReason::NotReported => "not reported",
-        MissingReason::NotApplicable => "n/a",
     }
 }
 
@@ -305,6 +321,27 @@ pub(crate) fn advice(report: &StudyReport) -> Option<String> {
     ))
 }
 
+/// States how often a thread with a period of 16 ms is late on the first system.
+fn periods(study: StudyName, row: &StudyRow) -> Option<String> {
+    let cells: Vec<&StudyCell> = row.cells.iter().filter_map(|cell| cell.first()).collect();
+    let [_, StudyCell::Count { count }, every, ..] = cells[..] else {
+        return None;
+    };
+    let (waits, row) = (Cell::Count(*count), self::row(study, &row.row));
+    let time = |ns: f64| span(Nanos::from_ns(laggard_model::whole(ns)));
+    match every {
+        StudyCell::Time { ns } => Some(format!(
+            "{row}: later than 16 ms once in {waits} waits, every {} for a thread with a 16 ms period.",
+            time(*ns)
+        )),
+        StudyCell::AtLeast { ns } => Some(format!(
+            "{row}: never later than 16 ms in {waits} waits, {} of a thread with a 16 ms period.",
+            time(*ns)
+        )),
+        _ => None,
+    }
+}
+
 /// Explains the cells of a table that do not contain a plain value.
 pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
@@ -316,6 +353,14 @@ pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
         if report.systems.iter().any(|system| system.is_quick) {
             notes.push("The spans of --quick stand for no hour, day or week of use.".into());
         }
+    }
+    if table.name == "figure5" {
+        notes.extend(
+            table
+                .rows
+                .iter()
+                .filter_map(|row| periods(report.study, row)),
+        );
     }
     notes.extend(fixes(report, table));
     let texts: Vec<&StudyCell> = table
@@ -354,10 +399,6 @@ pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
             "no service: the recording does not have it; `laggard doctor` names the reason.",
         ),
         (
-            MissingReason::NotApplicable,
-            "n/a: a thread that computes is measured only in the column `busy`, next to 4 busy threads.",
-        ),
-        (
             MissingReason::NotInPaper,
             "none: the paper has no such value.",
         ),
@@ -378,29 +419,15 @@ pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
 
 pub(crate) const fn gap(gap: Gap) -> &'static str {
     match gap {
-        Gap::Scanner => {
-            "Figure 5 (a virus scanner on and off): laggard has no load that reads every opened file"
-        }
         Gap::KernelThreads => {
             "kernel threads at two priorities: user threads with SCHED_FIFO 90 and 50 stand for them"
         }
-        Gap::Sound => {
-            "sound schemes: no load plays to a sound device; `web` decodes audio without one"
-        }
-        Gap::NetworkCards => {
-            "four network cards: the load `net` uses the loopback device, and NET_RX is not split by driver"
-        }
-        Gap::InsideHandler => {
-            "durations of functions inside a handler: `laggard why` has stack samples of late wakeups"
-        }
+        Gap::NetworkCards => "four network cards: the load `net` uses the loopback device",
         Gap::BusStalls => {
             "bus stalls by video cards: no load makes a device stall the bus; a stall that happens has the cause `nothing ran on any CPU`"
         }
         Gap::HiddenTick => {
             "the tick of 976.56 us of Table 3: `laggard provoke tick` injects one, and prints its waits"
-        }
-        Gap::DeferredOrder => {
-            "deferred work that is served by priority: no criterion tests the order of softirqs and threaded interrupts"
         }
         Gap::ExternalClock => {
             "hardware timer with a separate clock: the CPU's own timer and clock stand for it"
@@ -457,11 +484,19 @@ pub(crate) fn warnings(report: &StudyReport) -> Vec<String> {
     warnings
 }
 
+/// Returns the caption of a figure, whose name may end with the letter of its system.
 pub(crate) fn figure(study: StudyName, name: &str) -> String {
+    let (name, system) = match name.rsplit_once('.') {
+        Some((name, letter @ ("A" | "B"))) => (name, format!(", on {letter}")),
+        _ => (name, String::new()),
+    };
     let series = name.split('.').nth(1).unwrap_or_default();
-    match (study, name.split('.').next().unwrap_or_default()) {
+    let words = match (study, name.split('.').next().unwrap_or_default()) {
         (StudyName::Osdi99, "figure4") => {
-            format!("Figure 4: fraction of wakeups later than x, {series}, one curve per load")
+            format!("Figure 4: % of wakeups later than x, {series}, one curve per load")
+        }
+        (StudyName::Osdi99, "figure5") => {
+            format!("Figure 5: % of wakeups later than x, {series}, next to one more program")
         }
         (StudyName::Osdi99, figure @ ("figure6" | "figure7")) => {
             let number = figure.trim_start_matches("figure");
@@ -469,15 +504,19 @@ pub(crate) fn figure(study: StudyName, name: &str) -> String {
         }
         (StudyName::Heubaum, "figure2") => "Figure 2: timer IRQ latency".into(),
         (StudyName::Heubaum, "figure3") => "Figure 3: work in any context (softirq)".into(),
-        (StudyName::Heubaum, "figure4") => "Figure 4: work in a plain thread".into(),
+        (StudyName::Heubaum, "figure4") => "Figure 4: work in a plain thread that computes".into(),
         (StudyName::Heubaum, "figure5") => "Figure 5: work in a boosted thread".into(),
         (StudyName::Hotos99, _) => {
-            format!("Fraction of wakeups later than x, {series}, one curve per recording")
+            format!("% of wakeups later than x, {series}, one curve per recording")
         }
         (StudyName::Timmerman, "figure2") => "Figure 2: consecutive context switches".into(),
+        (StudyName::Timmerman, "figure3") => "Figure 3: thread switch latency, compared".into(),
         (StudyName::Timmerman, "figure4") => "Figure 4: context switches by threads".into(),
         (StudyName::Timmerman, "figure5") => "Figure 5: ISR latency".into(),
+        (StudyName::Timmerman, "figure6") => "Figure 6: ISR latency, compared".into(),
         (StudyName::Timmerman, "figure7") => "Figure 7: ISR dispatch latency".into(),
+        (StudyName::Timmerman, "figure8") => "Figure 8: ISR dispatch latency, compared".into(),
         (_, other) => other.into(),
-    }
+    };
+    words + &system
 }

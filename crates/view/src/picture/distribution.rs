@@ -137,10 +137,10 @@ impl Curve {
         bucket.map_or(1.0, |bucket| edge(bucket.saturating_sub(1)))
     }
 
-    /// Returns the p99.9, ns.
-    fn p999(&self) -> f64 {
+    /// Returns the p99, ns.
+    fn p99(&self) -> f64 {
         let all = self.samples();
-        self.bucket_after(all.saturating_sub(all / 1_000 + 1))
+        self.bucket_after(all.saturating_sub(all / 100 + 1))
             .map_or(1.0, edge)
     }
 
@@ -234,7 +234,7 @@ impl Words {
     /// Creates the curves of services of recordings, or of one service per CPU.
     pub(super) fn of(reports: &[RecordingReport], service: Option<&str>, shape: Shape) -> Self {
         let what = match shape {
-            Shape::Later => "what share of activations was later",
+            Shape::Later | Shape::Percent => "what share of wakeups was later",
             Shape::Counts | Shape::LinearCounts => "how often each latency was seen",
         };
         let mut captions: Vec<String> = reports.iter().map(doubts).collect();
@@ -261,7 +261,7 @@ impl Words {
             format!("{letter}: {count} recordings, {}", span(side.duration_ns))
         };
         Self {
-            title: format!("{name}: what share of activations was later"),
+            title: format!("{name}: what share of wakeups was later"),
             place: [side("A", &report.first), side("B", &report.second)].join("; "),
             captions: vec![SIDES.into()],
             latency: counted(report.latency),
@@ -299,11 +299,11 @@ pub(super) fn draw<B: DrawingBackend>(
     } else {
         canvas.legend(&entries, frame)?
     };
-    let end = curves.iter().map(Curve::p999).fold(1.0, f64::max);
+    let end = curves.iter().map(Curve::p99).fold(1.0, f64::max);
     let lines: Vec<Vec<(f64, f64)>> = curves
         .iter()
         .map(|curve| match shape {
-            Shape::Later => curve.shares(),
+            Shape::Later | Shape::Percent => curve.shares(),
             Shape::Counts => curve.counts(),
             Shape::LinearCounts => curve.linear_counts(end),
         })
@@ -319,6 +319,10 @@ pub(super) fn draw<B: DrawingBackend>(
                 Scale::decades(heights().fold(1.0, f64::min), highest),
             )
         }
+        Shape::Percent => (
+            Scale::decades(1e3, edge(last).max(1e9)),
+            Scale::decades(heights().fold(1e-6, f64::min), 1.0),
+        ),
         Shape::Counts => (
             Scale::decades(edge(first.saturating_sub(1)), edge(last)),
             Scale::decades(1.0, highest),
@@ -331,8 +335,11 @@ pub(super) fn draw<B: DrawingBackend>(
             },
         ),
     };
-    let is_share = shape == Shape::Later;
-    let write_y: &dyn Fn(f64) -> String = if is_share { &write_share } else { &write_count };
+    let (y_name, write_y): (_, &dyn Fn(f64) -> String) = match shape {
+        Shape::Later => ("share of wakeups", &write_share),
+        Shape::Percent => ("% of wakeups", &write_percent),
+        Shape::Counts | Shape::LinearCounts => ("wakeups", &write_count),
+    };
     let axes = Axes::draw(
         canvas,
         frame,
@@ -344,11 +351,7 @@ pub(super) fn draw<B: DrawingBackend>(
         },
         &Axis {
             scale: y,
-            name: if is_share {
-                "share of activations"
-            } else {
-                "activations"
-            },
+            name: y_name,
             write: write_y,
             marks: Vec::new(),
         },
@@ -361,7 +364,7 @@ pub(super) fn draw<B: DrawingBackend>(
         } else {
             canvas.line(path, *colour, 1.8)?;
         }
-        // The p99.9 is not the largest.
+        // The p99 is not the largest.
         let last = curve
             .buckets
             .last()
@@ -449,18 +452,18 @@ fn beside(paths: &[Vec<(f64, f64)>], widths: &[f64], frame: Area) -> Vec<NamePla
 }
 
 /// Caption of a figure of two sides.
-const SIDES: &str = "A point (x, y): the share y of activations was later than x. Dots: the largest seen; rings: at least that.";
+const SIDES: &str = "A point (x, y): the share y of wakeups was later than x. Dots: the largest seen; rings: at least that.";
 
 const fn caption(shape: Shape) -> &'static str {
     match shape {
-        Shape::Later => {
-            "Both scales are logarithmic. A point (x, y): the share y of activations was later than x. Dots: the largest seen, not a bound; rings: at least that, for one was still waiting at the end."
+        Shape::Later | Shape::Percent => {
+            "Both scales are logarithmic. A point (x, y): the share y of wakeups was later than x. Dots: the largest seen, not a bound; rings: at least that, for one was still waiting at the end."
         }
         Shape::Counts => {
             "Both scales are logarithmic. Counts are per quarter of a doubling of the latency. Dots: the largest seen, not a bound; rings: at least that, for one was still waiting at the end."
         }
         Shape::LinearCounts => {
-            "Both scales are linear. Counts are per 1/120 of the x axis, which ends at the p99.9 of the curve with the largest one: up to 1 in 1,000 is later."
+            "Both scales are linear. Counts are per 1/120 of the x axis, which ends at the p99 of the curve with the largest one: up to 1 in 100 is later."
         }
     }
 }
@@ -472,6 +475,12 @@ fn write_count(count: f64) -> String {
 /// Formats a power of ten briefly: `10k`, not `1.0k`.
 fn round(number: f64) -> String {
     brief_count(whole(number.round())).replace(".0", "")
+}
+
+/// Formats `0.001` as `0.1`.
+fn write_percent(share: f64) -> String {
+    let text = format!("{:.6}", share * 100.0);
+    text.trim_end_matches('0').trim_end_matches('.').into()
 }
 
 /// Formats `0.01` as `1 in 100`.

@@ -5,6 +5,7 @@
 //! PNG needs none from the machine; an SVG names the family `sans-serif`.
 
 mod axes;
+mod bars;
 mod canvas;
 mod distribution;
 mod mttf;
@@ -22,6 +23,7 @@ use laggard_answer::show::{HistogramView, RecordingReport, ServiceRow};
 
 use crate::phrase::overview::waiting;
 use crate::phrase::trust;
+use crate::study::BarFigure;
 use laggard_answer::rtos::InterruptTimes;
 use laggard_answer::switch::SwitchReport;
 use laggard_model::text::{count, span};
@@ -145,6 +147,11 @@ pub enum Picture<'a> {
         /// Its times.
         times: &'a InterruptTimes,
     },
+    /// Average and max of several systems.
+    Bars {
+        /// Their values.
+        figure: &'a BarFigure,
+    },
     /// Durations of context switches over the number of threads.
     Growth {
         /// Report of `laggard bench switch`.
@@ -163,9 +170,11 @@ pub enum Picture<'a> {
 pub enum Shape {
     /// Fraction of samples that are later, on logarithmic axes.
     Later,
+    /// The same in percent, on axes that are the same for all figures: 1 us to 1 s.
+    Percent,
     /// Counts, on logarithmic axes.
     Counts,
-    /// Counts up to the p99.9, on linear axes, on which bumps one time slice apart have the
+    /// Counts up to the p99, on linear axes, on which bumps one time slice apart have the
     /// same distance.
     LinearCounts,
 }
@@ -291,6 +300,7 @@ fn draw<B: DrawingBackend>(
         Picture::Time { report, course } => time::draw(&mut canvas, report, course),
         Picture::Series { report } => switches::series(&mut canvas, report),
         Picture::Interrupts { part, times } => switches::interrupts(&mut canvas, part, times),
+        Picture::Bars { figure } => bars::draw(&mut canvas, figure),
         Picture::Growth { report } => switches::growth(&mut canvas, report),
         Picture::Mttf { reports } => mttf::draw(&mut canvas, reports),
     }?;
