@@ -313,10 +313,10 @@ pub fn bars(report: &StudyReport) -> Vec<BarFigure> {
         let row = table.rows.iter().find(|known| known.row == row)?;
         let time = |column: &str, system: usize| {
             let place = table.columns.iter().position(|name| name == column)?;
-            match row.cells.get(place)?.get(system)? {
-                StudyCell::Time { ns } => Some(*ns),
-                _ => None,
-            }
+            let StudyCell::Time { ns } = row.cells.get(place)?.get(system)? else {
+                return None;
+            };
+            Some(*ns)
         };
         let bar = |(system, letter): (usize, &String)| {
             Some(Bar {

@@ -378,7 +378,10 @@ fn interrupted_study_has_the_tables_of_a_whole_one() {
     );
     for output in [&first, &second, &third] {
         assert!(output.status.success(), "{}", output.errors());
-        assert_eq!(output.json()["tables"], whole.json()["tables"]);
+        // The number of waits depends on the cuts: Figure 5 counts them.
+        let worst_cases =
+            |output: &Output| output.json()["tables"].as_array().unwrap()[..4].to_vec();
+        assert_eq!(worst_cases(output), worst_cases(&whole));
     }
 }
 
@@ -436,6 +439,9 @@ fn study_of_41_hours_has_the_tables_of_an_uninterrupted_one() {
             let ends = cuts.iter().map(|permille| tens * permille / 1_000 * 10);
             let mut from = 0;
             for (number, to) in (1..).zip(ends.chain([tens * 10])) {
+                if from == to {
+                    continue;
+                }
                 let piece = format!("{name}/{}-{number}.laggard", step.name);
                 write_part(&dir.path().join(piece), start * 1_000_000, from, to);
                 from = to;

@@ -329,17 +329,19 @@ fn periods(study: StudyName, row: &StudyRow) -> Option<String> {
     };
     let (waits, row) = (Cell::Count(*count), self::row(study, &row.row));
     let time = |ns: f64| span(Nanos::from_ns(laggard_model::whole(ns)));
-    match every {
-        StudyCell::Time { ns } => Some(format!(
+    if let StudyCell::Time { ns } = every {
+        return Some(format!(
             "{row}: later than 16 ms once in {waits} waits, every {} for a thread with a 16 ms period.",
             time(*ns)
-        )),
-        StudyCell::AtLeast { ns } => Some(format!(
-            "{row}: never later than 16 ms in {waits} waits, {} of a thread with a 16 ms period.",
-            time(*ns)
-        )),
-        _ => None,
+        ));
     }
+    let StudyCell::AtLeast { ns } = every else {
+        return None;
+    };
+    Some(format!(
+        "{row}: never later than 16 ms in {waits} waits, {} of a thread with a 16 ms period.",
+        time(*ns)
+    ))
 }
 
 /// Explains the cells of a table that do not contain a plain value.

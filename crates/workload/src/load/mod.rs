@@ -189,9 +189,10 @@ pub fn run(load: Builtin, stop: &AtomicBool, gate: &Gate<'_>) -> Result<Throughp
         Builtin::FileIo => Some(fileio::File::new()?),
         Builtin::Idle | Builtin::Draw | Builtin::Fp | Builtin::Scanner => None,
     };
-    let mut scanner = match load {
-        Builtin::Scanner => Some(Scanner::new()?),
-        _ => None,
+    let mut scanner = if load == Builtin::Scanner {
+        Some(Scanner::new()?)
+    } else {
+        None
     };
     gate();
     let start = Instant::now();
