@@ -466,20 +466,18 @@ pub(crate) fn unrecorded(system: &StudySystem) -> Vec<String> {
 pub(crate) fn warnings(report: &StudyReport) -> Vec<String> {
     let mut warnings: Vec<String> = other_spans(report).into_iter().collect();
     warnings.extend(other_lengths(report));
-    for system in &report.systems {
+    for (place, system) in report.systems.iter().enumerate() {
+        let place = if place > 0 { " on B" } else { "" };
         for step in &system.steps {
+            let name = code(&step.name) + place;
             if step.is_trusted == Some(false) {
                 warnings.push(format!(
-                    "{}: not trustworthy; `laggard show` names the reason",
-                    code(&step.name)
+                    "{name}: not trustworthy; `laggard show` names the reason"
                 ));
             }
             if step.lost > 0 {
-                warnings.push(format!(
-                    "{}: {} lost, which may have been late",
-                    code(&step.name),
-                    plural(step.lost, "sample")
-                ));
+                let lost = plural(step.lost, "sample");
+                warnings.push(format!("{name}: {lost} lost, which may have been late"));
             }
         }
     }
