@@ -452,11 +452,9 @@ fn study_of_41_hours_has_the_tables_of_an_uninterrupted_one() {
     let [whole, cut] =
         ["whole", "cut"].map(|name| study(&dir, &format!("osdi99 --show --json -o {name}")));
 
-    assert!(
-        whole.status.success() && cut.status.success(),
-        "{}",
-        cut.errors()
-    );
+    // 6 min of Figure 5 have 36 wakeups here, which are too few to be trusted.
+    let codes = [&whole, &cut].map(|output| output.status.code());
+    assert_eq!(codes, [Some(3); 2], "{}", cut.errors());
     let (whole, cut) = (whole.json(), cut.json());
     assert_eq!(cut["systems"][0]["steps"][2]["recordings"], 4);
     assert_eq!(cut["tables"], whole["tables"]);
