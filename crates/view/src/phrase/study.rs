@@ -432,7 +432,7 @@ pub(crate) const fn gap(gap: Gap) -> &'static str {
             "the tick of 976.56 us of Table 3: `laggard provoke tick` injects one, and prints its waits"
         }
         Gap::ExternalClock => {
-            "hardware timer with a separate clock: the CPU's own timer and clock stand for it"
+            "hardware timer with a separate clock: the CPU's own timer and clock stand for it; `laggard bench rtos --source hpet` uses the HPET"
         }
     }
 }

@@ -78,10 +78,11 @@ mod tests {
         let (stop, gates) = (AtomicBool::new(false), AtomicUsize::new(0));
 
         let done = thread::scope(|scope| {
-            let gate = || {
-                gates.fetch_add(1, Ordering::Relaxed);
-            };
-            let worker = scope.spawn(|| load.run(&stop, &gate));
+            let worker = scope.spawn(|| {
+                load.run(&stop, &|| {
+                    gates.fetch_add(1, Ordering::Relaxed);
+                })
+            });
             thread::sleep(Duration::from_millis(300));
             stop.store(true, Ordering::Relaxed);
             worker.join().unwrap().unwrap()
