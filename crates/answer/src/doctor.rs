@@ -1,8 +1,6 @@
 //! `laggard doctor`: measuring abilities, harmful settings, and missing audio prerequisites of a
 //! machine.
 
-#![deny(clippy::disallowed_macros)]
-
 use laggard_model::{
     Ability, AudioFinding, AudioNeed, Backend, CauseClass, Caveat, CpuList, Host, Nanos,
 };
@@ -14,7 +12,7 @@ use crate::proven::ProvenEffect;
 use crate::why::{CauseShare, EpisodeCauses, EpisodesError, LateWakeups};
 
 /// Version of the JSON layout of `doctor --json`.
-pub const DOCTOR_SCHEMA: u32 = 2;
+pub const DOCTOR_SCHEMA: u32 = 3;
 
 /// Findings about a machine.
 #[derive(Clone, Debug)]

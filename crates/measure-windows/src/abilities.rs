@@ -18,27 +18,14 @@ pub fn abilities() -> Vec<Ability> {
     let token = token.as_ref();
     let held = |name| token.and_then(|token| token.holds(name));
     vec![
-        ability(
-            "timers",
-            "accuracy of timers (`laggard bench timers`)",
-            None,
-        ),
-        ability(
-            "recordings",
-            "latency of threads that wait for a timer (`laggard record`)",
-            None,
-        ),
+        ability("timers", None),
+        ability("recordings", None),
         Ability {
             is_needed: true,
-            ..ability(
-                "kernel events",
-                "causes of late wakeups, and stages (ETW)",
-                etw::events().err().map(of_events),
-            )
+            ..ability("kernel events", etw::events().err().map(of_events))
         },
         ability(
             "administrator",
-            "kernel events, the driver",
             of_rights(
                 token.and_then(ProcessToken::is_elevated),
                 "the process has no administrator rights",
@@ -46,7 +33,6 @@ pub fn abilities() -> Vec<Ability> {
         ),
         ability(
             "real-time priorities",
-            "threads of the REALTIME class (SeIncreaseBasePriorityPrivilege)",
             of_rights(
                 held(w!("SeIncreaseBasePriorityPrivilege")),
                 "the privilege is not held",
@@ -54,25 +40,19 @@ pub fn abilities() -> Vec<Ability> {
         ),
         ability(
             "profiling",
-            "samples of running code (SeSystemProfilePrivilege)",
             of_rights(
                 held(w!("SeSystemProfilePrivilege")),
                 "the privilege is not held",
             ),
         ),
-        ability("MMCSS", "threads scheduled as `Pro Audio`", of_mmcss()),
-        ability(
-            "wdmlat.sys",
-            "latency of DPCs and kernel threads",
-            of_driver(),
-        ),
+        ability("MMCSS", of_mmcss()),
+        ability("wdmlat.sys", of_driver()),
     ]
 }
 
-fn ability(name: &str, gives: &str, absence: Option<Absence>) -> Ability {
+fn ability(name: &str, absence: Option<Absence>) -> Ability {
     Ability {
         name: name.into(),
-        gives: gives.into(),
         is_needed: false,
         absence,
     }

@@ -6,10 +6,8 @@ use serde::{Deserialize, Serialize};
 /// Ability that a full recording uses.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Ability {
-    /// Its name.
+    /// Name, such as `flight recorder`.
     pub name: String,
-    /// Benefit of the ability.
-    pub gives: String,
     /// Whether a full recording needs it; others add trace data.
     pub is_needed: bool,
     /// Reason for its absence; absent if it is available.

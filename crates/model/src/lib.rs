@@ -63,7 +63,7 @@ pub use attach::{
     ThreadHappening, ThreadMark, ThreadPolicy, ThreadTold, ThreadUsage, UnfinishedActivation,
     WaitSite, WatchedThread, WokenBy,
 };
-pub use audio::{AudioFinding, AudioNeed};
+pub use audio::{AudioFinding, AudioNeed, AudioState};
 pub use because::Because;
 pub use cause::{Cause, CauseClass, Culprit, NamedCause};
 pub use caveat::{Caveat, CaveatKind, Severity};

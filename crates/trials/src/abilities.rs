@@ -9,13 +9,11 @@ pub fn abilities() -> Vec<Ability> {
     vec![
         optional_ability(
             "BPF object handover",
-            "`laggard bench switch`: net durations, without interruptions",
             crate::switch::try_watch().map_err(|refused| not_loaded(refused.reason)),
             Help::TypesOfKernel,
         ),
         optional_ability(
             "BPF object interruption",
-            "`laggard bench rtos`: interrupt latencies of a thread",
             crate::rtos::try_watch().map_err(|refused| not_loaded(refused.reason)),
             Help::CallTracepoints,
         ),

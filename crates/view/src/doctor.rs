@@ -192,9 +192,9 @@ fn audio(report: &DoctorReport) -> Table {
             Some(false) => Cell::Status(Tone::Bad, "NO".into()),
             None => Cell::Status(Tone::Open, "unknown".into()),
         };
-        let mut text = finding.what.clone();
-        if let Some(advice) = &finding.advice {
-            text += &format!(". Remedy: {advice}");
+        let mut text = phrase::audio_finding(finding);
+        if let Some(remedy) = phrase::audio_remedy(finding) {
+            text += &format!(". Remedy: {remedy}");
             let recording = report.recording.as_deref();
             let effect = effect.as_ref().zip(recording);
             if let Some((effect, recording)) = effect {
@@ -215,8 +215,8 @@ mod tests {
     use laggard_answer::doctor::{Examined, UnknownEffect, doctor};
     use laggard_answer::proven::{ChangedSeries, ProvenEffect};
     use laggard_model::{
-        Absence, AudioFinding, AudioNeed, Backend, CaveatKind, CpuList, Host, Lacks, Nanos,
-        Processor, Route, Service,
+        Absence, AudioFinding, AudioNeed, AudioState, Backend, CaveatKind, CpuList, Host, Lacks,
+        Nanos, Processor, Route, Service,
     };
 
     use super::*;
@@ -229,12 +229,13 @@ mod tests {
         let finding = |need, is_met: Option<bool>| AudioFinding {
             need,
             is_met,
-            what: "no sound card".into(),
-            advice: (is_met == Some(false)).then(|| NAME.into()),
+            state: AudioState::FrequencyFollowsLoad {
+                cpus: CpuList::default(),
+                governor: NAME.into(),
+            },
         };
         let ability = |name: &str, absence| Ability {
             name: name.into(),
-            gives: "trace data".into(),
             is_needed: false,
             absence,
         };
@@ -383,7 +384,6 @@ mod tests {
         let mut report = report();
         let absent = |name: &str, reason: &str, remedy: &str| Ability {
             name: name.into(),
-            gives: "stages".into(),
             is_needed: true,
             absence: Some(Absence {
                 reason: reason.into(),
@@ -430,7 +430,6 @@ mod tests {
         let mut report = report();
         let absent = |name: &str, reason: &str| Ability {
             name: name.into(),
-            gives: "stages".into(),
             is_needed: true,
             absence: Some(Absence {
                 reason: reason.into(),

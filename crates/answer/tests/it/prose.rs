@@ -23,7 +23,8 @@ use serde_json::Value;
 
 /// Names, paths, versions and commands.
 const NAMES: &str = "
-    Ability.name Above.who Application.name AttachCycles.name AttachLate.call
+    Ability.name Above.who Application.name AttachCycles.name AudioState.devices
+    AudioState.file AudioState.governor AudioState.name AudioState.number AttachLate.call
     AttachLate.contender AttachLate.file AttachLate.holder AttachLate.who AttachOthers.name
     AttachPolicy.policy AttachRanked.call AttachRanked.contender AttachRanked.file
     AttachRanked.holder AttachRanked.threads AttachRanked.who AttachReport.application
@@ -64,7 +65,7 @@ const NAMES: &str = "
 /// Text of other crates: warnings, absent abilities and errors, with remedies; and sources of a
 /// catalogue.
 const TEXT: &str = "
-    Ability.gives Absence.reason Absence.remedy Application.source AudioRow.advice AudioRow.what
+    Absence.reason Absence.remedy Application.source
     Caveat.advice Caveat.what LoadRun.ended Shortfall.reason State.error
     TraceLosses.first_damage";
 

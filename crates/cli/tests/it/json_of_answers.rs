@@ -231,11 +231,10 @@ sys.exit(bool(wrong))
 "#;
 
 /// Keys of text that laggard does not build from figures.
-const TEXT_KEYS: [&str; 15] = [
+const TEXT_KEYS: [&str; 14] = [
     // Warnings and absent abilities, in the words of the measuring crates.
     "what",
     "advice",
-    "gives",
     "reason",
     "remedy",
     // Catalogue of applications.

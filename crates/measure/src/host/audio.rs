@@ -4,7 +4,7 @@
 //! The limits are those with which this process was started, because a user's other programs have
 //! the same limits. Capabilities of laggard's program file do not count.
 
-use laggard_model::{AudioFinding, AudioNeed, Host, Nanos};
+use laggard_model::{AudioFinding, AudioNeed, AudioState, Host, Nanos};
 
 use super::Files;
 use super::rights::limit;
@@ -19,11 +19,10 @@ const MAX_EXIT_LATENCY: Nanos = Nanos::from_us(10);
 const MAX_SWAPPINESS: u32 = 10;
 /// Path of rtkit's D-Bus service. rtkit gives threads real-time priority up to 20.
 const RTKIT: &str = "usr/share/dbus-1/system-services/org.freedesktop.RealtimeKit1.service";
+/// File with the limits of this process.
+const LIMITS: &str = "/proc/self/limits";
 /// Prefixes of the names of sound cards' interrupt handlers.
 const SOUND_PREFIXES: [&str; 3] = ["snd", "sof", "AudioDSP"];
-/// Reason for root, which has no limits.
-const AS_ROOT: &str =
-    "limits do not apply to root; run as the user of the audio programs, without sudo";
 
 /// Returns the audio prerequisites of `host`, whose files are `files`.
 pub fn audio(files: &Files, host: &Host) -> Vec<AudioFinding> {
@@ -38,31 +37,28 @@ pub fn audio(files: &Files, host: &Host) -> Vec<AudioFinding> {
     ]
 }
 
-fn met(need: AudioNeed, what: impl Into<String>) -> AudioFinding {
+fn met(need: AudioNeed, state: AudioState) -> AudioFinding {
+    finding(need, Some(true), state)
+}
+
+fn unmet(need: AudioNeed, state: AudioState) -> AudioFinding {
+    finding(need, Some(false), state)
+}
+
+fn unknown(need: AudioNeed, state: AudioState) -> AudioFinding {
+    finding(need, None, state)
+}
+
+const fn finding(need: AudioNeed, is_met: Option<bool>, state: AudioState) -> AudioFinding {
     AudioFinding {
         need,
-        is_met: Some(true),
-        what: what.into(),
-        advice: None,
+        is_met,
+        state,
     }
 }
 
-fn unmet(need: AudioNeed, what: impl Into<String>, advice: impl Into<String>) -> AudioFinding {
-    AudioFinding {
-        need,
-        is_met: Some(false),
-        what: what.into(),
-        advice: Some(advice.into()),
-    }
-}
-
-fn unknown(need: AudioNeed, why: impl Into<String>) -> AudioFinding {
-    AudioFinding {
-        need,
-        is_met: None,
-        what: why.into(),
-        advice: None,
-    }
+fn unreadable(need: AudioNeed, file: &str) -> AudioFinding {
+    unknown(need, AudioState::Unreadable { file: file.into() })
 }
 
 fn governor(host: &Host) -> AudioFinding {
@@ -72,14 +68,13 @@ fn governor(host: &Host) -> AudioFinding {
     match slow {
         Some(group) => unmet(
             need,
-            format!(
-                "the frequency of CPU {} follows the load (governor {})",
-                group.cpus, group.governor
-            ),
-            "`cpupower frequency-set -g performance`",
+            AudioState::FrequencyFollowsLoad {
+                cpus: group.cpus.clone(),
+                governor: group.governor.clone(),
+            },
         ),
-        None if groups.is_empty() => unknown(need, "this kernel does not set CPU frequencies"),
-        None => met(need, "performance on every CPU"),
+        None if groups.is_empty() => unknown(need, AudioState::NoFrequencyControl),
+        None => met(need, AudioState::Performance),
     }
 }
 
@@ -87,29 +82,19 @@ fn idle(files: &Files, host: &Host) -> AudioFinding {
     let need = AudioNeed::IdleStates;
     let left = host.idle.iter().filter(|state| !state.disabled);
     let Some(deepest) = left.max_by_key(|state| state.exit_ns) else {
-        return unknown(need, "this kernel reports no idle states");
+        return unknown(need, AudioState::IdleUnknown);
     };
-    if deepest.exit_ns <= MAX_EXIT_LATENCY {
-        return met(
-            need,
-            format!(
-                "no idle state has an exit latency above {}",
-                deepest.exit_ns
-            ),
-        );
+    let exit_ns = deepest.exit_ns;
+    if exit_ns <= MAX_EXIT_LATENCY {
+        return met(need, AudioState::ShallowIdle { exit_ns });
     }
-    let hold = if files.exists("dev/cpu_dma_latency") {
-        "give the user's group write access to /dev/cpu_dma_latency, with which audio programs keep CPUs awake, or "
-    } else {
-        ""
-    };
     unmet(
         need,
-        format!(
-            "an idle CPU may enter {}, whose exit latency is {}",
-            deepest.name, deepest.exit_ns
-        ),
-        format!("{hold}`cpupower idle-set -D 10`"),
+        AudioState::DeepIdle {
+            name: deepest.name.clone(),
+            exit_ns,
+            has_latency_file: files.exists("dev/cpu_dma_latency"),
+        },
     )
 }
 
@@ -117,7 +102,7 @@ fn idle(files: &Files, host: &Host) -> AudioFinding {
 fn sound(files: &Files) -> AudioFinding {
     let need = AudioNeed::SoundInterrupt;
     let Some(text) = files.text("proc/interrupts") else {
-        return unknown(need, "cannot read /proc/interrupts");
+        return unreadable(need, "/proc/interrupts");
     };
     let lines: Vec<(&str, Vec<&str>)> = text
         .lines()
@@ -125,29 +110,25 @@ fn sound(files: &Files) -> AudioFinding {
         .map(|(number, rest)| (number, devices(rest)))
         .filter(|(_, names)| names.iter().any(is_sound))
         .collect();
+    let owned = |names: &[&str]| names.iter().map(|&name| name.into()).collect();
     let shared = lines.iter().find(|(_, names)| !names.iter().all(is_sound));
     if let Some((number, names)) = shared {
-        return unmet(
-            need,
-            format!("interrupt {number} is shared by {}", names.join(", ")),
-            "move the card to another slot, or unload the driver of the other device",
-        );
+        let number = (*number).into();
+        let devices = owned(names);
+        return unmet(need, AudioState::SharedInterrupt { number, devices });
     }
     if let Some((number, names)) = lines.first() {
-        return met(
-            need,
-            format!("interrupt {number} is used only by {}", names.join(", ")),
-        );
+        let number = (*number).into();
+        let devices = owned(names);
+        return met(need, AudioState::OwnInterrupt { number, devices });
     }
     let cards = files.text("proc/asound/cards").unwrap_or_default();
-    match (cards.contains("USB-Audio"), cards.contains(" [")) {
-        (true, _) => unknown(
-            need,
-            "the sound card is on USB and shares the interrupt of its controller with other devices",
-        ),
-        (_, true) => unknown(need, "no interrupt has the name of the sound card"),
-        (false, false) => unknown(need, "no sound card"),
-    }
+    let state = match (cards.contains("USB-Audio"), cards.contains(" [")) {
+        (true, _) => AudioState::SoundOnUsb,
+        (_, true) => AudioState::SoundUnnamed,
+        (false, false) => AudioState::NoSoundCard,
+    };
+    unknown(need, state)
 }
 
 /// Returns whether a handler with this name belongs to a sound card.
@@ -168,13 +149,9 @@ fn threads(host: &Host) -> AudioFinding {
     let is_rt = host.preemption.as_deref() == Some("rt");
     let mut words = host.command_line.split_whitespace();
     match (is_rt, words.any(|word| word == "threadirqs")) {
-        (true, _) => met(need, "interrupts run in threads (PREEMPT_RT)"),
-        (_, true) => met(need, "interrupts run in threads (threadirqs)"),
-        (false, false) => unmet(
-            need,
-            "interrupt handlers run before every thread",
-            "boot with `threadirqs`, then give the sound card's thread the highest priority (rtirq)",
-        ),
+        (true, _) => met(need, AudioState::ThreadsOfRt),
+        (_, true) => met(need, AudioState::ThreadsOfOption),
+        (false, false) => unmet(need, AudioState::NoThreads),
     }
 }
 
@@ -187,58 +164,46 @@ fn is_root(files: &Files) -> bool {
 fn priority(files: &Files) -> AudioFinding {
     let need = AudioNeed::Priority;
     if is_root(files) {
-        return unknown(need, AS_ROOT);
+        return unknown(need, AudioState::LimitsOfRoot);
     }
     let Some(allowed) = limit(files, "Max realtime priority") else {
-        return unknown(need, "cannot read the limits of this process");
+        return unreadable(need, LIMITS);
     };
     // Unlimited means the kernel's maximum.
-    let allowed = allowed.unwrap_or(99);
-    match (allowed >= MIN_PRIORITY_LIMIT, files.exists(RTKIT)) {
-        (true, _) => met(need, format!("up to {allowed} for this user")),
-        (false, true) => met(
-            need,
-            format!("up to {allowed} for this user, and up to 20 by rtkit"),
-        ),
-        (false, false) => unmet(
-            need,
-            format!("up to {allowed} for this user, and rtkit is not installed"),
-            "`@audio - rtprio 95` in /etc/security/limits.d/audio.conf, join that group and log in again; or install rtkit",
-        ),
-    }
+    let most = allowed.unwrap_or(99);
+    let has_rtkit = files.exists(RTKIT);
+    let is_met = most >= MIN_PRIORITY_LIMIT || has_rtkit;
+    finding(
+        need,
+        Some(is_met),
+        AudioState::PriorityLimit { most, has_rtkit },
+    )
 }
 
 fn memory_lock(files: &Files) -> AudioFinding {
     let need = AudioNeed::MemoryLock;
     if is_root(files) {
-        return unknown(need, AS_ROOT);
+        return unknown(need, AudioState::LimitsOfRoot);
     }
-    match limit(files, "Max locked memory") {
-        None => unknown(need, "cannot read the limits of this process"),
-        Some(None) => met(need, "this user may lock all memory"),
-        Some(Some(bytes)) if bytes >= MIN_LOCK_LIMIT_BYTES => {
-            met(need, format!("this user may lock {} MiB", bytes >> 20))
-        }
-        Some(Some(bytes)) => unmet(
-            need,
-            format!("this user may lock {} KiB of memory", bytes >> 10),
-            "`@audio - memlock unlimited` in /etc/security/limits.d/audio.conf, join that group and log in again",
-        ),
-    }
+    let Some(bytes) = limit(files, "Max locked memory") else {
+        return unreadable(need, LIMITS);
+    };
+    let is_met = bytes.is_none_or(|bytes| bytes >= MIN_LOCK_LIMIT_BYTES);
+    finding(need, Some(is_met), AudioState::LockLimit { bytes })
 }
 
 fn swappiness(files: &Files, host: &Host) -> AudioFinding {
     let need = AudioNeed::Swappiness;
     if host.settings.swap_bytes == Some(0) {
-        return met(need, "no swap is in use");
+        return met(need, AudioState::NoSwap);
     }
-    match files.value::<u32>("proc/sys/vm/swappiness") {
-        None => unknown(need, "cannot read /proc/sys/vm/swappiness"),
-        Some(value) if value <= MAX_SWAPPINESS => met(need, format!("vm.swappiness is {value}")),
-        Some(value) => unmet(
-            need,
-            format!("vm.swappiness is {value}: unused memory is swapped out"),
-            format!("`sysctl -w vm.swappiness={MAX_SWAPPINESS}`"),
-        ),
-    }
+    let Some(value) = files.value::<u32>("proc/sys/vm/swappiness") else {
+        return unreadable(need, "/proc/sys/vm/swappiness");
+    };
+    let most = MAX_SWAPPINESS;
+    finding(
+        need,
+        Some(value <= most),
+        AudioState::Swappiness { value, most },
+    )
 }

@@ -48,13 +48,11 @@ pub fn abilities(services: &[Service]) -> Vec<Ability> {
     let mut abilities = bpf_abilities(services);
     abilities.push(optional_ability(
         TRACEPOINTS,
-        "stages irq, expire, waking, running of threads without BPF",
         Tracepoints::new(Stamps::default()).map(drop),
         Help::Tracefs,
     ));
     abilities.push(Ability {
         name: SWITCHES.into(),
-        gives: "stage running of laggard's threads without root".into(),
         is_needed: false,
         absence: try_switches().err().map(|err| {
             let level = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
@@ -68,7 +66,6 @@ pub fn abilities(services: &[Service]) -> Vec<Ability> {
     });
     abilities.push(Ability {
         name: "run delay".into(),
-        gives: "mean time from runnable to running of laggard's threads, without any right".into(),
         is_needed: false,
         absence: (!run_delay::is_counted()).then(|| {
             let reason = "the kernel does not count scheduling delays".into();
@@ -78,7 +75,6 @@ pub fn abilities(services: &[Service]) -> Vec<Ability> {
     for &service in services.iter().filter(|service| service.is_thread()) {
         abilities.push(Ability {
             name: format!("service {service}"),
-            gives: "threads of this policy".into(),
             is_needed: true,
             absence: may_be_scheduled_as(service).err().map(|err| {
                 let (obstacle, help) = refusal(&err, &Rights::read(&Files::default()));
@@ -88,7 +84,6 @@ pub fn abilities(services: &[Service]) -> Vec<Ability> {
     }
     abilities.push(Ability {
         name: "memory lock".into(),
-        gives: "no page faults on measuring threads".into(),
         is_needed: true,
         absence: policy::lock_memory()
             .err()
@@ -118,7 +113,7 @@ fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
         .as_ref()
         .is_ok_and(|programs| programs.has_soft_timers);
     let obstacle = |refused: &ObjectRefused| Obstacle::System(refused.reason.clone());
-    let ability = |object: &str, service: &str, gives: &str, help: Help| {
+    let ability = |object: &str, service: &str, help: Help| {
         let absence = match &loaded {
             Err(refused) if nix::unistd::geteuid().is_root() => {
                 Some(obstacle(refused).absence(&Help::TypesOfKernel))
@@ -134,33 +129,21 @@ fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
         };
         Ability {
             name: format!("BPF object {object}{service}"),
-            gives: gives.into(),
             // Timer descriptors can replace the softirq timer.
             is_needed: object != objects::DEFERRED.name || !has_soft_timers,
             absence,
         }
     };
     let mut abilities = vec![
-        ability(
-            "chain",
-            "",
-            "stages expire, waking, running",
-            Help::TypesOfKernel,
-        ),
-        ability("irq", " (service irq)", "stage irq", Help::TimerTracepoint),
-        ability("raise", "", "stage raise", Help::SoftirqTracepoints),
-        ability(
-            "deferred",
-            " (service softirq)",
-            "stage softirq, the deferred route",
-            Help::BpfTimers,
-        ),
-        ability("worker", " (service worker)", "stage worker", Help::BpfWork),
+        ability("chain", "", Help::TypesOfKernel),
+        ability("irq", " (service irq)", Help::TimerTracepoint),
+        ability("raise", "", Help::SoftirqTracepoints),
+        ability("deferred", " (service softirq)", Help::BpfTimers),
+        ability("worker", " (service worker)", Help::BpfWork),
     ];
     if has_soft_timers {
         abilities.push(Ability {
             name: "timer descriptors (service softirq)".into(),
-            gives: "stage softirq, the deferred route; they expire in softirq context here".into(),
             is_needed: true,
             absence: None,
         });
@@ -171,15 +154,9 @@ fn bpf_abilities(services: &[Service]) -> Vec<Ability> {
 /// Returns the abilities that explain latency instead of measuring it.
 fn evidence() -> Vec<Ability> {
     vec![
-        optional_ability(
-            "flight recorder",
-            "episodes: what caused a late wakeup",
-            record_a_moment(),
-            Help::TypesOfKernel,
-        ),
+        optional_ability("flight recorder", record_a_moment(), Help::TypesOfKernel),
         optional_ability(
             "PMU (cycles, NMI)",
-            "stack samples in code with interrupts disabled",
             sample_by_nmi(),
             if perf::counters_are_nmi() {
                 Help::Counters
@@ -189,25 +166,21 @@ fn evidence() -> Vec<Ability> {
         ),
         optional_ability(
             "cpu-clock",
-            "stack samples elsewhere",
             sample_with(Sampler::CpuClock),
             Help::PerfEvents,
         ),
         optional_ability(
             "steal clock",
-            "steal time, to the ns",
             flight::try_steal_clock().map_err(|refused| not_loaded(refused.reason)),
             Help::StealClock,
         ),
         optional_ability(
             "SMI count",
-            "count of stalls by the firmware",
             fs::File::open("/dev/cpu/0/msr").map(|_| ()),
             Help::Registers,
         ),
         optional_ability(
             "timerlat tracer",
-            "service kthread",
             super::timerlat::check(),
             Help::TimerlatTracer,
         ),
@@ -226,10 +199,9 @@ fn help_against(err: &io::Error, is_root: bool, otherwise: Help) -> Help {
 }
 
 /// Describes an ability that laggard can do without.
-pub fn optional_ability(name: &str, gives: &str, result: io::Result<()>, help: Help) -> Ability {
+pub fn optional_ability(name: &str, result: io::Result<()>, help: Help) -> Ability {
     Ability {
         name: name.into(),
-        gives: gives.into(),
         is_needed: false,
         absence: result.err().map(|err| {
             let help = help_against(&err, nix::unistd::geteuid().is_root(), help);
@@ -308,7 +280,6 @@ mod tests {
     fn method_is_bpf_then_tracepoints_then_neither() {
         let ability = |name: &str, is_available: bool| Ability {
             name: name.into(),
-            gives: String::new(),
             is_needed: true,
             absence: (!is_available).then(|| Obstacle::NoBpf.absence(&Help::Doctor)),
         };

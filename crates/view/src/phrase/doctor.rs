@@ -4,18 +4,87 @@ use laggard_answer::doctor::{AudioRow, EffectSeen, UnknownEffect};
 use laggard_answer::proven::{ChangedSeries, ProvenEffect};
 use laggard_model::name::line_name;
 use laggard_model::text::{listed, span};
-use laggard_model::{Ability, Absence, Backend, Lacks, LoadLabel};
+use laggard_model::{Ability, Absence, AudioFinding, AudioState, Backend, Lacks, LoadLabel};
 
 use super::{code, number};
 use crate::doc::Cell;
 
+/// Uses of the abilities of all systems, by name.
+const USES: [(&str, &str); 26] = [
+    ("BPF object chain", "stages expire, waking, running"),
+    ("BPF object irq (service irq)", "stage irq"),
+    ("BPF object raise", "stage raise"),
+    (
+        "BPF object deferred (service softirq)",
+        "stage softirq, the deferred route",
+    ),
+    ("BPF object worker (service worker)", "stage worker"),
+    (
+        "timer descriptors (service softirq)",
+        "stage softirq, the deferred route; they expire in softirq context here",
+    ),
+    (
+        "BPF object handover",
+        "`laggard bench switch`: net durations, without interruptions",
+    ),
+    (
+        "BPF object interruption",
+        "`laggard bench rtos`: interrupt latencies of a thread",
+    ),
+    (
+        "perf tracepoints",
+        "stages irq, expire, waking, running of threads without BPF",
+    ),
+    (
+        "context switches",
+        "stage running of laggard's threads without root",
+    ),
+    (
+        "run delay",
+        "mean time from runnable to running of laggard's threads, without any right",
+    ),
+    ("memory lock", "no page faults on measuring threads"),
+    ("flight recorder", "episodes: what caused a late wakeup"),
+    (
+        "PMU (cycles, NMI)",
+        "stack samples in code with interrupts disabled",
+    ),
+    ("cpu-clock", "stack samples elsewhere"),
+    ("steal clock", "steal time, to the ns"),
+    ("SMI count", "count of stalls by the firmware"),
+    ("timerlat tracer", "service kthread"),
+    ("timers", "accuracy of timers (`laggard bench timers`)"),
+    (
+        "recordings",
+        "latency of threads that wait for a timer (`laggard record`)",
+    ),
+    ("kernel events", "causes of late wakeups, and stages (ETW)"),
+    ("administrator", "kernel events, the driver"),
+    (
+        "real-time priorities",
+        "threads of the REALTIME class (SeIncreaseBasePriorityPrivilege)",
+    ),
+    (
+        "profiling",
+        "samples of running code (SeSystemProfilePrivilege)",
+    ),
+    ("MMCSS", "threads scheduled as `Pro Audio`"),
+    ("wdmlat.sys", "latency of DPCs and kernel threads"),
+];
+
 /// Describes the use of an ability, and the reason and remedy if it is not available.
 pub(crate) fn ability(ability: &Ability) -> String {
+    let mut uses = USES.iter();
+    let used_for = match uses.find(|(name, _)| *name == ability.name) {
+        Some((_, used_for)) => *used_for,
+        None if ability.name.starts_with("service ") => "threads of this policy",
+        None => "use unknown",
+    };
     match &ability.absence {
-        None => ability.gives.clone(),
+        None => used_for.into(),
         Some(absence) => format!(
-            "{}. Not available: {}. Remedy: {}",
-            ability.gives, absence.reason, absence.remedy
+            "{used_for}. Not available: {}. Remedy: {}",
+            absence.reason, absence.remedy
         ),
     }
 }
@@ -79,7 +148,7 @@ pub(crate) fn missing<'a>(abilities: impl Iterator<Item = &'a Ability>) -> Vec<S
             Some(reason) if is_for_root(absence) => reason.clone(),
             _ => format!("{}; remedy: {}", absence.reason, absence.remedy),
         };
-        match groups.iter_mut().find(|(known, _)| *known == reason) {
+        match groups.iter_mut().find(|(listed, _)| *listed == reason) {
             Some((_, names)) => names.push(&ability.name),
             None => groups.push((reason, vec![&ability.name])),
         }
@@ -88,6 +157,94 @@ pub(crate) fn missing<'a>(abilities: impl Iterator<Item = &'a Ability>) -> Vec<S
         .into_iter()
         .map(|(reason, names)| format!("Missing: {}: {reason}", names.join(", ")))
         .collect()
+}
+
+/// States the finding about an audio prerequisite.
+pub(crate) fn audio_finding(finding: &AudioFinding) -> String {
+    match &finding.state {
+        AudioState::Unreadable { file } => format!("cannot read {file}"),
+        AudioState::LimitsOfRoot => {
+            "limits do not apply to root; run as the user of the audio programs, without sudo"
+                .into()
+        }
+        AudioState::NoFrequencyControl => "this kernel does not set CPU frequencies".into(),
+        AudioState::Performance => "performance on every CPU".into(),
+        AudioState::FrequencyFollowsLoad { cpus, governor } => {
+            format!("the frequency of CPU {cpus} follows the load (governor {governor})")
+        }
+        AudioState::IdleUnknown => "this kernel reports no idle states".into(),
+        AudioState::ShallowIdle { exit_ns } => {
+            format!("no idle state has an exit latency above {exit_ns}")
+        }
+        AudioState::DeepIdle { name, exit_ns, .. } => {
+            format!("an idle CPU may enter {name}, whose exit latency is {exit_ns}")
+        }
+        AudioState::SharedInterrupt { number, devices } => {
+            format!("interrupt {number} is shared by {}", devices.join(", "))
+        }
+        AudioState::OwnInterrupt { number, devices } => {
+            format!("interrupt {number} is used only by {}", devices.join(", "))
+        }
+        AudioState::SoundOnUsb => {
+            "the sound card is on USB and shares the interrupt of its controller with other devices"
+                .into()
+        }
+        AudioState::SoundUnnamed => "no interrupt has the name of the sound card".into(),
+        AudioState::NoSoundCard => "no sound card".into(),
+        AudioState::ThreadsOfRt => "interrupts run in threads (PREEMPT_RT)".into(),
+        AudioState::ThreadsOfOption => "interrupts run in threads (threadirqs)".into(),
+        AudioState::NoThreads => "interrupt handlers run before every thread".into(),
+        AudioState::PriorityLimit { most, has_rtkit } => {
+            let rtkit = match (finding.is_met, has_rtkit) {
+                (Some(false), _) => ", and rtkit is not installed",
+                (_, true) if *most < 20 => ", and up to 20 by rtkit",
+                _ => "",
+            };
+            format!("up to {most} for this user{rtkit}")
+        }
+        AudioState::LockLimit { bytes: None } => "this user may lock all memory".into(),
+        AudioState::LockLimit { bytes: Some(bytes) } if *bytes >= 1 << 30 => {
+            format!("this user may lock {} MiB", bytes >> 20)
+        }
+        AudioState::LockLimit { bytes: Some(bytes) } => {
+            format!("this user may lock {} KiB of memory", bytes >> 10)
+        }
+        AudioState::NoSwap => "no swap is in use".into(),
+        AudioState::Swappiness { value, most } if value <= most => {
+            format!("vm.swappiness is {value}")
+        }
+        AudioState::Swappiness { value, .. } => {
+            format!("vm.swappiness is {value}: unused memory is swapped out")
+        }
+    }
+}
+
+/// Returns the remedy for an audio prerequisite that is not met.
+pub(crate) fn audio_remedy(finding: &AudioFinding) -> Option<String> {
+    const CONF: &str = "in /etc/security/limits.d/audio.conf, join that group and log in again";
+    if finding.is_met != Some(false) {
+        return None;
+    }
+    Some(match &finding.state {
+        AudioState::FrequencyFollowsLoad { .. } => {
+            "`cpupower frequency-set -g performance`".into()
+        }
+        AudioState::DeepIdle {
+            has_latency_file: true,
+            ..
+        } => "give the user's group write access to /dev/cpu_dma_latency, with which audio programs keep CPUs awake, or `cpupower idle-set -D 10`".into(),
+        AudioState::DeepIdle { .. } => "`cpupower idle-set -D 10`".into(),
+        AudioState::SharedInterrupt { .. } => {
+            "move the card to another slot, or unload the driver of the other device".into()
+        }
+        AudioState::NoThreads => "boot with `threadirqs`, then give the sound card's thread the highest priority (rtirq)".into(),
+        AudioState::PriorityLimit { .. } => {
+            format!("`@audio - rtprio 95` {CONF}; or install rtkit")
+        }
+        AudioState::LockLimit { .. } => format!("`@audio - memlock unlimited` {CONF}"),
+        AudioState::Swappiness { most, .. } => format!("`sysctl -w vm.swappiness={most}`"),
+        _ => return None,
+    })
 }
 
 /// States the effect of a remedy that was tried on this machine.
