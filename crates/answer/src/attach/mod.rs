@@ -1,8 +1,6 @@
 //! `laggard attach`: latency and response of the threads of other programs, and their
 //! deadlines.
 
-#![deny(clippy::disallowed_macros)]
-
 mod beside;
 mod brief;
 mod build;
@@ -42,7 +40,7 @@ pub use cycles::AttachCycles;
 use cycles::MarkedCycles;
 use growth::Backlog;
 pub use late::{CYCLE_SCHEMA, LateCycle};
-use line::{LineState, PassedCycles};
+use line::{LineState, MissedEarlier, PassedCycles};
 use ready::ReadySpans;
 pub use row::{
     AttachDeadline, AttachFigures, AttachGrowth, AttachHeld, AttachKill, AttachLargest, AttachLate,
@@ -641,19 +639,10 @@ impl AttachCollector {
         });
         let picked = line.add(&cycle, policy, job, has_deadline);
         let passed = line.take_passed();
-        for late_cycle in picked.earlier {
-            self.chosen.push(AttachChosen {
-                number,
-                way: source,
-                policy: late_cycle.policy,
-                cycle: late_cycle.cycle,
-                missed: true,
-                passed: 0,
-                deadline: Some(late_cycle.deadline),
-                page_fault: self.asked.page_fault,
-                ready: Vec::new(),
-            });
-        }
+        let page_fault = self.asked.page_fault;
+        let earlier = picked.earlier.into_iter();
+        self.chosen
+            .extend(earlier.map(|late| AttachChosen::new(key, late, page_fault)));
         let is_above = above(self.wanted_above, &cycle.whole);
         if picked.missed || picked.is_largest || is_above {
             self.chosen.push(AttachChosen {
@@ -664,7 +653,7 @@ impl AttachCollector {
                 missed: picked.missed,
                 passed: 0,
                 deadline: line.deadline,
-                page_fault: self.asked.page_fault,
+                page_fault,
                 ready: Vec::new(),
             });
         }
@@ -682,21 +671,19 @@ impl AttachCollector {
 
     /// Chooses some of the cycles that were due while an earlier one went on: each represents
     /// those next to it.
-    fn choose_passed(&mut self, (number, source): (u32, WokenWay), passed: &[PassedCycles]) {
+    fn choose_passed(&mut self, key: (u32, WokenWay), passed: &[PassedCycles]) {
         const MAX_CHOSEN: usize = 8;
         for passed in passed {
             let length = passed.due.len().div_ceil(MAX_CHOSEN);
             for due in passed.due.chunks(length) {
-                self.chosen.push(AttachChosen {
-                    number,
-                    way: source,
-                    policy: passed.policy,
+                let late = MissedEarlier {
                     cycle: passed.cycle.passed(due[due.len() / 2]),
-                    missed: true,
+                    policy: passed.policy,
+                    deadline: passed.deadline,
+                };
+                self.chosen.push(AttachChosen {
                     passed: due.len() as u64,
-                    deadline: Some(passed.deadline),
-                    page_fault: self.asked.page_fault,
-                    ready: Vec::new(),
+                    ..AttachChosen::new(key, late, self.asked.page_fault)
                 });
             }
         }
@@ -716,19 +703,10 @@ impl AttachCollector {
             }
             let missed = line.settle(has_deadline);
             let passed = line.take_passed();
-            for late_cycle in missed {
-                self.chosen.push(AttachChosen {
-                    number,
-                    way: source,
-                    policy: late_cycle.policy,
-                    cycle: late_cycle.cycle,
-                    missed: true,
-                    passed: 0,
-                    deadline: Some(late_cycle.deadline),
-                    page_fault: self.asked.page_fault,
-                    ready: Vec::new(),
-                });
-            }
+            let page_fault = self.asked.page_fault;
+            let missed = missed.into_iter();
+            self.chosen
+                .extend(missed.map(|late| AttachChosen::new((number, source), late, page_fault)));
             self.choose_passed((number, source), &passed);
         }
     }

@@ -15,6 +15,7 @@ use laggard_model::{
 
 use super::cause::{AttachCause, AttachCauseKind, AttachTaken};
 use super::cycle::{ThreadCycle, UnfinishedCycle};
+use super::line::MissedEarlier;
 use super::ready::ReadySpan;
 
 pub(super) use execution::KernelTime;
@@ -50,6 +51,25 @@ pub struct AttachChosen {
 }
 
 impl AttachChosen {
+    /// Creates a cycle that missed its deadline.
+    pub(super) const fn new(
+        (number, way): (u32, WokenWay),
+        late: MissedEarlier,
+        page_fault: Nanos,
+    ) -> Self {
+        Self {
+            number,
+            way,
+            policy: late.policy,
+            cycle: late.cycle,
+            missed: true,
+            passed: 0,
+            deadline: Some(late.deadline),
+            page_fault,
+            ready: Vec::new(),
+        }
+    }
+
     /// Thread at the end of the cycle.
     pub const fn thread(&self) -> &WatchedThread {
         &self.cycle.thread
@@ -114,21 +134,10 @@ impl AttachChosen {
         let stages = timeline
             .into_iter()
             .map(|(stage, time)| (stage, after(time)));
-        let activation = Activation {
-            line: LineId(0),
-            seq: 0,
-            expiry: whole.origin,
-            missed: false,
-            censored: false,
-            steps: [None; STAGES.len()],
-        };
-        let limit = self.deadline.unwrap_or(Nanos::ZERO);
         Some(Episode {
-            slack_ns: after(whole.due),
             stages: stages.collect(),
-            thread: Some(self.cycle.thread.tid),
             evidence,
-            ..Episode::new(0, cpu, &activation, limit)
+            ..self.bare_episode()
         })
     }
 
@@ -144,6 +153,23 @@ impl AttachChosen {
         }
         let whole = &self.cycle.whole;
         let after = |time: Nanos| time.saturating_sub(whole.origin);
+        Some(Episode {
+            stages: BTreeMap::from([
+                (Stage::Waking, after(whole.waking)),
+                (Stage::Running, after(whole.running)),
+                (Stage::Done, after(whole.done)),
+            ]),
+            causes: taken
+                .iter()
+                .map(|part| part.recorded(name(&part.cause)))
+                .collect(),
+            ..self.bare_episode()
+        })
+    }
+
+    /// Creates an episode without stages, trace data and causes.
+    fn bare_episode(&self) -> Episode {
+        let whole = &self.cycle.whole;
         let activation = Activation {
             line: LineId(0),
             seq: 0,
@@ -153,20 +179,11 @@ impl AttachChosen {
             steps: [None; STAGES.len()],
         };
         let limit = self.deadline.unwrap_or(Nanos::ZERO);
-        Some(Episode {
-            slack_ns: after(whole.due),
-            stages: BTreeMap::from([
-                (Stage::Waking, after(whole.waking)),
-                (Stage::Running, after(whole.running)),
-                (Stage::Done, after(whole.done)),
-            ]),
+        Episode {
+            slack_ns: whole.due.saturating_sub(whole.origin),
             thread: Some(self.cycle.thread.tid),
-            causes: taken
-                .iter()
-                .map(|part| part.recorded(name(&part.cause)))
-                .collect(),
             ..Episode::new(0, whole.first_cpu, &activation, limit)
-        })
+        }
     }
 
     /// Returns the causes of its time, largest first; they add up to its response. `evidence`
