@@ -1,8 +1,6 @@
 //! Deferred work while processes keep a CPU busy, per context (Heubaum 1995, Tables 3 to 5 and Fig.
 //! 4).
 
-#![deny(clippy::disallowed_macros)]
-
 use std::cmp::Ordering;
 
 pub use laggard_analyze::bumps::MIN_LATENCIES as MIN_BUMP_SAMPLES;

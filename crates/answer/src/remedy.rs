@@ -1,8 +1,6 @@
 //! Fixes against the cause of late wakeups on the machine that was recorded. A fix that is
 //! already in effect there is not returned.
 
-#![deny(clippy::disallowed_macros)]
-
 use laggard_model::{Because, CauseClass, GroupQuota, Host, OwnCost, ProbePlan, Remedy};
 use schemars::JsonSchema;
 use serde::Serialize;

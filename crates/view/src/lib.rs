@@ -44,7 +44,7 @@ pub mod trace;
 pub mod why;
 
 pub use flame::{FlameError, flame};
-pub use live::{late_causes, live, live_summary};
+pub use live::{late_causes, live, live_summary, live_window};
 pub use markdown::markdown;
 pub use named::Named;
 pub use perfetto::perfetto;

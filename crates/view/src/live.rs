@@ -20,6 +20,19 @@ pub fn late_causes(late: &LateActivation, write: impl Fn(Nanos) -> String) -> St
     phrase::causes(late, write)
 }
 
+/// Names a window. The last minute has its length until a minute has passed.
+pub fn live_window(live: &Live, window: Window) -> String {
+    match (window, live.part_of_minute()) {
+        (Window::Now, _) => "now".into(),
+        (Window::Minute, Some(part)) => {
+            format!("last {} s", (part.ns() / 1_000_000_000).max(1))
+        }
+        (Window::Minute, None) => "last minute".into(),
+        (Window::Start, _) if live.since > Nanos::ZERO => "since reset".into(),
+        (Window::Start, _) => "since start".into(),
+    }
+}
+
 /// Describes a measurement that has ended.
 pub fn live_summary(live: &Live) -> Document {
     let mut document = Document::new("Latencies");
@@ -158,7 +171,7 @@ fn push_figures(document: &mut Document, seen: &Live) {
     let columns = std::iter::once(Column::name("service")).chain(columns);
     let mut table = Table::new(columns).caption(format!(
         "{}; missed and lost since the start of this recording.",
-        seen.words(Window::Minute)
+        live_window(seen, Window::Minute)
     ));
     for row in seen.rows(None) {
         table.row(service(&row));

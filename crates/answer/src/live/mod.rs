@@ -222,18 +222,10 @@ impl Live {
         self.version += 1;
     }
 
-    /// Names a window. The last minute has its length until a minute has passed.
-    pub fn words(&self, window: Window) -> String {
+    /// Returns the length of a last minute that has not passed yet; `None` after a minute.
+    pub fn part_of_minute(&self) -> Option<Nanos> {
         let elapsed = self.now.saturating_sub(self.since);
-        match window {
-            Window::Now => "now".into(),
-            Window::Minute if elapsed < MINUTE => {
-                format!("last {} s", (elapsed.ns() / 1_000_000_000).max(1))
-            }
-            Window::Minute => "last minute".into(),
-            Window::Start if self.since > Nanos::ZERO => "since reset".into(),
-            Window::Start => "since start".into(),
-        }
+        (elapsed < MINUTE).then_some(elapsed)
     }
 
     /// Returns the losses since the start or the reset.

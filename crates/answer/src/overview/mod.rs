@@ -4,8 +4,6 @@
 //! It combines the other answers and adds no estimate. All statements about late wakeups
 //! have the same scope, the [`Subject`].
 
-#![deny(clippy::disallowed_macros)]
-
 mod build;
 mod first;
 mod fit;

@@ -3,8 +3,6 @@
 //!
 //! The answer has values only. `laggard-view` builds the sentences.
 
-#![deny(clippy::disallowed_macros)]
-
 mod bounded;
 mod deferred;
 mod interrupts;

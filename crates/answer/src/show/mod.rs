@@ -1,7 +1,5 @@
 //! `laggard show`: figures of recordings.
 
-#![deny(clippy::disallowed_macros)]
-
 mod build;
 mod figures;
 mod intervals;

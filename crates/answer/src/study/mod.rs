@@ -3,8 +3,6 @@
 //! A study is data: [`plan`] lists its recordings, and a file per paper fills its tables.
 //! `paper` has the numbers that the papers print.
 
-#![deny(clippy::disallowed_macros)]
-
 mod chain;
 mod dir;
 mod error;

@@ -1,5 +1,10 @@
 //! `laggard import`: latencies in a Windows trace.
 
+#![allow(
+    clippy::disallowed_macros,
+    reason = "a version is a name, and the reader names its damage"
+)]
+
 mod rows;
 mod warning;
 

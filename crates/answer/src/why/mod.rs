@@ -1,7 +1,5 @@
 //! `laggard why`: causes of late wakeups.
 
-#![cfg_attr(not(test), deny(clippy::disallowed_macros))]
-
 mod bug;
 mod cause;
 mod context;

@@ -3,6 +3,7 @@
 use laggard_answer::live::{ServiceRoute, Window};
 use laggard_model::text::brief_count;
 use laggard_model::{Histogram, Nanos, whole};
+use laggard_view::live_window;
 use ratatui::text::{Line, Span};
 
 use super::Shown;
@@ -17,7 +18,7 @@ pub(super) fn title(shown: &Shown<'_>, route: ServiceRoute) -> String {
     format!(
         "{}, {}: histogram of latencies",
         shown.place(route),
-        shown.state.words(shown.look.window)
+        live_window(shown.state, shown.look.window)
     )
 }
 

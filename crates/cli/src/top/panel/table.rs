@@ -3,6 +3,7 @@
 use laggard_answer::live::{Row, Window, WindowFigures};
 use laggard_model::Nanos;
 use laggard_model::text::{Unit, brief, brief_count, count};
+use laggard_view::live_window;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
@@ -70,7 +71,7 @@ fn header(shown: &Shown<'_>, layout: Layout) -> Vec<Line<'static>> {
     let mut windows = format!(" {place:<0$}", NAME - 1);
     let mut names = format!(" {:<1$}", "service", NAME - 1);
     for window in &Window::ALL[layout.first..] {
-        let title = shown.state.words(*window);
+        let title = live_window(shown.state, *window);
         windows += &format!("{:>span$}", format!("{title:─^0$}", span - 2));
         for name in ["p50", "p99", "max"] {
             names += &format!("{name:>0$}", layout.time);
