@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn an_effect_is_seen_where_a_late_activation_has_it_as_a_cause() {
+    fn effect_is_seen_if_a_late_wakeup_has_it_as_a_cause() {
         let disk = Ok(late_wakeups_with(&[Activity::Irq(17)]));
         let both = Ok(late_wakeups_with(&[Activity::Irq(17), Activity::Irq(16)]));
         let none = Ok(late_wakeups_with(&[]));
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_states_are_seen_where_leaving_one_took_time() {
+    fn idle_states_are_seen_if_an_exit_took_time() {
         let mut late = late_wakeups_with(&[Activity::Irq(17)]);
         for row in &mut late.causes {
             if row.cause.class == CauseClass::Interrupt {
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_recording_cannot_show_is_not_said_to_be_absent() {
+    fn effect_is_unknown_if_the_recording_cannot_show_it() {
         let of_here = Ok(late_wakeups_with(&[]));
         let of_another = Err(UnknownEffect::OtherMachine {
             node: "carrel".into(),

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_that_waits_in_the_middle_counts_from_the_wake_that_it_began_after() {
+    fn cycle_that_waits_in_the_middle_counts_from_its_first_wakeup() {
         let mut marked = MarkedCycles::default();
         marked.add_mark(mark(1_010, 0, MarkKind::Begin));
         marked.add_mark(mark(1_900, 0, MarkKind::End));

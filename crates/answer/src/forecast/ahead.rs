@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lasts_longer_makes_longer_blocks_and_a_horizon_is_no_shorter_than_one() {
+    fn long_stalls_lengthen_blocks_and_the_shortest_horizon_is_one_block() {
         // One stall of 20 s in a minute; it expired once.
         let peaks = Peaks::new(1e6, 60e9, vec![10e9], vec![20e9]).unwrap();
         let time = Nanos::from_ns(10_000_000_000);
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_largest_came_twice_a_new_one_is_as_likely_at_most() {
+    fn chance_is_an_upper_limit_if_the_maximum_occurred_twice() {
         let is_at_most = |sizes: Vec<f64>| {
             let times = (0..sizes.len()).map(|index| index as f64 * 1e9).collect();
             past_with((times, sizes), 1e9, |past| {
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_had_not_ended_spoils_the_bounds_that_its_rank_may_pass() {
+    fn unfinished_wait_makes_bounds_of_its_rank_lower_limits() {
         // Ten maxima and the next: rank 5 has probability 0.5, rank 1 has 0.9.
         for (waited, lost, expected) in [
             (None, 0, [false, false]),

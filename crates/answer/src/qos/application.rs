@@ -274,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_application_of_the_catalogue_can_be_asked_about() {
+    fn every_application_of_the_catalogue_is_valid() {
         let entries = catalogue().unwrap();
 
         assert!(entries.len() >= 15, "{}", entries.len());
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn the_papers_modem_tolerates_what_the_paper_says() {
+    fn modem_of_the_paper_has_the_slack_of_the_paper() {
         let application =
             Application::new("m", 2, Nanos::from_ms(4), Nanos::from_ms(1), "OSDI'99 5.1").unwrap();
 
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_recording_keeps_of_an_application_gives_it_back() {
+    fn recorded_application_is_read_back() {
         for application in choices(None).unwrap() {
             let kept = AskedApplication::from(&application);
 
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn one_buffer_or_too_much_work_is_called() {
+    fn single_buffer_or_too_much_work_is_refused() {
         assert!(Application::new("a", 1, Nanos::from_ms(4), Nanos::from_ms(1), "").is_err());
         assert!(Application::new("a", 2, Nanos::from_ms(4), Nanos::from_ms(4), "").is_err());
     }

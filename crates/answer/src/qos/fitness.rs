@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bad_cpu_fails_an_application_and_a_good_one_never_passes_it() {
+    fn bad_cpu_fails_an_application_and_good_cpu_does_not_pass_it() {
         let (good, bad) = (|| figures(2.0 * HOUR_NS, None), || figures(1.0, Some(2.0)));
         let open = || figures(1.0, None);
         let fitness_of = |overall: MissFigures, on: MissFigures| {

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_application_is_run_by_its_service_or_by_what_comes_nearest() {
+    fn application_runs_as_its_service_or_the_nearest() {
         let fifo = |priority| (Service::Fifo(priority), Route::Direct);
         let other = (Service::Other, Route::Direct);
         let series = [

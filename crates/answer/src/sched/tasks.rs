@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_task_and_what_is_wrong_with_it() {
+    fn errors_name_the_task_and_its_fault() {
         for (text, expected) in [
             (
                 "[[task]]\nname = \"a\"\nperiod = \"1\"\ncompute = \"1ms\"",

@@ -516,7 +516,7 @@ fn late_wakeups_are_counted_per_cause() {
 }
 
 #[test]
-fn causes_are_the_same_where_evidence_is_dropped_while_reading() {
+fn causes_are_the_same_without_kept_evidence() {
     let dir = tempfile::tempdir().unwrap();
     let episodes: Vec<Episode> = (1..=7).map(episode).collect();
     let recording = recorded(dir.path(), &episodes);

@@ -35,7 +35,7 @@ fn service_that_never_ran_has_no_curve() {
 }
 
 #[test]
-fn of_two_routes_the_direct_one_is_shown_and_three_curves_at_most() {
+fn direct_route_is_shown_and_at_most_three_curves() {
     let deferred = |service| Line {
         route: Route::Deferred,
         ..line(service, 0)

@@ -52,7 +52,7 @@ pub struct AttachChosen {
 
 impl AttachChosen {
     /// Creates a cycle that missed its deadline.
-    pub(super) const fn new(
+    pub(super) fn new(
         (number, way): (u32, WokenWay),
         late: MissedEarlier,
         page_fault: Nanos,

@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn syntax_errors_name_the_line_and_what_was_expected() {
+    fn syntax_errors_name_the_line_and_the_expected_text() {
         for (text, expected) in [
             ("", "line 1: expected a value, but the file ends here"),
             (

@@ -209,7 +209,7 @@ fn errors_of_deadline_tasks_name_the_keys_of_the_file() {
 }
 
 #[test]
-fn work_is_what_a_task_does_between_two_waits_for_its_timer() {
+fn work_is_between_two_waits_for_the_timer() {
     let unique = |period| format!("{{ \"ref\" : \"unique\", \"period\" : {period} }}");
     let timer = |period| format!("\"timer\" : {}", unique(period));
     for (text, expected) in [

@@ -22,7 +22,7 @@ fn report(late: &RecordedEpisodes, number: usize) -> Result<BugReport, BugError>
 }
 
 #[test]
-fn a_cause_is_told_with_its_code_its_rhythm_and_three_examples() {
+fn report_has_code_rhythm_and_three_examples() {
     let mut late = late(1..=11);
     late.manifest.host.kernel = "6.12.9".into();
 
@@ -114,7 +114,7 @@ fn gaps_are_listed() {
 }
 
 #[test]
-fn the_commands_that_made_it_can_be_typed_again_and_do_not_tell_where_the_program_lay() {
+fn commands_can_be_repeated_and_have_no_program_path() {
     let mut late = late([1]);
     let words = ["/home/alice/laggard", "record", "--", "sh", "-c", "it's"];
     late.manifest.command = words.map(str::to_owned).into();
@@ -131,7 +131,7 @@ fn the_commands_that_made_it_can_be_typed_again_and_do_not_tell_where_the_progra
 }
 
 #[test]
-fn caveats_that_matter_are_told_and_the_name_of_the_machine_is_not() {
+fn report_has_warnings_and_no_machine_name() {
     let mut late = late([1]);
     late.manifest.host = Host {
         node: "alice-laptop".into(),
