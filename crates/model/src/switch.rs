@@ -101,23 +101,7 @@ impl FromStr for SwitchPolicy {
             other => match other.parse() {
                 Ok(Service::Fifo(priority)) => Ok(Self::Fifo(priority)),
                 Ok(Service::Other) => Ok(Self::Other),
-                Ok(
-                    Service::Irq
-                    | Service::Softirq
-                    | Service::Worker
-                    | Service::Deadline
-                    | Service::Nice(_)
-                    | Service::Slice(_)
-                    | Service::Lent(_)
-                    | Service::Realtime(_)
-                    | Service::Mmcss
-                    | Service::Dpc
-                    | Service::SystemThread(_)
-                    | Service::Kthread
-                    | Service::Task(_)
-                    | Service::Traced(_),
-                )
-                | Err(_) => Err(UnknownSwitchPolicy {
+                _ => Err(UnknownSwitchPolicy {
                     policy: other.into(),
                 }),
             },

@@ -143,21 +143,8 @@ pub fn schedule_as(service: Service) -> io::Result<()> {
             return share.take();
         }
         Service::Slice(length) => return schedule_in_slices(length),
-        Service::Irq
-        | Service::Softirq
-        | Service::Worker
-        | Service::Other
-        // A requested thread gets its priority lent.
-        | Service::Lent(_)
-        | Service::Realtime(_)
-        | Service::Mmcss
-        | Service::Dpc
-        | Service::SystemThread(_)
-        | Service::Kthread
-        | Service::Task(_)
-        | Service::Traced(_) => {
-            return schedule_normally();
-        }
+        // A thread of `lent` gets its priority from another.
+        _ => return schedule_normally(),
     };
     schedule_other_as(0, priority)
 }

@@ -143,19 +143,7 @@ fn check_times(task: &ModelledTask) -> Result<(), TaskRefused> {
         Service::Softirq | Service::Worker => MAX_COST_IN_KERNEL,
         Service::Fifo(1..=98) => MAX_COST,
         Service::Other => task.period_ns,
-        level @ (Service::Irq
-        | Service::Fifo(_)
-        | Service::Deadline
-        | Service::Nice(_)
-        | Service::Slice(_)
-        | Service::Lent(_)
-        | Service::Realtime(_)
-        | Service::Mmcss
-        | Service::Dpc
-        | Service::SystemThread(_)
-        | Service::Kthread
-        | Service::Task(_)
-        | Service::Traced(_)) => {
+        level => {
             return Err(TaskRefused::Level(task.name.clone(), level));
         }
     };
