@@ -58,7 +58,7 @@ fn an_application_of_the_catalogue_or_a_file_is_answered_for_first_and_alone() {
         let text = screen(&output);
         let verdicts: Vec<String> = text
             .lines()
-            .map(|line| in_one_line(&line))
+            .map(in_one_line)
             .filter(|line| line.starts_with("NOT FIT ") || line.starts_with("UNKNOWN "))
             .collect();
         assert_eq!(verdicts.len(), 1, "{text}");

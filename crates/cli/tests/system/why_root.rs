@@ -185,6 +185,19 @@ impl Group {
         fs::write(self.folder.join(file), value).unwrap();
     }
 
+    /// Returns the time for which the group was throttled so far.
+    fn throttled(&self) -> Nanos {
+        let text = fs::read_to_string(self.folder.join("cpu.stat")).unwrap();
+        let value = |key: &str| -> Option<u64> {
+            let line = text.lines().find_map(|line| line.strip_prefix(key));
+            line?.trim().parse().ok()
+        };
+        match value("throttled_usec ") {
+            Some(us) => Nanos::from_us(us),
+            None => Nanos::from_ns(value("throttled_time ").unwrap_or_default()),
+        }
+    }
+
     /// Sets the largest weight.
     fn outweigh(&self) {
         let (file, value) = if self.is_version_2 {
@@ -277,8 +290,13 @@ fn lifting_the_quota_removes_the_throttling() {
         return;
     };
 
-    assert!(before > Nanos::from_ms(500).ns(), "{before}");
     assert_eq!(after, 0);
+    let throttled = group.throttled();
+    // On a busy machine, the group may not use its quota.
+    if throttled < Nanos::from_secs(1) {
+        return println!("skipped: the kernel throttled the group for {throttled} only");
+    }
+    assert!(before > Nanos::from_ms(500).ns(), "{before}");
 }
 
 #[test]
