@@ -452,9 +452,9 @@ fn study_of_41_hours_has_the_tables_of_an_uninterrupted_one() {
     let [whole, cut] =
         ["whole", "cut"].map(|name| study(&dir, &format!("osdi99 --show --json -o {name}")));
 
-    // 6 min of Figure 5 have 36 wakeups here, which are too few to be trusted.
+    // The pieces of the 6 min of Figure 5 have too few wakeups here to be trusted.
     let codes = [&whole, &cut].map(|output| output.status.code());
-    assert_eq!(codes, [Some(3); 2], "{}", cut.errors());
+    assert_eq!(codes, [Some(0), Some(3)], "{}", cut.errors());
     let (whole, cut) = (whole.json(), cut.json());
     assert_eq!(cut["systems"][0]["steps"][2]["recordings"], 4);
     assert_eq!(cut["tables"], whole["tables"]);
