@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand, ValueEnum};
 use laggard_model::Nanos;
 use laggard_testkit::host::{
-    Architecture, HostOutcome, InstructionTime, Kernel, KernelName, Mode, Stall, TestHost,
+    Architecture, HostOutcome, InstructionTime, Kernel, KernelName, Mode, TestHost,
 };
 use laggard_workload::disturb::{Hit, write_hits};
 
@@ -42,6 +42,9 @@ struct RunArguments {
     /// Clock: virtual time on one CPU, or real time on two.
     #[arg(long, value_enum, default_value_t = Time::Icount)]
     mode: Time,
+    /// Number of CPUs. Only with --mode smp; the default is 2.
+    #[arg(long)]
+    cpus: Option<u32>,
     /// Virtual time per instruction: 1ns, 2ns, 4ns or 8ns.
     #[arg(long, default_value = "8ns")]
     instruction: Nanos,
@@ -120,12 +123,18 @@ fn boot(run: RunArguments) -> Result<ExitCode> {
             run.instruction
         );
     };
+    let mode = match run.mode {
+        Time::Icount => Mode::Icount,
+        Time::Smp => Mode::Smp,
+    };
+    let cpus = run.cpus.unwrap_or(mode.cpus());
+    if mode == Mode::Icount && cpus != 1 {
+        bail!("--cpus needs --mode smp: in virtual time, a guest with several CPUs hangs");
+    }
     let kernel = Kernel::fetch(&run.kernel)?;
     let mut host = TestHost::new(kernel)
-        .mode(match run.mode {
-            Time::Icount => Mode::Icount,
-            Time::Smp => Mode::Smp,
-        })
+        .mode(mode)
+        .cpus(cpus)
         .instruction(instruction)
         .seed(run.seed)
         .kernel_arguments(&run.append)
@@ -156,7 +165,11 @@ fn boot(run: RunArguments) -> Result<ExitCode> {
     let outcome = host.run()?;
     show(&outcome, run.console);
     if let Some(path) = run.truth {
-        let hits: Vec<Hit> = outcome.stalls.iter().flat_map(Stall::hits).collect();
+        let hits: Vec<Hit> = outcome
+            .stalls
+            .iter()
+            .flat_map(|stall| stall.hits(cpus))
+            .collect();
         File::create(&path)
             .and_then(|file| write_hits(&hits, file))
             .with_context(|| format!("write `{}`", path.display()))?;

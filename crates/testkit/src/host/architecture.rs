@@ -54,11 +54,17 @@ impl Architecture {
     }
 
     /// Returns QEMU's options for the machine and its processor.
-    pub(super) const fn machine(self) -> [&'static str; 4] {
+    pub(super) const fn machine(self, has_large_pages: bool) -> [&'static str; 4] {
+        // `max` computes pointer authentication in software, which is slow. The A72 has no pages
+        // of 16 KiB.
+        let cortex = if has_large_pages {
+            "cortex-a76"
+        } else {
+            "cortex-a72"
+        };
         match self {
             Self::Amd64 => ["-machine", "q35", "-cpu", "max"],
-            // `max` computes pointer authentication in software, which is slow.
-            Self::Arm64 => ["-machine", "virt,gic-version=3", "-cpu", "cortex-a72"],
+            Self::Arm64 => ["-machine", "virt,gic-version=3", "-cpu", cortex],
         }
     }
 

@@ -12,7 +12,7 @@ use super::{Mode, death};
 pub enum FetchError {
     /// The name is not that of a test kernel.
     #[error(
-        "`{0}` is not a test kernel; use 6.1, 6.12 or 7.2, arm64-6.1 or arm64-6.12, or one of them followed by -rt"
+        "`{0}` is not a test kernel; use 6.1, 6.12 or 7.2, arm64-6.1 or arm64-6.12, one of them followed by -rt, or arm64-6.12-16k"
     )]
     UnknownKernel(String),
     /// A program is missing on this machine.

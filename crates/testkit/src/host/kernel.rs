@@ -15,34 +15,45 @@ use super::error::FetchError;
 /// Modules that a guest can load, in load order.
 const MODULES: [&str; 2] = ["uio", "uio_pci_generic"];
 
-/// Architecture and series of a kernel, stock or `PREEMPT_RT`.
+/// Build of a kernel, by the words that Debian adds to the names of its packages.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+enum Flavour {
+    Stock,
+    /// `PREEMPT_RT`.
+    Rt,
+    /// Pages of 16 KiB (arm64).
+    LargePages,
+}
+
+/// Architecture and series of a kernel, and its build.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct KernelName {
     architecture: Architecture,
     series: &'static str,
-    rt: bool,
+    flavour: Flavour,
 }
 
 impl KernelName {
     /// All kernels with test hosts.
-    pub const ALL: [Self; 10] = [
-        Self::new(Architecture::Amd64, "6.1", false),
-        Self::new(Architecture::Amd64, "6.1", true),
-        Self::new(Architecture::Amd64, "6.12", false),
-        Self::new(Architecture::Amd64, "6.12", true),
-        Self::new(Architecture::Amd64, "7.2", false),
-        Self::new(Architecture::Amd64, "7.2", true),
-        Self::new(Architecture::Arm64, "6.1", false),
-        Self::new(Architecture::Arm64, "6.1", true),
-        Self::new(Architecture::Arm64, "6.12", false),
-        Self::new(Architecture::Arm64, "6.12", true),
+    pub const ALL: [Self; 11] = [
+        Self::new(Architecture::Amd64, "6.1", Flavour::Stock),
+        Self::new(Architecture::Amd64, "6.1", Flavour::Rt),
+        Self::new(Architecture::Amd64, "6.12", Flavour::Stock),
+        Self::new(Architecture::Amd64, "6.12", Flavour::Rt),
+        Self::new(Architecture::Amd64, "7.2", Flavour::Stock),
+        Self::new(Architecture::Amd64, "7.2", Flavour::Rt),
+        Self::new(Architecture::Arm64, "6.1", Flavour::Stock),
+        Self::new(Architecture::Arm64, "6.1", Flavour::Rt),
+        Self::new(Architecture::Arm64, "6.12", Flavour::Stock),
+        Self::new(Architecture::Arm64, "6.12", Flavour::Rt),
+        Self::new(Architecture::Arm64, "6.12", Flavour::LargePages),
     ];
 
-    const fn new(architecture: Architecture, series: &'static str, rt: bool) -> Self {
+    const fn new(architecture: Architecture, series: &'static str, flavour: Flavour) -> Self {
         Self {
             architecture,
             series,
-            rt,
+            flavour,
         }
     }
 
@@ -65,15 +76,24 @@ impl KernelName {
 
     /// Returns whether it is built with `PREEMPT_RT`.
     pub const fn is_rt(self) -> bool {
-        self.rt
+        matches!(self.flavour, Flavour::Rt)
+    }
+
+    /// Returns whether its pages have 16 KiB.
+    pub(super) const fn has_large_pages(self) -> bool {
+        matches!(self.flavour, Flavour::LargePages)
     }
 
     /// Returns the regular expression of its packages' names.
     fn expression(self) -> String {
         let series = self.series.replace('.', r"\.");
-        let flavour = if self.rt { "rt-" } else { "" };
         let architecture = self.architecture;
-        format!(r"^linux-image-{series}\.[0-9][^-]*(-[0-9]+)?-{flavour}{architecture}$")
+        let build = match self.flavour {
+            Flavour::Stock => architecture.to_string(),
+            Flavour::Rt => format!("rt-{architecture}"),
+            Flavour::LargePages => format!("{architecture}-16k"),
+        };
+        format!(r"^linux-image-{series}\.[0-9][^-]*(-[0-9]+)?-{build}$")
     }
 }
 
@@ -82,7 +102,12 @@ impl fmt::Display for KernelName {
         if self.architecture != Architecture::Amd64 {
             write!(f, "{}-", self.architecture)?;
         }
-        write!(f, "{}{}", self.series, if self.rt { "-rt" } else { "" })
+        let build = match self.flavour {
+            Flavour::Stock => "",
+            Flavour::Rt => "-rt",
+            Flavour::LargePages => "-16k",
+        };
+        write!(f, "{}{build}", self.series)
     }
 }
 
@@ -284,7 +309,7 @@ mod tests {
         }
         assert_eq!(
             "5.10".parse::<KernelName>().unwrap_err().to_string(),
-            "`5.10` is not a test kernel; use 6.1, 6.12 or 7.2, arm64-6.1 or arm64-6.12, or one of them followed by -rt"
+            "`5.10` is not a test kernel; use 6.1, 6.12 or 7.2, arm64-6.1 or arm64-6.12, one of them followed by -rt, or arm64-6.12-16k"
         );
     }
 

@@ -57,14 +57,14 @@ pub enum Mode {
     /// command and seed give exactly the same result, independent of the load of this machine:
     /// for assertions on latency.
     Icount,
-    /// Two CPUs in real time, as disturbed as this machine: for functional tests and for stalls,
+    /// Two or more CPUs in real time, as disturbed as this machine: for functional tests and for stalls,
     /// never for assertions on latency.
     Smp,
 }
 
 impl Mode {
     /// Returns the number of CPUs.
-    const fn cpus(self) -> u32 {
+    pub const fn cpus(self) -> u32 {
         match self {
             Self::Icount => 1,
             Self::Smp => 2,
@@ -115,16 +115,16 @@ pub struct Stall {
 }
 
 impl Stall {
-    /// Returns the stall in the format of `laggard provoke`: one hit per CPU, because all of them
-    /// stopped.
-    pub fn hits(&self) -> Vec<Hit> {
+    /// Returns the stall in the format of `laggard provoke`: one hit for each of `cpus` CPUs,
+    /// because all of them stopped.
+    pub fn hits(&self, cpus: u32) -> Vec<Hit> {
         let hit = |cpu| Hit {
             kind: FaultKind::Steal,
             start_ns: self.guest,
             length_ns: self.length.into(),
             cpu: Cpu(cpu),
         };
-        (0..Mode::Smp.cpus()).map(hit).collect()
+        (0..cpus).map(hit).collect()
     }
 }
 
@@ -141,6 +141,7 @@ struct PlannedStall {
 pub struct TestHost {
     kernel: Kernel,
     mode: Mode,
+    cpus: u32,
     instruction: InstructionTime,
     memory_mib: u64,
     seed: u64,
@@ -164,6 +165,7 @@ impl TestHost {
         Self {
             kernel,
             mode: Mode::Icount,
+            cpus: Mode::Icount.cpus(),
             instruction: InstructionTime::default(),
             memory_mib,
             seed: 1,
@@ -178,10 +180,19 @@ impl TestHost {
         }
     }
 
-    /// Sets its clock.
+    /// Sets its clock, and the number of CPUs for it.
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
+        self.cpus = mode.cpus();
+        self
+    }
+
+    /// Sets another number of CPUs. Only with [`Mode::Smp`]: in virtual time, a guest with several
+    /// CPUs hangs.
+    #[must_use]
+    pub fn cpus(mut self, cpus: u32) -> Self {
+        self.cpus = cpus;
         self
     }
 
@@ -380,7 +391,8 @@ impl TestHost {
         ]
         .map(String::from)
         .to_vec();
-        arguments.extend(architecture.machine().map(String::from));
+        let has_large_pages = self.kernel.name.has_large_pages();
+        arguments.extend(architecture.machine(has_large_pages).map(String::from));
         let mut option = |name: &str, value: String| arguments.extend([name.into(), value]);
         option("-m", self.memory_mib.to_string());
         option("-seed", self.seed.to_string());
@@ -393,7 +405,7 @@ impl TestHost {
             "-qmp",
             format!("unix:{},server=on,wait=on", socket.display()),
         );
-        option("-smp", self.mode.cpus().to_string());
+        option("-smp", self.cpus.to_string());
         match self.mode {
             Mode::Icount => {
                 option("-accel", "tcg,thread=single".into());

@@ -13,6 +13,7 @@
 int main(int argc, char **argv)
 {
 	struct stat file;
+	unsigned long long address, start;
 	char *memory;
 	off_t done = 0;
 	int from, to;
@@ -31,12 +32,16 @@ int main(int argc, char **argv)
 		perror("/dev/mem");
 		return 1;
 	}
-	memory = mmap(NULL, file.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, to,
-		      strtoull(argv[2], NULL, 0));
+	/* A mapping starts at a page. */
+	address = strtoull(argv[2], NULL, 0);
+	start = address - address % sysconf(_SC_PAGESIZE);
+	memory = mmap(NULL, address - start + file.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, to,
+		      start);
 	if (memory == MAP_FAILED) {
 		perror("map /dev/mem");
 		return 1;
 	}
+	memory += address - start;
 	while (done < file.st_size) {
 		/* Device memory takes aligned accesses only. */
 		volatile unsigned long *place = (void *)(memory + done);

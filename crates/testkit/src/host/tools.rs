@@ -11,7 +11,7 @@ use super::error::FetchError;
 
 /// Name of the cache's entry. Rename it when the list of files changes; otherwise old caches keep
 /// an old list.
-const ENTRY: &str = "tools-3";
+const ENTRY: &str = "tools-4";
 
 /// Package, path inside it, path in the guest. They belong to one Debian release, so that its C
 /// library works for all of them. `LIB` is the architecture's directory of shared libraries.
