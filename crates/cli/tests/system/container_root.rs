@@ -62,10 +62,10 @@ fn obstacle() -> Option<String> {
     }
 }
 
-fn in_container(root: &Path, time: &[&str], args: &[&str]) -> Output {
+fn in_container(root: &Path, namespaces: &[&str], args: &[&str]) -> Output {
     Command::new("unshare")
-        .args(["--mount", "--pid", "--net", "--ipc", "--uts", "--cgroup"])
-        .args(time)
+        .args(["--mount", "--net", "--ipc", "--uts", "--cgroup"])
+        .args(namespaces)
         .args(["--fork", "--kill-child", "sh", "-c", ENTER, "sh"])
         .arg(root)
         .arg(CAPABILITIES)
@@ -79,14 +79,18 @@ fn in_a_container_every_stage_is_seen_and_times_are_the_kernels() {
     if let Some(why) = obstacle() {
         return println!("skipped: {why}");
     }
-    let shifted = ["--time", "--monotonic", "3600"];
-    for (name, time) in [("plain", &[][..]), ("shifted", &shifted[..])] {
+    let shifted = ["--pid", "--time", "--monotonic", "3600"];
+    for (name, namespaces) in [
+        ("plain", &["--pid"][..]),
+        ("shifted", &shifted[..]),
+        ("PID namespace of the host", &[][..]),
+    ] {
         let dir = TempDir::new().unwrap();
         let root = root(&dir);
 
         let recorded = in_container(
             &root,
-            time,
+            namespaces,
             &[
                 "record",
                 "--quiet",
