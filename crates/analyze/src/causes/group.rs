@@ -26,8 +26,12 @@ pub(super) fn name_groups(
         return;
     };
     let mut quotas = OwnQuotas::new(waiter, own, index, symbols);
+    let only_quota = only_quota(own, symbols);
     let mut weighed_threads: HashMap<(Tid, Arc<str>), Option<Weighed>> = HashMap::default();
     for part in parts {
+        if part.class == CauseClass::Throttled && part.culprit.group.is_none() {
+            part.culprit.group = only_quota;
+        }
         if part.class != CauseClass::Equal {
             continue;
         }
@@ -62,6 +66,17 @@ pub(super) fn name_groups(
             None => {}
         }
     }
+}
+
+/// Returns the group of the waiting thread that has a quota, if it is the only one. The throttling
+/// itself may be older than the trace data.
+fn only_quota(own: &[SchedEntity], symbols: &Symbols) -> Option<u64> {
+    let quotas = symbols.quotas.iter().filter(|(_, quota)| {
+        let mut levels = own.iter();
+        levels.any(|level| level.group == quota.group)
+    });
+    let mut groups = quotas.map(|(&group, _)| group);
+    groups.next().filter(|_| groups.next().is_none())
 }
 
 /// Throttlings by the quotas of groups that contain the waiting thread.

@@ -149,6 +149,33 @@ fn quota_is_one_cause_for_any_running_thread() {
     assert!(ranking.causes[0].largest_without < Nanos::from_us(50));
 }
 
+/// The throttling can be older than the trace data, which then lacks its group.
+#[test]
+fn throttling_without_a_group_is_attributed_to_the_only_quota_of_the_thread() {
+    let mut episode = waiting(7);
+    episode.evidence.throttles = vec![Throttle {
+        at_ns: us(-100),
+        tid: Tid(OURS),
+        group: None,
+    }];
+    let group = |quotas: &[(u64, GroupQuota)]| {
+        let levels = vec![level("/a", "", 1024), level("/a/b", "", 1024)];
+        let symbols = Symbols {
+            quotas: quotas.iter().cloned().collect(),
+            entities: [(Tid(OURS), levels)].into(),
+            ..Symbols::default()
+        };
+        let explained = explain_named(&episode, Service::Other, Route::Direct, &symbols);
+        let cause = &explained.causes[0];
+        assert_eq!(cause.class, CauseClass::Throttled);
+        cause.culprit.group
+    };
+
+    assert_eq!(group(&[quota(5, "/a"), quota(6, "/c")]), Some(5));
+    assert_eq!(group(&[quota(5, "/a"), quota(6, "/a/b")]), None);
+    assert_eq!(group(&[]), None);
+}
+
 /// Another thread of the group used up the quota while the thread waited.
 #[test]
 fn quota_stops_every_thread_below_its_group() {
