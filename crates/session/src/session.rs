@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use laggard_measure::fake::{FakeProbe, Script};
 use laggard_measure::{Probe, ProbeError, Request};
+#[cfg(target_os = "linux")]
+use laggard_model::Backend;
 use laggard_model::{Manifest, Nanos, OwnCost, Service};
 use laggard_record::{Access, Destination, Recorder};
 
@@ -164,7 +166,9 @@ impl<'a> Session<'a> {
     ) -> Result<Done, SessionError> {
         self.pass_interval = PASS_INTERVAL;
         self.manifest.caveats.extend(actions.caveat());
-        let mut acting = LateWatcher::new(actions, describe, plan, &self.manifest);
+        // A script at once is a thousand times faster than real time, and so than the actions.
+        let waits = self.probe.backend() == Backend::Fake && self.pace == ScriptPace::AtOnce;
+        let mut acting = LateWatcher::new(actions, describe, plan, &self.manifest, waits);
         self.run(&mut [watcher, &mut acting])
     }
 

@@ -1,6 +1,7 @@
 //! Processes that are held by a descriptor, so that a later process with the same number is not
 //! mistaken for them.
 
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
 
@@ -17,10 +18,15 @@ impl HeldProcess {
     ///
     /// # Errors
     ///
-    /// Returns an error if it does not exist, is a thread of a process, or belongs to another
-    /// user.
+    /// Returns an error if it does not exist, is a thread of a process or of the kernel, or
+    /// belongs to another user.
     pub fn open(process: u32) -> io::Result<Self> {
         let held = Self(hold(process)?);
+        if is_kernel_thread(process) {
+            return Err(io::Error::other(
+                "it is a kernel thread, which takes no signals",
+            ));
+        }
         // Signal 0 only checks.
         held.signal(0)?;
         Ok(held)
@@ -56,6 +62,24 @@ impl HeldProcess {
         let mut descriptors = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
         poll(&mut descriptors, PollTimeout::ZERO).is_ok_and(|count| count > 0)
     }
+}
+
+/// Returns whether a process is a thread of the kernel. `false` if `/proc` shows other processes
+/// than the numbers of this one name, as in a namespace.
+fn is_kernel_thread(process: u32) -> bool {
+    /// Index of the flags after the name, and `PF_KTHREAD`: proc(5).
+    const FLAGS: usize = 6;
+    const KERNEL_THREAD: u32 = 0x0020_0000;
+    let own = fs::read_link("/proc/self").ok();
+    if own.is_none_or(|own| own.as_os_str() != std::process::id().to_string().as_str()) {
+        return false;
+    }
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let flags = fields.split_whitespace().nth(FLAGS);
+    flags
+        .and_then(|flags| flags.parse::<u32>().ok())
+        .is_some_and(|flags| flags & KERNEL_THREAD != 0)
 }
 
 /// Holds a process. If too many files are open, raises the limit of this process first.
@@ -107,6 +131,17 @@ mod tests {
         let refused = held.signal(0).unwrap_err();
         assert_eq!(refused.raw_os_error(), Some(libc::ESRCH));
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn kernel_thread_is_refused() {
+        if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
+            let refused = HeldProcess::open(2).unwrap_err();
+
+            assert!(refused.to_string().contains("kernel thread"), "{refused}");
+        } else {
+            println!("skipped: kernel threads are not visible here");
+        }
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::io;
 use laggard_measure::linux::reason_of;
 use thiserror::Error;
 
+use super::MAX_ACTIONS;
+
 /// Reason why an action on late wakeups is not possible.
 #[derive(Debug, Error)]
 pub enum OnLateError {
@@ -27,6 +29,11 @@ pub enum OnLateError {
     /// The process is this one.
     #[error("--on-late: process {0} is laggard itself; use `stop` to end the measurement")]
     Own(u32),
+    /// There are more actions than permitted.
+    #[error(
+        "--on-late: {0} actions; give at most {MAX_ACTIONS}, or run several programs with one command"
+    )]
+    TooMany(usize),
     /// The file of the trace cannot be written.
     #[error("--on-late: {0}")]
     File(String),

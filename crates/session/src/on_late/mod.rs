@@ -34,6 +34,10 @@ pub(crate) const PASS_INTERVAL: Duration = Duration::from_millis(50);
 pub(crate) const END_TIME: Duration = Duration::from_millis(500);
 /// Interval of the checks whether the acting thread has ended.
 const JOIN_INTERVAL: Duration = Duration::from_millis(5);
+/// Interval of the checks whether an action has ended.
+const WAIT_INTERVAL: Duration = Duration::from_millis(1);
+/// Maximum number of actions: each trace takes memory of the kernel.
+const MAX_ACTIONS: usize = 16;
 /// Stack of the thread that acts, bytes. The memory of a measuring process is locked.
 const STACK_BYTES: usize = 512 << 10;
 
@@ -146,6 +150,9 @@ impl LateActions {
     ///
     /// Returns an error if an action is not possible.
     pub fn start(wanted: &OnLate) -> Result<Self, OnLateError> {
+        if wanted.actions.len() > MAX_ACTIONS {
+            return Err(OnLateError::TooMany(wanted.actions.len()));
+        }
         let mut notes = Vec::new();
         let mut ready = Vec::new();
         for action in &wanted.actions {
@@ -296,6 +303,21 @@ impl LateActions {
         self.report.old += 1;
     }
 
+    /// Waits until no action runs, or until a signal ends the program.
+    pub(crate) fn wait(&self) {
+        let acts = || {
+            self.thread
+                .as_ref()
+                .is_some_and(|thread| !thread.is_finished())
+        };
+        while self.shared.is_busy.load(Ordering::Acquire)
+            && acts()
+            && !self.interrupted.load(Ordering::Relaxed)
+        {
+            std::thread::sleep(WAIT_INTERVAL);
+        }
+    }
+
     /// Waits for running actions, ends the trace, and returns the counts.
     pub fn finish(mut self) -> LateActionReport {
         self.join();
@@ -354,8 +376,6 @@ fn carry_out(actions: &[ReadyAction], jobs: &Receiver<LateJob>, shared: &SharedS
 
 #[cfg(test)]
 mod tests {
-    use std::thread::sleep;
-
     use super::*;
 
     fn actions(texts: &[&str], interval: Nanos) -> LateActions {
@@ -374,12 +394,6 @@ mod tests {
         actions.act(1, (due, Nanos::from_ms(1)), now, LateInput::default)
     }
 
-    fn wait_until_idle(actions: &LateActions) {
-        while actions.shared.is_busy.load(Ordering::Relaxed) {
-            sleep(Duration::from_millis(1));
-        }
-    }
-
     #[test]
     fn late_wakeups_within_the_interval_are_counted_and_not_acted_on() {
         let mut actions = actions(&["exec=true"], Nanos::from_ms(100));
@@ -387,7 +401,7 @@ mod tests {
         let mut acted = Vec::new();
         for ms in [10, 60, 109, 110, 150, 300] {
             acted.push(act(&mut actions, ms));
-            wait_until_idle(&actions);
+            actions.wait();
         }
         let report = actions.finish();
 
@@ -405,7 +419,7 @@ mod tests {
         actions.skip_old();
         let mut act = |number, due, now| {
             let acted = actions.act(number, wakeup(due), Nanos::from_ms(now), LateInput::default);
-            wait_until_idle(&actions);
+            actions.wait();
             acted
         };
 
@@ -470,7 +484,7 @@ mod tests {
         let mut actions = actions(&[&first, "stop", &second], Nanos::ZERO);
 
         act(&mut actions, 1);
-        wait_until_idle(&actions);
+        actions.wait();
         assert!(actions.is_stopped());
         assert!(!act(&mut actions, 2), "it has ended");
         let report = actions.finish();
@@ -523,6 +537,12 @@ mod tests {
             missing.contains("process 4194303: no such process"),
             "{missing}"
         );
+        let many = OnLate {
+            actions: vec!["stop".parse().unwrap(); 17],
+            ..OnLate::default()
+        };
+        let many = LateActions::start(&many).unwrap_err().to_string();
+        assert!(many.contains("17 actions; give at most 16"), "{many}");
         let own = refused(&format!("signal={}", std::process::id()));
         assert!(own.contains("laggard itself"), "{own}");
         let missing = refused("trace=/no/such/directory/x");

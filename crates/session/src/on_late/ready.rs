@@ -1,6 +1,6 @@
 //! Actions that are ready to be carried out.
 
-use std::io::BufWriter;
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -145,7 +145,10 @@ fn keep(
 ) -> Result<(), String> {
     trace.stop().map_err(|err| reason_of(&err))?;
     stopped();
-    let written = write(trace, file, from).map_err(|err| format!("{err:#}"));
+    let written = write(trace, file, from).map_err(|err| {
+        let system = err.downcast_ref::<io::Error>();
+        system.map_or_else(|| format!("{err:#}"), reason_of)
+    });
     let resumed = trace.resume().map_err(|err| reason_of(&err));
     written.and(resumed)
 }

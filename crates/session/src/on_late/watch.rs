@@ -22,15 +22,19 @@ pub(crate) struct LateWatcher<'a> {
     describe: &'a mut DescribeLate<'a>,
     selector: EpisodeSelector,
     lines: Vec<Line>,
+    /// Whether the time of the measurement stands still while an action runs, as in a script.
+    waits: bool,
 }
 
 impl<'a> LateWatcher<'a> {
-    /// Creates the watcher of a measurement by `plan` with this manifest.
+    /// Creates the watcher of a measurement by `plan` with this manifest. `waits` is set if each
+    /// action ends before the measurement continues.
     pub(crate) fn new(
         actions: &'a mut LateActions,
         describe: &'a mut DescribeLate<'a>,
         plan: &Plan,
         manifest: &Manifest,
+        waits: bool,
     ) -> Self {
         let fixed = actions.threshold().or(plan.threshold);
         let threshold = fixed.map_or(Threshold::Automatic, Threshold::Fixed);
@@ -40,6 +44,7 @@ impl<'a> LateWatcher<'a> {
             // The limit per minute applies to trace data, which are not kept here.
             selector: EpisodeSelector::new(manifest.lines.len(), threshold, u64::MAX),
             lines: manifest.lines.clone(),
+            waits,
         }
     }
 
@@ -95,6 +100,9 @@ impl Watcher for LateWatcher<'_> {
                         ("LAGGARD_SERVICE", line.service.to_string()),
                     ],
                 });
+        }
+        if self.waits {
+            self.actions.wait();
         }
         Ok(if self.actions.is_stopped() {
             Next::End
