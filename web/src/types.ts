@@ -51,7 +51,7 @@ export interface Application {
 
 export type Backend = "bpf" | "etw" | "perf" | "user" | "tracer" | "driver" | "fake" | "imported";
 
-export type Because = { count: number; kind: "system_management" } | { kind: "no_sample" } | { kind: "elsewhere" } | { kind: "boosted" } | { kind: "nice_in_group" } | { kind: "nothing_recorded" } | { kind: "nothing_in_user_code" } | { kind: "no_switch" } | { kind: "or_outside" } | { kind: "unseen_switch" } | { kind: "idled" } | { kind: "before_record" } | { kind: "nothing_known" } | { kind: "wake_unseen" } | { kind: "late_interrupt" } | { kind: "lost" } | { kind: "overwritten" } | { kind: "slack" };
+export type Because = { count: number; kind: "system_management" } | { kind: "no_sample" } | { kind: "elsewhere" } | { kind: "boosted" } | { kind: "less_weight" } | { kind: "more_weight" } | { kind: "nice_in_group" } | { kind: "nothing_recorded" } | { kind: "nothing_in_user_code" } | { kind: "no_switch" } | { kind: "or_outside" } | { kind: "unseen_switch" } | { kind: "idled" } | { kind: "before_record" } | { kind: "nothing_known" } | { kind: "wake_unseen" } | { kind: "late_interrupt" } | { kind: "lost" } | { kind: "overwritten" } | { kind: "slack" };
 
 export type Block = { content: string; kind: "heading" } | { content: Verdict[]; kind: "verdicts" } | { content: string; kind: "paragraph" } | { content: string; kind: "detail" } | { content: string[]; kind: "lines" } | { content: string[]; kind: "list" } | { content: string[]; kind: "preformatted" } | { content: Table; kind: "table" } | { content: Notes; kind: "notes" } | { content: Figure; kind: "figure" };
 

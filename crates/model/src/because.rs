@@ -21,6 +21,11 @@ pub enum Because {
     Elsewhere,
     /// The kernel lent the thread the priority of a thread that waits for its lock.
     Boosted,
+    /// The thread that ran has less weight than the waiting one in their control group, by its
+    /// nice value or policy.
+    LessWeight,
+    /// The thread that ran has more weight than the waiting one in their control group.
+    MoreWeight,
     /// The waiting thread has a higher nice weight than the thread that ran, without
     /// effect: they are in control groups, and the other's group is not the heavier
     /// one.
@@ -69,6 +74,8 @@ impl fmt::Display for Because {
                 "another CPU handled the timer late (look for the cause there)"
             }
             Self::Boosted => "boosted because it holds a lock",
+            Self::LessWeight => "less weight, by nice value or policy",
+            Self::MoreWeight => "more weight, by nice value or policy",
             Self::NiceInGroup => "nice counts only within a control group",
             Self::NothingKnown => "the thread that ran is unknown",
             Self::NothingRecorded => "nothing was recorded",
@@ -100,6 +107,8 @@ mod tests {
             B::NoSample,
             B::Elsewhere,
             B::Boosted,
+            B::LessWeight,
+            B::MoreWeight,
             B::NiceInGroup,
             B::NothingRecorded,
             B::NothingInUserCode,

@@ -1,6 +1,7 @@
 //! Control groups of threads that compete for a CPU: the groups that a quota stopped,
 //! and the levels at which the weights decide.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use laggard_model::{
@@ -60,9 +61,7 @@ pub(super) fn name_groups(
                     ..Culprit::default()
                 };
             }
-            Some(Weighed::NiceWithoutEffect) => {
-                part.culprit.because = Some(Because::NiceInGroup);
-            }
+            Some(Weighed::Shared(because)) => part.culprit.because = Some(*because),
             None => {}
         }
     }
@@ -166,13 +165,13 @@ enum Weighed {
         /// Thread that ran.
         contender: Arc<str>,
     },
-    /// The groups are no disadvantage, and the larger nice weight of the waiting thread
-    /// has no effect outside its group.
-    NiceWithoutEffect,
+    /// The groups are no disadvantage. The weights of the threads differ, with or without
+    /// effect.
+    Shared(Because),
 }
 
 /// Compares the weights of the waiting thread and of the thread that ran. Returns
-/// `None` if the groups have no effect because both threads are in the same one.
+/// `None` if the groups and the threads have no different weights.
 fn weighed(running: &Thread, own: &[SchedEntity], symbols: &Symbols) -> Option<Weighed> {
     let other = symbols.entities.get(&running.tid)?;
     let mut levels = own.iter().zip(other);
@@ -180,6 +179,13 @@ fn weighed(running: &Thread, own: &[SchedEntity], symbols: &Symbols) -> Option<W
     let (own_level, other_level) =
         levels.find(|(own, other)| own.group.is_empty() || own.group != other.group)?;
     let (own_thread, other_thread) = (own.last()?, other.last()?);
+    if own_level.group.is_empty() && other_level.group.is_empty() {
+        return match own_thread.weight.cmp(&other_thread.weight) {
+            Ordering::Less => Some(Weighed::Shared(Because::MoreWeight)),
+            Ordering::Equal => None,
+            Ordering::Greater => Some(Weighed::Shared(Because::LessWeight)),
+        };
+    }
     let decisive = [own_level, other_level]
         .into_iter()
         .find(|level| !level.group.is_empty())?;
@@ -195,7 +201,7 @@ fn weighed(running: &Thread, own: &[SchedEntity], symbols: &Symbols) -> Option<W
         && own_thread.weight > other_thread.weight
         && u128::from(own_level.weight) * u128::from(other_thread.weight)
             < u128::from(other_level.weight) * u128::from(own_thread.weight);
-    is_levelled.then_some(Weighed::NiceWithoutEffect)
+    is_levelled.then_some(Weighed::Shared(Because::NiceInGroup))
 }
 
 fn entity_words(entity: &SchedEntity) -> String {

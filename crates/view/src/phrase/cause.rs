@@ -22,6 +22,13 @@ pub(crate) fn name(cause: &NamedCause, contenders: &[String]) -> String {
         (CauseClass::HigherPriority, Some(_), _) => {
             format!("preempted by {}", cause.culprit().unwrap_or_default())
         }
+        (
+            CauseClass::Equal,
+            Some(who),
+            Some(because @ (Because::LessWeight | Because::MoreWeight)),
+        ) => {
+            format!("CPU shared with {who} ({because})")
+        }
         (CauseClass::Equal, Some(who), Some(because)) => {
             format!("CPU shared with {who} (same priority; {because})")
         }
@@ -319,6 +326,10 @@ mod tests {
         assert_eq!(
             named(CauseClass::Equal, Some("make"), Because::NiceInGroup),
             "CPU shared with make (same priority; nice counts only within a control group)"
+        );
+        assert_eq!(
+            named(CauseClass::Equal, Some("make"), Because::MoreWeight),
+            "CPU shared with make (more weight, by nice value or policy)"
         );
         assert_eq!(
             named(CauseClass::InterruptsOff, None, Because::OrOutside),

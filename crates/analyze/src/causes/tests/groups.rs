@@ -85,14 +85,30 @@ fn groups_of_equal_or_larger_weight_are_no_cause() {
     }
 }
 
+/// Nice values and `SCHED_IDLE` divide the CPU within a group.
 #[test]
-fn threads_of_one_group_are_equals() {
+fn threads_of_one_group_share_by_their_weights() {
     let group = level("/a", "cpu.weight 1", 10);
+    for (own, other, because) in [
+        (nice(10, 110), nice(0, 1024), Some(Because::MoreWeight)),
+        (
+            level("", "SCHED_IDLE", 3),
+            nice(0, 1024),
+            Some(Because::MoreWeight),
+        ),
+        (nice(-5, 3121), nice(0, 1024), Some(Because::LessWeight)),
+        (nice(0, 1024), nice(0, 1024), None),
+    ] {
+        for groups in [&[group.clone()][..], &[]] {
+            let levels = |thread: &SchedEntity| [groups, &[thread.clone()]].concat();
 
-    let cause = first(&[group.clone(), nice(10, 110)], &[group, nice(0, 1024)]);
+            let cause = first(&levels(&own), &levels(&other));
 
-    assert_eq!(cause.class, CauseClass::Equal);
-    assert_eq!(cause.culprit.thread, named("other"));
+            assert_eq!(cause.class, CauseClass::Equal);
+            assert_eq!(cause.culprit.thread, named("other"));
+            assert_eq!(cause.culprit.because, because);
+        }
+    }
 }
 
 fn quota(number: u64, group: &str) -> (u64, GroupQuota) {
