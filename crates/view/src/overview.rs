@@ -31,6 +31,7 @@ pub fn document(overview: &Overview, detail: Detail) -> Document {
         reasons,
         has_advice: true,
         is_brief: false,
+        has_fix: true,
     };
     if detail == Detail::Full {
         return limited(overview, detail, max(usize::MAX));
@@ -47,19 +48,20 @@ pub fn document(overview: &Overview, detail: Detail) -> Document {
         has_advice: false,
         ..few
     };
-    // A screen with many doubts has the remedies of the first ones, and short answers.
-    let brief = |max: Max| Max {
-        rows: *ROWS.start(),
-        is_brief: true,
-        ..max
+    // A screen with many doubts has the remedies of the first ones, and short answers. The fix
+    // to try first is the last that is omitted.
+    let brief = |has_fix| {
+        [max(MAX_REASONS), few, without_advice].map(|max| Max {
+            rows: *ROWS.start(),
+            is_brief: true,
+            has_fix,
+            ..max
+        })
     };
-    let limits = rows.chain([
-        few,
-        without_advice,
-        brief(max(MAX_REASONS)),
-        brief(few),
-        brief(without_advice),
-    ]);
+    let limits = rows
+        .chain([few, without_advice])
+        .chain(brief(true))
+        .chain(brief(false));
     first_that_fits(LINES, limits.map(|max| limited(overview, detail, max)))
 }
 
@@ -72,8 +74,10 @@ struct Max {
     reasons: usize,
     /// Whether warnings have their advice.
     has_advice: bool,
-    /// Whether the fix to try first is omitted, and the application fit is a line.
+    /// Whether the application fit is a line.
     is_brief: bool,
+    /// Whether the fix to try first is given.
+    has_fix: bool,
 }
 
 fn limited(overview: &Overview, detail: Detail, max: Max) -> Document {
@@ -322,7 +326,7 @@ fn causes(document: &mut Document, overview: &Overview, detail: Detail, limits: 
         ]);
     }
     document.push(Block::Table(table));
-    if let Some(first) = overview.first.as_ref().filter(|_| !limits.is_brief) {
+    if let Some(first) = overview.first.as_ref().filter(|_| limits.has_fix) {
         let is_listed_first = late
             .causes
             .first()

@@ -6,15 +6,15 @@ use laggard_model::{NamedCause, Nanos};
 
 use super::late::{Scope, threshold};
 use super::{First, StallsAboveSlack};
-use crate::remedy::{Fix, fix};
+use crate::remedy::fix;
 use crate::show::RecordingReport;
 use crate::why::{CauseShare, Explained, named};
 
 impl First {
-    /// Chooses the cause whose removal has the largest effect: it avoids the most stalls
-    /// above the slack of the user's application, then lowers the max most, then saves the
-    /// most time. Without an application, this is the first fix of `why`. Stalls below the
-    /// latency threshold are in no episode, so a smaller slack gives no count.
+    /// Chooses the cause whose removal avoids the most stalls above the slack of the user's
+    /// application, then lowers the max most, then saves the most time. Without an application,
+    /// or if none avoids a stall or lowers the max, this is the first fix of `why`. Stalls below
+    /// the latency threshold are in no episode, so a smaller slack gives no count.
     pub(super) fn new(
         scope: &Scope<'_>,
         report: &RecordingReport,
@@ -31,11 +31,14 @@ impl First {
                     .as_ref()
                     .is_some_and(|stalls| stalls.are_avoided_without(row))
         });
-        let candidates = candidates.filter_map(|row| Some((row, fix(row, report)?)));
-        let (row, fix) = choose(candidates, stalls.as_ref())?;
+        let chosen = choose(candidates, stalls.as_ref());
+        let row = match (chosen, &stalls) {
+            (Some(row), Some(_)) => row,
+            (chosen, _) => CauseShare::first(&scope.why.causes, chosen)?,
+        };
         Some(Self {
             cause: row.clone(),
-            fix,
+            fix: fix(row, report)?,
             max_ns: scope.why.largest_ns,
             max_without_ns: row.largest_without_ns,
             max_without_is_at_least: row.largest_without_is_at_least,
@@ -49,10 +52,10 @@ impl First {
 }
 
 fn choose<'a>(
-    candidates: impl Iterator<Item = (&'a CauseShare, Fix)>,
+    candidates: impl Iterator<Item = &'a CauseShare>,
     stalls: Option<&Stalls>,
-) -> Option<(&'a CauseShare, Fix)> {
-    candidates.min_by_key(|(row, _)| {
+) -> Option<&'a CauseShare> {
+    candidates.min_by_key(|row| {
         (
             stalls.map(|stalls| stalls.without(row)),
             row.largest_without_ns,
@@ -129,8 +132,7 @@ mod tests {
     }
 
     fn chosen(rows: &[CauseShare], stalls: Option<&Stalls>) -> CauseClass {
-        let candidates = rows.iter().map(|row| (row, Fix::Pin));
-        choose(candidates, stalls).unwrap().0.cause.class
+        choose(rows.iter(), stalls).unwrap().cause.class
     }
 
     #[test]

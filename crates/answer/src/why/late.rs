@@ -23,6 +23,12 @@ const MAX_SEARCHED: usize = 16;
 
 /// Share of the maximum by which a fix must lower it.
 const MIN_EFFECT: f64 = 0.05;
+/// Least share of the latency of a first fix that does not lower the maximum.
+const MIN_LEADING_SHARE: f64 = 0.1;
+/// Share of the latency from which a cause precedes one with `DOMINANT_RATIO` times less, even
+/// if the maximum is lower without the latter.
+const DOMINANT_SHARE: f64 = 0.5;
+const DOMINANT_RATIO: f64 = 10.0;
 
 /// Late wakeups of one series, or of all.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
@@ -59,7 +65,8 @@ pub struct LateWakeups {
     pub causes: Vec<CauseShare>,
     /// Number of causes that are not listed.
     pub more_causes: usize,
-    /// Fix that lowers the maximum most. Absent: no single fix lowers it.
+    /// Fix against the cause that takes most of the latency, or that lowers the maximum most.
+    /// Absent: no known fix has an effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_fix: Option<FirstFix>,
     /// Latency thresholds: one entry per CPU.
@@ -90,6 +97,8 @@ pub struct FirstFix {
     /// Threads that took part without being the cause.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub contenders: Vec<String>,
+    /// Share of the latency that the cause takes, 0 to 1.
+    pub share: f64,
     pub fix: Fix,
     /// Maximum latency without the time of the cause.
     pub largest_without_ns: Nanos,
@@ -230,6 +239,19 @@ impl CauseShare {
         !self.is_ours && self.cause.class != CauseClass::Unexplained && has_remedy
     }
 
+    /// Returns the cause to fix first, of causes ordered by their time: `lowest`, without which
+    /// the maximum is lowest. If there is none, or if it takes little of the latency compared with
+    /// the fixable cause that takes most of it, returns the latter.
+    pub(crate) fn first<'a>(causes: &'a [Self], lowest: Option<&'a Self>) -> Option<&'a Self> {
+        let leading = causes.iter().find(|cause| cause.is_fixable());
+        let (Some(leading), Some(lowest)) = (leading, lowest) else {
+            return leading.filter(|cause| cause.share >= MIN_LEADING_SHARE);
+        };
+        let is_dominant =
+            leading.share >= DOMINANT_SHARE && leading.share >= DOMINANT_RATIO * lowest.share;
+        Some(if is_dominant { leading } else { lowest })
+    }
+
     /// Returns whether the maximum is notably lower without the cause.
     pub(crate) fn lowers(&self, max: Nanos) -> bool {
         self.largest_without_ns.as_f64() <= max.as_f64() * (1.0 - MIN_EFFECT)
@@ -237,21 +259,19 @@ impl CauseShare {
 }
 
 impl FirstFix {
-    /// Chooses the cause without which the maximum is lowest.
+    /// Chooses the cause to fix first, of causes ordered by their time.
     fn new(causes: &[CauseShare], largest: Nanos) -> Option<Self> {
-        let candidates = causes
+        let lowering = causes
             .iter()
-            .enumerate()
-            .filter(|(_, cause)| cause.is_fixable() && cause.lowers(largest));
-        let candidates =
-            candidates.filter_map(|(at, cause)| Some((at, cause, cause.fix.as_ref()?)));
-        let (at, cause, fix) =
-            candidates.min_by_key(|(at, cause, _)| (cause.largest_without_ns, *at))?;
+            .filter(|cause| cause.is_fixable() && cause.lowers(largest));
+        let lowest = lowering.min_by_key(|cause| cause.largest_without_ns);
+        let cause = CauseShare::first(causes, lowest)?;
         Some(Self {
-            number: at + 1,
+            number: causes.iter().position(|row| row.cause == cause.cause)? + 1,
             cause: cause.cause.clone(),
             contenders: cause.contenders.clone(),
-            fix: fix.clone(),
+            share: cause.share,
+            fix: cause.fix.clone()?,
             largest_without_ns: cause.largest_without_ns,
         })
     }

@@ -97,29 +97,61 @@ fn rhythm_that_starts_long_after_the_start_has_its_first_time() {
     assert_eq!((rhythm.hits, rhythm.due), (7, 7));
 }
 
-/// The fix with the largest share is not the first if the max stays without its cause.
-#[test]
-fn first_fix_is_the_one_that_lowers_the_max() {
-    let mut episodes: Vec<Episode> = (1..=5).map(episode).collect();
-    let largest = &mut episodes[4];
-    // Preempted by another thread, and later than the others.
-    for event in &mut largest.evidence.events {
+/// Lets a thread `spike` run in place of `hog`, until the wakeup is `latency_us` late.
+fn spiked(mut episode: Episode, latency_us: u64) -> Episode {
+    for event in &mut episode.evidence.events {
         if let Happening::Switch { name, .. } = &mut event.what
             && name == "hog"
         {
             *name = "spike".into();
         }
     }
-    let stage = largest.stages.get_mut(&Stage::User).unwrap();
-    *stage = Nanos::from_us(2_500);
+    let stage = episode.stages.get_mut(&Stage::User).unwrap();
+    *stage = Nanos::from_us(latency_us);
+    episode
+}
 
-    let report = report(&episodes, None);
+/// Returns a report on `hogs` late wakeups because of `hog` and `spikes` because of `spike`.
+fn hogs_and_spikes(hogs: u64, spikes: u64, latency_us: u64) -> LateWakeups {
+    let episodes: Vec<Episode> = (1..=hogs)
+        .map(episode)
+        .chain((hogs + 1..=hogs + spikes).map(|number| spiked(episode(number), latency_us)))
+        .collect();
+    report(&episodes, None)
+}
+
+/// The fix with the largest share is not the first if the max stays without its cause.
+#[test]
+fn first_fix_is_the_one_that_lowers_the_max() {
+    let report = hogs_and_spikes(4, 1, 2_500);
 
     assert_eq!(report.causes[0].cause.who.as_deref(), Some("hog"));
     assert_eq!(report.causes[0].largest_without_ns, report.largest_ns);
     let first = report.first_fix.unwrap();
     assert_eq!(first.cause.who.as_deref(), Some("spike"));
     assert!(first.largest_without_ns < report.largest_ns);
+}
+
+/// A single spike does not hide the thread that makes nearly all wakeups late.
+#[test]
+fn first_fix_is_the_dominant_cause_although_the_max_stays() {
+    let report = hogs_and_spikes(40, 1, 2_500);
+
+    let first = report.first_fix.unwrap();
+    assert_eq!(first.cause.who.as_deref(), Some("hog"));
+    assert!(first.share > 0.9, "{}", first.share);
+    assert_eq!(first.largest_without_ns, report.largest_ns);
+}
+
+#[test]
+fn first_fix_is_the_cause_with_most_time_if_none_lowers_the_max() {
+    let largest = hogs_and_spikes(1, 0, 0).largest_ns;
+
+    let report = hogs_and_spikes(3, 2, largest.ns() / 1_000);
+
+    let first = report.first_fix.unwrap();
+    assert_eq!(first.cause.who.as_deref(), Some("hog"));
+    assert_eq!(first.largest_without_ns, report.largest_ns);
 }
 
 /// Rows and wakeups without trace data add up to all late wakeups.

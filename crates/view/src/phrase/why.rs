@@ -114,7 +114,7 @@ pub(crate) fn more_causes(late: &LateWakeups) -> Option<String> {
     })
 }
 
-/// States the fix that lowers the maximum most, or that no fix does.
+/// States the fix to try first and its effect, or that no fix has one.
 pub(crate) fn first_fix(late: &LateWakeups) -> Option<String> {
     if late.causes.is_empty() {
         return None;
@@ -126,10 +126,16 @@ pub(crate) fn first_fix(late: &LateWakeups) -> Option<String> {
             "No known fix of a single cause lowers the max{traced} of {max} by 5 % or more."
         ));
     };
+    let effect = if first.largest_without_ns == late.largest_ns {
+        let share = Cell::Share(first.share);
+        format!("{share} of the latency, but the max{traced} stays {max}")
+    } else {
+        let without = at_least(late.largest_is_at_least, first.largest_without_ns);
+        format!("the max{traced} falls from {max} to {without}")
+    };
     Some(format!(
-        "Fix first: {} (the max{traced} falls from {max} to {}). {}",
+        "Fix first: {} ({effect}). {}",
         cause::name(&first.cause, &first.contenders),
-        at_least(late.largest_is_at_least, first.largest_without_ns),
         cause::fix(&first.fix)
     ))
 }
