@@ -50,6 +50,13 @@ pub enum TaskRemark {
         /// Phase with the largest job, if it has a name.
         phase: Option<String>,
     },
+    /// A task of an rt-app file runs in a control group, whose share of the CPU is not analysed.
+    Taskgroup {
+        /// The task.
+        task: String,
+        /// The group.
+        group: String,
+    },
     /// A task runs as a service that was not measured.
     StandIn {
         task: String,

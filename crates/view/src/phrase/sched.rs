@@ -263,6 +263,11 @@ pub(crate) fn remark(remark: &TaskRemark) -> String {
                 code(task)
             )
         }
+        TaskRemark::Taskgroup { task, group } => format!(
+            "{} runs in the taskgroup {}, whose share of the CPU is not analysed",
+            code(task),
+            code(group)
+        ),
         TaskRemark::StandIn {
             task,
             wanted,

@@ -74,8 +74,8 @@ pub(super) enum Problem {
     TaskgroupPolicy(&'static str),
     #[error("the `taskgroup` `{0}` does not start with `/`")]
     Taskgroup(String),
-    #[error("`{key}` differs between phases; write each phase as a task")]
-    Changes { key: &'static str },
+    #[error("{keys} differ between phases; write each phase as a task")]
+    Changes { keys: &'static str },
     #[error(
         "`{0}` is of the grammar that rt-app had before its version 1.0; write `run`, `timer` and the like, as its tutorial.txt describes"
     )]

@@ -1,12 +1,9 @@
 //! rt-app's JSON: tasks that run for a time and wait for a timer.
 //!
-//! tutorial.txt` and of its parser. Times are whole microseconds. What cannot be analysed is
-//! refused with its line: tasks/The grammar follows rt-app's `doc/tutorial.txt` and its parser.
-//! Times are whole microseconds. Unsupported features are refused with their line:
-//! tasks/tutorial.txt` and of its parser. Times are whole microseconds. What cannot be analysed is
-//! refused with its line: tasks that wait for other threads or that sleep, work that is given in
-//! bytes, policies that laggard cannot record. Keys that rt-app does not have are ignored, as
-//! rt-app ignores them.
+//! The grammar follows rt-app's `doc/tutorial.txt` and its parser. Times are whole microseconds.
+//! Unsupported features are refused with their line: tasks that wait for other threads or that
+//! sleep, work that is given in bytes, policies that laggard cannot record. Keys that rt-app does
+//! not have are ignored, as rt-app ignores them.
 
 mod error;
 mod fields;
@@ -142,7 +139,10 @@ fn task(entry: &JsonEntry, default_policy: &str) -> Result<Option<FileTask>, RtA
         // Its keys belong to the task. They give defaults, and are not changes.
         None => Ok(before),
     })?
-    .ok_or_else(|| Problem::Changes { key: "policy" }.on_line(fields.line))?;
+    .ok_or_else(|| {
+        let keys = "`policy`, `priority` or the times of SCHED_DEADLINE";
+        Problem::Changes { keys }.on_line(fields.line)
+    })?;
     let at_policy = |problem: Problem| problem.on_line(fields.line_of("policy"));
     let of_phases: Vec<Fields<'_>> = phases.iter().map(|phase| phase.fields).collect();
     let keys = DeadlineKeys::new(fields, &of_phases);
@@ -152,9 +152,11 @@ fn task(entry: &JsonEntry, default_policy: &str) -> Result<Option<FileTask>, RtA
     let cpus = unchanged(&phases, None, |_, phase| {
         Ok(cpus(phase.fields)?.or_else(|| task_cpus.clone()))
     })?
-    .ok_or_else(|| Problem::Changes { key: "cpus" }.on_line(fields.line))?;
+    .ok_or_else(|| Problem::Changes { keys: "`cpus`" }.on_line(fields.line))?;
+    let mut group = None;
     for fields in of_phases.into_iter().chain([fields]) {
-        check_clamps_and_group(fields, scheduling)?;
+        check_clamps(fields)?;
+        group = taskgroup(fields, scheduling)?.or(group);
     }
     let deadline_period = match scheduling.policy {
         TaskPolicy::Deadline => Some(scheduling.times.period),
@@ -179,6 +181,10 @@ fn task(entry: &JsonEntry, default_policy: &str) -> Result<Option<FileTask>, RtA
             phase: phase.map(Into::into),
         });
     }
+    remarks.extend(group.map(|group| TaskRemark::Taskgroup {
+        task: entry.key.clone(),
+        group: group.into(),
+    }));
     Ok(Some(FileTask {
         name: entry.key.clone(),
         line: entry.line,
@@ -256,19 +262,25 @@ fn cpus(fields: Fields<'_>) -> Result<Option<Vec<u16>>, RtAppError> {
     }
 }
 
-fn check_clamps_and_group(
-    fields: Fields<'_>,
-    scheduling: TaskScheduling,
-) -> Result<(), RtAppError> {
+/// Utilization clamps choose the frequency of a CPU, which the analysis takes as it is.
+fn check_clamps(fields: Fields<'_>) -> Result<(), RtAppError> {
     fields.integer("util_min", UTILIZATION_CLAMP)?;
     fields.integer("util_max", UTILIZATION_CLAMP)?;
-    let group = fields.text("taskgroup")?.unwrap_or_default();
+    Ok(())
+}
+
+/// Returns the control group of a task or phase.
+fn taskgroup(fields: Fields<'_>, scheduling: TaskScheduling) -> Result<Option<&str>, RtAppError> {
+    let Some(group) = fields.text("taskgroup")?.filter(|group| !group.is_empty()) else {
+        return Ok(None);
+    };
     let line = fields.line_of("taskgroup");
-    match (group.is_empty(), group.starts_with('/')) {
-        (true, _) => Ok(()),
-        (false, false) => Err(Problem::Taskgroup(group.into()).on_line(line)),
-        (false, true) if scheduling.policy == TaskPolicy::Other => Ok(()),
-        (false, true) => Err(Problem::TaskgroupPolicy(scheduling.name()).on_line(line)),
+    if !group.starts_with('/') {
+        Err(Problem::Taskgroup(group.into()).on_line(line))
+    } else if scheduling.policy == TaskPolicy::Other {
+        Ok(Some(group))
+    } else {
+        Err(Problem::TaskgroupPolicy(scheduling.name()).on_line(line))
     }
 }
 

@@ -41,6 +41,28 @@ fn task(text: &str) -> String {
     format!("{service} {work} {period} {deadline}")
 }
 
+/// The share of the group is in no recording.
+#[test]
+fn taskgroup_of_a_task_or_phase_is_a_remark() {
+    let timer = "\"run\" : 500, \"timer\" : { \"ref\" : \"unique\", \"period\" : 9000 }";
+    for keys in [
+        format!("\"taskgroup\" : \"/a\", {timer}"),
+        format!("\"phases\" : {{ \"p\" : {{ \"taskgroup\" : \"/a\", {timer} }} }}"),
+    ] {
+        let file = format!("{{ \"tasks\" : {{ \"t\" : {{ {keys} }} }} }}");
+
+        let remark = TaskRemark::Taskgroup {
+            task: "t".into(),
+            group: "/a".into(),
+        };
+        assert_eq!(asked(&file).remarks, [remark]);
+    }
+    assert_eq!(
+        asked(&format!("{{ \"tasks\" : {{ \"t\" : {{ {timer} }} }} }}")).remarks,
+        []
+    );
+}
+
 #[test]
 fn policies_and_priorities_have_the_defaults_of_rt_app() {
     let timer = "\"run\" : 500, \"timer\" : { \"ref\" : \"unique\", \"period\" : 9000 }";
@@ -340,11 +362,11 @@ fn tasks_that_no_timer_wakes_are_refused_with_the_event() {
         ),
         (
             "\"phases\" : { \"p\" : { \"priority\" : 1, \"run\" : 1, \"timer\" : { \"period\" : 9 } }, \"q\" : { \"priority\" : 2, \"run\" : 1 } }",
-            "`policy` differs between phases",
+            "`policy`, `priority` or the times of SCHED_DEADLINE differ between phases",
         ),
         (
             "\"phases\" : { \"p\" : { \"run\" : 1, \"timer\" : { \"period\" : 9 } }, \"q\" : { \"cpus\" : [1], \"run\" : 1 } }",
-            "`cpus` differs between phases",
+            "`cpus` differ between phases",
         ),
         ("\"phases\" : { }", "no event"),
         (
