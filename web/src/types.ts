@@ -981,7 +981,7 @@ export interface Table {
 
 export type TaskDoubt = { kind: "waiting"; waited_ns: Nanos } | { kind: "all_zero" } | { floor_ns: Nanos; is_tail: boolean; kind: "not_kept"; late: number } | { kind: "shared"; least_ns: number; most_ns: number | null } | { kind: "several_cpus"; least_ns: number; most_ns: number | null } | { kind: "not_measured"; wanted: Service } | { apart_ns: number; finer: FinerPeriod; kind: "coarse"; least_ns: number; most_ns: number | null } | { kind: "short"; needed_ns: number | null; permitted_ns: Nanos; shown_ns: Nanos | null } | { kind: "rare"; most_ns: number | null; permitted_ns: Nanos };
 
-export type TaskRemark = { key: string; kind: "repeated"; line: number; task: string } | { kind: "shared_timer"; threads: number; timer: string } | { kind: "largest_job"; phase: string | null; task: string } | { kind: "stand_in"; measured: Service; task: string; wanted: Service };
+export type TaskRemark = { key: string; kind: "repeated"; line: number; task: string } | { kind: "shared_timer"; threads: number; timer: string } | { kind: "largest_job"; phase: string | null; task: string } | { group: string; kind: "taskgroup"; task: string } | { kind: "stand_in"; measured: Service; task: string; wanted: Service };
 
 export interface TaskVerdict {
   blocking_ns: Nanos;

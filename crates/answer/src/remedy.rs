@@ -188,12 +188,8 @@ pub(crate) fn fix_on(
         CauseClass::Throttled => Fix::RaiseQuota {
             quota: row.quota.clone(),
         },
-        // An earlier version did not distinguish the fair server from throttling.
-        CauseClass::RtThrottled
-            if host.has_fair_server() && !host.has_rt_groups() =>
-        {
-            Fix::FairServer
-        }
+        // Without throttling, the fair server stops the same threads for the same time.
+        CauseClass::RtThrottled if host.has_fair_server() => Fix::FairServer,
         CauseClass::RtThrottled => Fix::RtRuntime,
         CauseClass::FairServer => Fix::FairServer,
         CauseClass::DeadlineThrottled => Fix::DeadlineBudget,

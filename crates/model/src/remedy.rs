@@ -70,6 +70,12 @@ impl Remedy {
                 Some("lifting_the_quota_removes_the_throttling")
             }
             Self::RaiseWeight => Some("raising_the_weight_removes_the_delay"),
+            Self::RtRuntime => Some("disabling_realtime_throttling_removes_its_delay"),
+            Self::FairServer => Some("disabling_the_fair_server_removes_its_delay"),
+            Self::DeadlineBudget => {
+                Some("raising_the_runtime_removes_the_throttling_of_a_deadline_thread")
+            }
+            Self::LockMemory => Some("locking_memory_removes_the_page_faults"),
             _ => None,
         }
     }
@@ -126,16 +132,25 @@ mod tests {
     /// A remedy is tested as long as its test exists.
     #[test]
     fn tests_of_remedies_exist() {
-        let file = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../cli/tests/system/why_root.rs"
-        );
-        let tests = std::fs::read_to_string(file).unwrap();
+        let tests: String = [
+            "cli/tests/system/why_root.rs",
+            "cli/tests/system/attach_root/remedies.rs",
+            "testkit/tests/system/kernels/remedies.rs",
+        ]
+        .map(|file| {
+            let path = format!("{}/../{file}", env!("CARGO_MANIFEST_DIR"));
+            std::fs::read_to_string(path).unwrap()
+        })
+        .concat();
         for remedy in [
             Remedy::MoveThread,
             Remedy::RaisePriority,
             Remedy::RaiseQuota,
             Remedy::RaiseWeight,
+            Remedy::RtRuntime,
+            Remedy::FairServer,
+            Remedy::DeadlineBudget,
+            Remedy::LockMemory,
         ] {
             let name = remedy.test().unwrap();
 

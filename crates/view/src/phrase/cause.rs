@@ -205,7 +205,7 @@ fn action_and_price(fix: &Fix) -> (String, &'static str) {
             "A real-time thread that loops can then hang the machine",
         ),
         Fix::FairServer => (
-            "Let the real-time thread that keeps the CPU sleep, or write 0 to each `/sys/kernel/debug/sched/fair_server/cpu*/runtime` (debugfs, Linux 6.12 or later)",
+            "Let the real-time thread that keeps the CPU sleep, or run `sysctl -w kernel.sched_rt_runtime_us=-1` and then write 0 to each `/sys/kernel/debug/sched/fair_server/cpu*/runtime` (debugfs)",
             "SCHED_OTHER threads then starve while a real-time thread loops",
         ),
         Fix::DeadlineBudget => (

@@ -129,7 +129,7 @@ fn what_the_machine_has_done_already_is_not_advised_again() {
     let awake: Edit = |report| report.plan.held_awake = true;
     let plain: Edit = |_| ();
     // (cause, who, machine, what is advised, what is not)
-    let cases: [(C, Option<&str>, Edit, &str, &str); 18] = [
+    let cases: [(C, Option<&str>, Edit, &str, &str); 19] = [
         (C::IdleExit, None, plain, "cpu_dma_latency", "hypervisor"),
         (C::IdleExit, None, awake, "", "cpu_dma_latency"),
         (
@@ -186,7 +186,18 @@ fn what_the_machine_has_done_already_is_not_advised_again() {
             None,
             |report| report.host.kernel = "6.12.9".into(),
             "fair_server",
-            "sched_rt_runtime",
+            "cpu.max",
+        ),
+        // Without throttling, the fair server stops the same threads.
+        (
+            C::RtThrottled,
+            None,
+            |report| {
+                report.host.kernel = "6.18.1".into();
+                report.host.config = vec!["CONFIG_RT_GROUP_SCHED=y".into()];
+            },
+            "fair_server",
+            "cpu.max",
         ),
         (
             C::FairServer,
@@ -194,8 +205,8 @@ fn what_the_machine_has_done_already_is_not_advised_again() {
             |report| {
                 report.host.config = vec!["CONFIG_RT_GROUP_SCHED=y".into()];
             },
-            "fair_server",
             "sched_rt_runtime",
+            "cpu.max",
         ),
         (
             C::ReturnToUser,
@@ -245,7 +256,7 @@ fn remedies_without_a_test_are_labelled() {
         (CauseClass::Throttled, true),
         (CauseClass::GroupWeight, true),
         (CauseClass::Equal, true),
-        (CauseClass::FairServer, false),
+        (CauseClass::FairServer, true),
         (CauseClass::IdleExit, false),
     ] {
         let text = remedy(class, Some("cat"), |_| ());

@@ -7,6 +7,7 @@ mod commands;
 mod counted;
 mod groups;
 mod refused;
+mod remedies;
 mod started;
 mod stops;
 mod threads;

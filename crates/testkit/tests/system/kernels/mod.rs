@@ -9,6 +9,7 @@ mod external;
 mod faults;
 mod isolated;
 mod locked;
+mod remedies;
 mod switches;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -322,7 +322,7 @@ pub(crate) fn next_step(cause: &AttachCause) -> Option<String> {
             "raise the weight of the group (cpu.weight), or use a real-time policy"
         }
         (CauseClass::RtThrottled, _) => {
-            "let the real-time threads sleep in each period, or set kernel.sched_rt_runtime_us=-1"
+            "let the real-time threads sleep in each period (before Linux 6.12 also: kernel.sched_rt_runtime_us=-1)"
         }
         (CauseClass::FairServer, _) => "let the real-time thread that keeps the CPU sleep",
         (CauseClass::DeadlineThrottled, _) => {
