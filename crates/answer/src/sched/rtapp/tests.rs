@@ -55,10 +55,10 @@ fn taskgroup_of_a_task_or_phase_is_a_remark() {
             task: "t".into(),
             group: "/a".into(),
         };
-        assert_eq!(asked(&file).remarks, [remark]);
+        assert_eq!(question_of(&file).remarks, [remark]);
     }
     assert_eq!(
-        asked(&format!("{{ \"tasks\" : {{ \"t\" : {{ {timer} }} }} }}")).remarks,
+        question_of(&format!("{{ \"tasks\" : {{ \"t\" : {{ {timer} }} }} }}")).remarks,
         []
     );
 }
