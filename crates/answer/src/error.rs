@@ -1,5 +1,7 @@
 //! Reasons why recordings that were read do not give an answer.
 
+#![allow(clippy::disallowed_macros, reason = "an error has a text")]
+
 use laggard_analyze::InputError;
 use laggard_model::Service;
 use laggard_record::OpenError;

@@ -1,5 +1,7 @@
 //! Data of recordings, grouped by load: the input of forecasts and replays.
 
+#![allow(clippy::disallowed_macros, reason = "an error has a text")]
+
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};

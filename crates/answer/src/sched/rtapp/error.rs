@@ -1,7 +1,5 @@
 //! Reasons why a file of rt-app cannot be analysed.
 
-#![allow(clippy::disallowed_macros, reason = "an error has a text")]
-
 use std::fmt::{self, Display, Formatter};
 
 use super::policy::DeadlineKeys;

@@ -2,8 +2,6 @@
 //! comma before a closing brace, and the dialect of workgen, in which a key may occur several
 //! times. Every value keeps its line number.
 
-#![allow(clippy::disallowed_macros, reason = "an error has a text")]
-
 use super::error::{Problem, RtAppError};
 
 /// Levels of objects and lists that json-c reads.

@@ -5,6 +5,11 @@
 //! sleep, work that is given in bytes, policies that laggard cannot record. Keys that rt-app does
 //! not have are ignored, as rt-app ignores them.
 
+#![allow(
+    clippy::disallowed_macros,
+    reason = "an error has a text, and an instance a name"
+)]
+
 mod error;
 mod fields;
 mod jobs;
