@@ -86,7 +86,7 @@ pub enum Activity {
     Timer(Address),
     /// Function of a work item.
     Work(Address),
-    /// Poll function of a network driver, which NET_RX calls.
+    /// Poll function of a network driver, which `NET_RX` calls.
     Poll(Address),
     /// Kernel function that is timed inside handlers on request.
     Function(Address),
