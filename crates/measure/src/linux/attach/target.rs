@@ -109,7 +109,7 @@ pub fn find_descendants(process: u32) -> io::Result<Vec<u32>> {
     Ok(found)
 }
 
-/// Returns the parent of a process: proc_pid_stat(5).
+/// Returns the parent of a process: `proc_pid_stat(5)`.
 fn parent(process: u32) -> Option<u32> {
     let stat = fs::read(format!("/proc/{process}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);
