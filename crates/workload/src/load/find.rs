@@ -26,7 +26,7 @@ pub enum NamedLoad {
     /// Load of real applications.
     Recipe(Box<Recipe>),
     /// Loads that run at the same time.
-    Several(Vec<NamedLoad>),
+    Several(Vec<Self>),
 }
 
 impl NamedLoad {

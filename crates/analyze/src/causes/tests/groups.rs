@@ -100,7 +100,7 @@ fn threads_of_one_group_share_by_their_weights() {
         (nice(0, 1024), nice(0, 1024), None),
     ] {
         for groups in [&[group.clone()][..], &[]] {
-            let levels = |thread: &SchedEntity| [groups, &[thread.clone()]].concat();
+            let levels = |thread: &SchedEntity| [groups, std::slice::from_ref(thread)].concat();
 
             let cause = first(&levels(&own), &levels(&other));
 
