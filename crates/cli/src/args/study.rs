@@ -11,7 +11,7 @@ use laggard_answer::study::StudyName;
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Duration:
-  osdi99     41 h (with --quick 10 min); the hours of use come first, after 1.6 h
+  osdi99     41 h (--quick: 10 min); the hours of use come first, after 1.6 h
   hotos99    5 min (with --quick 70 s)
   heubaum    5 min (with --quick 52 s)
   timmerman  3 min (with --quick 32 s)
