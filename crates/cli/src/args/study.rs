@@ -12,9 +12,9 @@ use laggard_answer::study::StudyName;
 #[command(after_help = "\
 Duration:
   osdi99     41 h (--quick: 10 min); the hours of use come first, after 1.6 h
-  hotos99    5 min (with --quick 70 s)
-  heubaum    5 min (with --quick 52 s)
-  timmerman  3 min (with --quick 32 s)
+  hotos99    5 min (--quick: 70 s)
+  heubaum    5 min (--quick: 52 s)
+  timmerman  3 min (--quick: 32 s)
 
 Examples:
   sudo laggard study osdi99 --quick
