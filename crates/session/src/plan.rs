@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use laggard_measure::Drive;
 #[cfg(target_os = "linux")]
 use laggard_measure::linux;
-use laggard_model::{
-    AskedApplication, Competitors, Contexts, CpuList, Every, Keep, Nanos, Service, Stage,
-};
+#[cfg(target_os = "linux")]
+use laggard_model::Competitors;
+use laggard_model::{AskedApplication, Contexts, CpuList, Every, Keep, Nanos, Service, Stage};
 use laggard_record::{Access, Destination};
 #[cfg(target_os = "linux")]
 use laggard_workload::load::{Busy, LoadUser};

@@ -58,7 +58,8 @@ const NAMES: &str = "
     RehearsalReport.recorded_in Remark.tasks Report.version RtosReason.load SchedReport.load
     SeriesRecording.kernel SeriesRecording.path SeriesRecording.recorded_at
     SeriesReport.load Shortfall.file SideView.load SideView.recordings SwitchReport.load
-    TaskCount.name TaskRemark.key TaskRemark.phase TaskRemark.task TaskRemark.timer
+    TaskCount.name TaskRemark.group TaskRemark.key TaskRemark.phase TaskRemark.task
+    TaskRemark.timer
     TaskVerdict.name Throughput.unit TraceHandlerRow.name TraceReport.path
     TraceReport.session TraceReport.windows TraceThreadRow.name UnknownEffect.node
     WaitEnd.thread WhyReport.load WhyReport.path WorkComparison.unit";
