@@ -194,7 +194,7 @@ fn hits_are_counted(kind: FaultKind, is_kind: fn(Activity) -> bool) {
     let _turn = ONE_AT_A_TIME
         .lock()
         .unwrap_or_else(|turn| turn.into_inner());
-    let mut counter = match HandlerCounter::new(&online_cpus()) {
+    let mut counter = match HandlerCounter::new(&online_cpus(), &[]) {
         Ok(counter) if online_cpus().contains(CPU) => counter,
         Ok(_) => return println!("skipped: there is no CPU 1"),
         Err(refused) => return println!("skipped: {refused}"),

@@ -8,7 +8,7 @@ use laggard_model::{Activity, Nanos, Vector};
 
 #[test]
 fn timer_and_softirq_are_counted_and_timed() {
-    let mut counter = match HandlerCounter::new(&online_cpus()) {
+    let mut counter = match HandlerCounter::new(&online_cpus(), &[]) {
         Ok(counter) => counter,
         Err(refused) => {
             println!("skipped: {refused}");
