@@ -475,7 +475,7 @@ fn without_the_right_to_real_time_priorities_all_is_unknown_with_a_remedy() {
     assert_eq!(output.status.code(), Some(1), "{text}");
     // Root has kept the right to lock pages.
     let is_unknown = |line: &&str| line.contains(" UNKNOWN ") || line.starts_with("locked ");
-    assert_eq!(text.lines().filter(is_unknown).count(), 7, "{text}");
+    assert_eq!(text.lines().filter(is_unknown).count(), 8, "{text}");
     assert!(text.starts_with("UNKNOWN  "), "{text}");
     assert!(text.contains("\nTo test preemption, priorities"), "{text}");
 }
