@@ -342,7 +342,7 @@ pub struct InversionRounds {
 pub struct RtosDeferred {
     /// Number of these wakeups.
     pub woken: u64,
-    /// Number after which the thread ran before the softirq ended.
+    /// Number of these wakeups after which the thread ran before the softirq ended.
     pub preempted: u64,
     /// Longest time from a wakeup to the end of the softirq.
     pub longest_wait: Nanos,

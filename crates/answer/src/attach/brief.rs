@@ -22,7 +22,7 @@ pub(super) struct HeldCycles {
 pub(super) struct StartedThread {
     /// Number of the thread that started it.
     starter: u32,
-    /// Its activations as long as it may be brief.
+    /// Its activations while it may still be brief.
     course: Vec<ThreadActivation>,
     /// Cycles of a brief thread; empty: they are part of a cycle of another thread.
     cycles: Vec<ThreadCycle>,

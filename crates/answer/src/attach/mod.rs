@@ -198,7 +198,7 @@ struct ThreadState {
     began: Nanos,
     ended: Option<Nanos>,
     exit: ThreadExit,
-    /// State of a thread that another one started, as long as it may be brief.
+    /// State of a thread that another thread started, while it may still be brief.
     started: Option<StartedThread>,
     unfinished: Option<(Nanos, UnfinishedCycle)>,
     unfinished_taken: Vec<AttachTaken>,

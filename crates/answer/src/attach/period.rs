@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(period(&regular[..7]), None);
     }
 
-    /// Expiries of 5 ms, of which the thread wakes for each third and, now and then, for the next.
+    /// Expiries every 5 ms; the thread wakes for every third, and sometimes for the next one, too.
     #[test]
     fn expiries_of_a_late_thread_are_on_a_grid() {
         let at = [3, 6, 9, 11, 14, 17, 20, 22, 25, 28, 31, 33];

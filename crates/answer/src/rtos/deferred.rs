@@ -17,7 +17,7 @@ const TOLERATED: f64 = 0.1;
 pub struct DeferredFigures {
     /// Number of wakeups during a softirq.
     pub wakeups: u64,
-    /// Number after which the thread ran before the softirq ended.
+    /// Number of these wakeups after which the thread ran before the softirq ended.
     pub preempted: u64,
     /// Longest time from a wakeup to the end of the softirq that the thread waited for.
     pub longest_wait_ns: Nanos,

@@ -91,7 +91,7 @@ impl DeferredWatch {
 impl Drop for DeferredWatch {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
-        // A panic of the sender has no consequences.
+        // If the sender panicked, there are fewer wakeups to count.
         let _ = self.sender.take().map(JoinHandle::join);
     }
 }

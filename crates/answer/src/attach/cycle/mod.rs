@@ -17,10 +17,10 @@ pub(super) use site::wait_kind;
 pub use site::{AttachSite, WaitKind};
 use site::{SiteKey, is_restarted, timeout_resolution};
 
-/// Sleeps after which the home wait is searched: early for an unambiguous kind.
+/// Numbers of sleeps after which laggard searches for the home wait: few for an unambiguous kind.
 const EARLY_SLEEPS: usize = 8;
 const MAX_UNDECIDED_SLEEPS: usize = 64;
-/// Number of further sleeps after which the home wait is searched again.
+/// Number of further sleeps until laggard searches again for the home wait.
 const REVIEW_SLEEPS: usize = 256;
 /// Activations that wait for the decision are not older than this.
 pub(super) const MAX_UNDECIDED_AGE: Nanos = Nanos::from_ms(1_500);
@@ -95,8 +95,8 @@ impl ThreadCycle {
         }
     }
 
-    /// Adds the activations of a thread that the cycle started and that ended it. What the first
-    /// thread did after the start is not part of the cycle.
+    /// Adds the activations of the started thread whose end is the end of the cycle. Activations
+    /// of the first thread after the start are not part of the cycle.
     pub(super) fn go_on(&mut self, thread: Tid, course: &[ThreadActivation]) {
         let (Some(first), Some(last)) = (course.first(), course.last()) else {
             return;
@@ -118,7 +118,7 @@ impl ThreadCycle {
         else {
             return;
         };
-        // The start of a thread is no sleep.
+        // The start of a thread is not a sleep.
         whole.waits.sleeps = whole.waits.sleeps.saturating_sub(1);
         self.whole = whole;
         self.parts = parts;
