@@ -102,8 +102,8 @@ pub fn activity_name(activity: Activity, symbols: &Symbols) -> String {
         Activity::Vector(vector) => match vector {
             Vector::LocalTimer => "local timer",
             Vector::Reschedule => "reschedule",
-            Vector::CallFunction => "function call from another CPU, to several",
-            Vector::CallFunctionSingle => "function call from another CPU",
+            Vector::CallFunction => "call_function (IPI to several CPUs)",
+            Vector::CallFunctionSingle => "call_function_single (IPI)",
             Vector::IrqWork => "irq work",
             Vector::Thermal => "thermal",
         }
@@ -241,5 +241,24 @@ mod tests {
         assert_eq!(culprit, "TIMER, timer process_timeout");
         assert_eq!(who(&device, &symbols).unwrap(), "irq 36 (virtio1-req.0)");
         assert_eq!(who(&Culprit::default(), &symbols), None);
+    }
+
+    #[test]
+    fn names_of_vectors_are_no_sentences() {
+        for vector in [
+            Vector::LocalTimer,
+            Vector::Reschedule,
+            Vector::CallFunction,
+            Vector::CallFunctionSingle,
+            Vector::IrqWork,
+            Vector::Thermal,
+        ] {
+            let name = activity_name(Activity::Vector(vector), &Symbols::default());
+            let without_explanation = name.split(" (").next().unwrap();
+            assert!(
+                without_explanation.split_whitespace().count() <= 3,
+                "{name}"
+            );
+        }
     }
 }
