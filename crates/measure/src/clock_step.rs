@@ -2,7 +2,7 @@
 
 use laggard_model::Nanos;
 
-/// Time for which a clock is read: more than two of the longest ticks of any system.
+/// Time that is spent on reading a clock: more than two of the longest ticks of any system.
 const READ_TIME: Nanos = Nanos::from_ms(40);
 
 /// Returns the smallest step forward among the readings; `None` if the clock did not advance or

@@ -12,7 +12,7 @@ use laggard_model::Nanos;
 
 /// Maximum absence of the collector before the threads check their own use.
 const MAX_ABSENCE: Nanos = Nanos::from_secs(3);
-/// Inverse of the fraction of the measured CPUs' time above which the threads give up.
+/// Inverse of a fraction of the measured CPUs' time. The threads give up if they use more.
 const INVERSE_MAX_SHARE: u64 = 2;
 
 /// State that the collector and the measuring threads share.
@@ -25,7 +25,7 @@ pub struct Exhaustion {
     last_run: AtomicU64,
     /// CPU time in ns that this program had used by then.
     used: AtomicU64,
-    /// Time in ns at which the threads gave up; 0 if they did not.
+    /// Time in ns when the threads gave up; 0 if they did not.
     given_up: AtomicU64,
 }
 

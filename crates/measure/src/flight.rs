@@ -6,7 +6,7 @@ use laggard_model::{Address, Cpu, Evidence, Nanos, ProgramCost, Symbol, Tid};
 
 /// Recorder of the recent activity of each CPU, for late wakeups.
 pub trait Flight: Debug {
-    /// Reads changing counters, such as those of hypervisor and firmware. The thread that
+    /// Reads changing counters, such as the counters of hypervisor and firmware. The thread that
     /// requests evidence calls this a few times per second: only the change between two calls is
     /// known.
     fn poll(&mut self);
@@ -25,7 +25,7 @@ pub trait Flight: Debug {
     fn cost(&self) -> Vec<ProgramCost>;
 }
 
-/// Kernel events, of which a probe keeps the newest: evidence of causes, and names.
+/// Kernel events: evidence of causes, and names. A probe keeps the newest events.
 pub trait KernelRecord: Debug + Send + Sync {
     /// Copies evidence as [`Flight::evidence`].
     fn evidence(&self, cpu: Cpu, from: Nanos, to: Nanos) -> Evidence;

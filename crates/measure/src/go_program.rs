@@ -1,6 +1,6 @@
 //! Recognition of Go programs by the note that their linker writes.
 //!
-//! The note is read from the memory of the process, where the kernel has loaded it. No file of
+//! The kernel has loaded the note into the memory of the process, and it is read there. No file of
 //! another user is opened.
 
 use std::fs::File;
@@ -37,7 +37,8 @@ pub(crate) fn is_go_program(process: u32) -> bool {
     notes(process).is_some_and(|notes| has_go_note(&notes))
 }
 
-/// Reads the notes of the program of a process. `None`: it has none, or they are not readable.
+/// Reads the notes of the program of a process. `None` if there are not any or they are not
+/// readable.
 fn notes(process: u32) -> Option<Vec<u8>> {
     let mut vector = Vec::new();
     let file = File::open(format!("/proc/{process}/auxv")).ok()?;
@@ -47,7 +48,7 @@ fn notes(process: u32) -> Option<Vec<u8>> {
     let length = usize::try_from(count).ok()? * HEADER_BYTES;
     let headers = program_headers(&read(process, table, length)?);
     let start = headers.iter().find(|header| header.kind == PT_PHDR);
-    // A program at a fixed address may have no header of the table.
+    // A program at a fixed address may lack the header of the table.
     let base = start.map_or(0, |header| table.wrapping_sub(header.address));
     let notes = headers.iter().filter(|header| header.kind == PT_NOTE);
     let mut bytes = Vec::new();
@@ -68,8 +69,10 @@ fn auxiliary(vector: &[u8], key: u64) -> Option<u64> {
 
 fn program_headers(table: &[u8]) -> Vec<ProgramHeader> {
     let (headers, _) = table.as_chunks::<HEADER_BYTES>();
-    let word = |header: &[u8; HEADER_BYTES], at: usize| {
-        header[at..at + 8].try_into().map_or(0, u64::from_ne_bytes)
+    let word = |header: &[u8; HEADER_BYTES], offset: usize| {
+        header[offset..offset + 8]
+            .try_into()
+            .map_or(0, u64::from_ne_bytes)
     };
     let headers = headers.iter().map(|header| ProgramHeader {
         kind: header[..4].try_into().map_or(0, u32::from_ne_bytes),
@@ -112,7 +115,7 @@ mod tests {
     fn notes_of_a_running_program_are_read() {
         let own = notes(std::process::id());
 
-        // The linker may be told to write none.
+        // The linker may be configured not to write a note.
         match own {
             Some(notes) if !notes.is_empty() => {
                 assert!(notes.windows(4).any(|name| name == b"GNU\0"));

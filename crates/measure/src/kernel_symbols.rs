@@ -18,7 +18,7 @@ pub(crate) struct KernelSymbols {
     symbols: Vec<PlacedName>,
     /// Names in the order of the file, one after the other.
     names: String,
-    /// Reason why there are none.
+    /// Reason why the symbols are missing.
     lacks: Option<String>,
 }
 
@@ -40,8 +40,8 @@ impl KernelSymbols {
         })
     }
 
-    /// Parses lines of an address, a letter and a name. Without the right to see them all
-    /// addresses are zero, and there are no symbols.
+    /// Parses lines of an address, a letter and a name. Without the right to see them, all
+    /// addresses are zero, and the result is empty.
     fn of(mut lines: impl BufRead) -> io::Result<Self> {
         let (mut symbols, mut names) = (Vec::new(), String::new());
         let mut line = String::new();
@@ -60,7 +60,7 @@ impl KernelSymbols {
             }
             line.clear();
         }
-        // Of several symbols at one address the first is kept.
+        // If several symbols have the same address, the first is kept.
         symbols.sort_by_key(|symbol| symbol.start);
         symbols.dedup_by_key(|symbol| symbol.start);
         symbols.shrink_to_fit();

@@ -1,7 +1,7 @@
 //! Names that are available during the measurement.
 //!
 //! Reading symbol tables takes CPU time, so it is done once, before the measurement. Later each
-//! new address costs a search in memory. User code has no names: its tables are read when a
+//! new address costs a search in memory. User code is not named here: its tables are read when a
 //! recording ends.
 
 use std::collections::BTreeMap;
@@ -105,7 +105,7 @@ impl Names for LiveNames {
         let target = fs::read_link(format!("/proc/{process}/fd/{number}")).ok()?;
         let target = target.to_string_lossy();
         let name = descriptor_name(&target);
-        // A descriptor of a file may be that of another file the next time.
+        // A file descriptor may refer to another file the next time.
         if !target.starts_with('/') {
             self.descriptors.insert(key, name.clone());
         }
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(descriptor_name("/tmp/\u{1b}[2J"), "/tmp/\\x1b[2J");
     }
 
-    /// Without root, /proc/kallsyms shows no addresses.
+    /// Without root, the addresses in /proc/kallsyms are zero.
     #[test]
     fn kernel_function_has_a_name_if_its_symbols_are_readable() {
         let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();

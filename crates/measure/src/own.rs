@@ -1,8 +1,9 @@
 //! Threads of this process.
 //!
 //! They are recognised by their TID, never by their name, because any program can call a thread
-//! `laggard`. The kernel's tracepoints use TIDs of the initial PID namespace, `/proc` those of
-//! the current one. In any other namespace no thread is known, which is better than a wrong one.
+//! `laggard`. The kernel's tracepoints use TIDs of the initial PID namespace. `/proc` uses TIDs of
+//! the current namespace. In any other namespace all threads are treated as foreign, which is
+//! better than a wrong match.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,11 +15,11 @@ use laggard_model::Tid;
 /// Initial PID namespace: `PROC_PID_INIT_INO` of the kernel's `include/linux/proc_ns.h`, the same
 /// since 3.8.
 const INITIAL_NAMESPACE: &str = "pid:[4026531836]";
-/// Time for which a thread counts as foreign without another check of `/proc`. Its TID cannot be
+/// A thread counts as foreign for this time without another check of `/proc`. Its TID cannot be
 /// reused for a thread of this process in less time: the kernel uses all other TIDs first.
 const FOREIGN_FOR: Duration = Duration::from_millis(100);
 
-/// Threads of this process among those that were checked.
+/// Threads of this process among the checked threads.
 #[derive(Debug)]
 pub(crate) struct OwnThreads {
     is_known: bool,

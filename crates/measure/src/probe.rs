@@ -50,7 +50,7 @@ pub enum Drive {
     /// Interrupt of this UIO device, such as `/dev/uio0`, which the probe raises. One thread
     /// service on one CPU waits for it.
     Uio(PathBuf),
-    /// Expiry of this timer of Windows, for which threads wait.
+    /// Expiry of this timer of Windows. Threads wait for it.
     Wait(TimerApi),
 }
 
@@ -182,7 +182,7 @@ pub const fn check_number(lines: usize) -> Result<(), ProbeError> {
 /// Times of a probe's expiries.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Pace {
-    /// Mean time between a line's expiries, except for those in `every`.
+    /// Mean time between a line's expiries, except for lines of services in `every`.
     pub period: Nanos,
     /// Services with only one in several expiries.
     pub every: Every,
@@ -205,8 +205,8 @@ pub trait Probe {
     /// Returns the measured lines; an activation's `line` is an index into them.
     fn lines(&self) -> &[Line];
 
-    /// Returns the thread that is the service of `line`; `None` if there is none (`softirq`,
-    /// `worker`), or it is unknown.
+    /// Returns the thread that is the service of `line`; `None` for `softirq` and `worker`, which
+    /// do not have a thread, or if it is unknown.
     fn thread_of(&self, _line: LineId) -> Option<Tid> {
         None
     }
@@ -214,7 +214,7 @@ pub trait Probe {
     /// Returns warnings that arose during preparation or measurement.
     fn caveats(&self) -> Vec<Caveat>;
 
-    /// Returns the maps in which BPF programs see the next expiries, if there are any.
+    /// Returns the maps with the next expiries for BPF programs, if any.
     #[cfg(target_os = "linux")]
     fn board(&self) -> Option<crate::board::BoardMaps> {
         None
@@ -261,8 +261,8 @@ pub trait Probe {
     /// a limited time for services that were requested before.
     fn stop(&mut self) -> Nanos;
 
-    /// Restarts the recording at the returned time, which is now. Earlier expiries are no longer
-    /// passed on and do not count in [`Probe::accounts`], and numbers restart at 0.
+    /// Restarts the recording at the returned time, which is now. Earlier expiries are not passed
+    /// on and do not count in [`Probe::accounts`], and numbers restart at 0.
     fn begin_anew(&mut self) -> Nanos;
 
     /// Returns the account of each line's plan; complete after the last drain.

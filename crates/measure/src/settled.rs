@@ -15,7 +15,7 @@ pub struct SettledExpiry {
     pub steps: [Option<Nanos>; STAGES.len()],
 }
 
-/// Numbers and activations of a line. Expiries outside the recording have no number.
+/// Numbers and activations of a line. Expiries outside the recording are not numbered.
 #[derive(Debug)]
 pub struct SettledLine {
     pub line: LineId,

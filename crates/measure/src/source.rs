@@ -22,7 +22,7 @@ pub trait Source: Debug {
     /// Returns the lines that it measures, in order.
     fn lines(&self) -> &[Line];
 
-    /// Starts to measure, with the first expiry after `at`. `first` is the number of the first of
+    /// Starts to measure, with the first expiry after `now`. `first` is the number of the first of
     /// its lines.
     ///
     /// # Errors
@@ -30,14 +30,14 @@ pub trait Source: Debug {
     /// Returns an error if something cannot be started.
     fn start(&mut self, now: Nanos, first: LineId) -> Result<(), ProbeError>;
 
-    /// Runs from `at` until the measurement is in a steady state.
-    fn warm_up(&mut self, _at: Nanos) {}
+    /// Runs from `now` until the measurement is in a steady state.
+    fn warm_up(&mut self, _now: Nanos) {}
 
     /// Records and counts only expiries from `from`.
     fn begin(&mut self, from: Nanos);
 
     /// Appends all activations since the last call, line by line in order; after `settle`, all
-    /// that are left.
+    /// remaining activations.
     fn drain(&mut self, into: &mut Batch);
 
     /// Records no expiry from `until`.
@@ -47,7 +47,7 @@ pub trait Source: Debug {
     fn is_at_rest(&mut self) -> bool;
 
     /// Ends, and restores settings. Expiries that have not been served at `given_up`, which is
-    /// now, are given up, and are drained as such.
+    /// now, are given up and drained as missed.
     fn settle(&mut self, given_up: Nanos);
 
     /// Returns the account of each line's plan, complete after the last drain.
@@ -76,7 +76,7 @@ pub trait Source: Debug {
         None
     }
 
-    /// Returns the maps in which programs see the next expiries.
+    /// Returns the maps with the next expiries for BPF programs.
     #[cfg(target_os = "linux")]
     fn board(&self) -> Option<crate::board::BoardMaps> {
         None

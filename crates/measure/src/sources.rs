@@ -9,8 +9,8 @@ use crate::source::Source;
 
 /// Time from the call of `start` to the first expiry.
 const LEAD: Nanos = Nanos::from_ms(50);
-/// Maximum time for which the end waits for services that have not run. A service that runs in
-/// this time has a latency; otherwise this time is a lower bound.
+/// Maximum wait at the end for services that have not run. A service that runs in this time has a
+/// latency; otherwise this time is a lower bound.
 const MAX_STOP_WAIT: Duration = Duration::from_secs(3);
 /// Interval of the checks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(2);
@@ -32,7 +32,7 @@ impl Sources {
     ///
     /// # Errors
     ///
-    /// Returns an error if they have no line, or too many.
+    /// Returns an error if the number of lines is zero or too large.
     pub fn new(
         all: Vec<Box<dyn Source>>,
         mut pace: Pace,

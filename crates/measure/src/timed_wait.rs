@@ -23,7 +23,7 @@ pub trait TimedWait {
     fn next(&mut self, due: Nanos, period: Nanos) -> io::Result<Served>;
 
     /// Returns when the last wait was over, if the timer runs another thread. `now` is the time
-    /// at which the calling thread runs again.
+    /// when the calling thread runs again.
     fn over_at(&self, now: Nanos) -> Nanos {
         now
     }
@@ -39,7 +39,7 @@ pub trait TimedWait {
 pub enum Served {
     /// Only the awaited expiry.
     One,
-    /// Number of expiries of a periodic timer, including those that passed since the last wait.
+    /// Number of expiries of a periodic timer, including expiries that passed since the last wait.
     Together(u64),
     /// All expiries that were due: the system does not report their number.
     UnknownCount,

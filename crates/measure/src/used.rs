@@ -1,5 +1,5 @@
-//! CPU time of this program's threads so far. Measuring threads also call this: it takes no lock
-//! and allocates nothing.
+//! CPU time of this program's threads so far. Measuring threads also call this: it does not lock or
+//! allocate.
 
 use laggard_model::Nanos;
 

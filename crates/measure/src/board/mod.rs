@@ -37,7 +37,7 @@ pub use shared::{BoardCpu, BoardLine, BoardSlot};
 
 /// Maximum number of lines on one CPU.
 pub const LINES_PER_CPU: usize = BOARD_LINES as usize;
-/// Index of no line.
+/// Value that is not the index of a line.
 pub const NO_LINE: u32 = BOARD_NONE;
 
 /// Type that may lie in memory that other threads or the kernel write at any time.
@@ -50,7 +50,7 @@ pub unsafe trait Shared: Debug + Send + Sync {}
 // SAFETY: `AtomicU64` is an atomic.
 unsafe impl Shared for AtomicU64 {}
 
-/// Memory that holds several `T` for as long as `self` lives.
+/// Memory that holds several `T` while `self` lives.
 pub trait Memory<T>: Debug + Send + Sync {
     fn all(&self) -> &[T];
 }
@@ -119,7 +119,7 @@ impl Board {
 }
 
 impl BoardCpu {
-    /// Returns the name of the thread that last ran one of laggard's softirqs.
+    /// Returns the name of the thread that last ran a laggard softirq.
     pub fn softirq_name(&self) -> String {
         let words = self.softirq_name.each_ref();
         let bytes: Vec<u8> = words

@@ -25,7 +25,7 @@ impl Default for Stamps {
 }
 
 impl Stamps {
-    /// Selects the stages in `asked`.
+    /// Selects the stages in `stages`.
     pub fn of(stages: &[Stage]) -> Self {
         Self {
             asked: bits(stages),

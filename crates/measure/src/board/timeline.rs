@@ -6,8 +6,8 @@
 //!
 //! With dither, the distance of two rounds is uniform between 0.5 and 1.5 periods (mean: one
 //! period), and the lines swap places at random. The expiries of each line are therefore spread
-//! over every phase of any tick to which the kernel might round (docs/method.md 11). Two expiries
-//! of one line are at least `period / (2 * places)` apart.
+//! over every phase of any tick that the kernel might round to (docs/method.md 11). Two expiries of
+//! one line are at least `period / (2 * places)` apart.
 //!
 //! `timeline.h` does the same in the kernel; a test compares both.
 

@@ -17,11 +17,10 @@ pub struct Script {
     pub seed: u64,
     #[serde(rename = "line")]
     pub lines: Vec<ScriptLine>,
-    /// Spans in which nothing runs. An expiry in a stall is served after it.
+    /// Spans without any running code. An expiry in a stall is served after it.
     #[serde(default, rename = "stall")]
     pub stalls: Vec<ScriptedSpan>,
-    /// Spans in which the clock of the services is so far behind that they seem to run before
-    /// their expiry.
+    /// Spans with a slow clock: services seem to run before their expiry.
     #[serde(default, rename = "clock_step")]
     pub clock_steps: Vec<ScriptedSpan>,
 }
@@ -35,7 +34,7 @@ pub struct ScriptLine {
     /// Stages and the time since the previous stage in ns, for activations 0, 1, 2, ...; the list
     /// repeats.
     pub steps: Vec<Vec<(Stage, u64)>>,
-    /// Time from which the line is no longer served.
+    /// Time when the line stops being served.
     #[serde(default)]
     pub starved_from_ns: Option<u64>,
 }

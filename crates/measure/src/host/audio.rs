@@ -1,8 +1,8 @@
 //! Audio prerequisites of this machine: the checks of rtcqs and realtimeconfigquickscan that
 //! concern latency, one row each.
 //!
-//! The limits are those with which this process was started, because a user's other programs have
-//! the same limits. Capabilities of laggard's program file do not count.
+//! The limits are the initial limits of this process, because a user's other programs have the same
+//! limits. Capabilities of the program file `laggard` do not count.
 
 use laggard_model::{AudioFinding, AudioNeed, AudioState, Host, Nanos};
 
@@ -15,7 +15,7 @@ const MIN_PRIORITY_LIMIT: u64 = 88;
 const MIN_LOCK_LIMIT_BYTES: u64 = 1 << 30;
 /// Maximum exit latency of an idle state. A longer one is a significant part of a short buffer.
 const MAX_EXIT_LATENCY: Nanos = Nanos::from_us(10);
-/// Maximum swappiness at which the kernel prefers to drop cached files.
+/// The kernel prefers to drop cached files up to this swappiness.
 const MAX_SWAPPINESS: u32 = 10;
 /// Path of rtkit's D-Bus service. rtkit gives threads real-time priority up to 20.
 const RTKIT: &str = "usr/share/dbus-1/system-services/org.freedesktop.RealtimeKit1.service";

@@ -128,8 +128,8 @@ pub(super) fn preemption(files: &Files, command_line: &str, config: &Config) -> 
         })
 }
 
-/// Returns the model from the kernel's build text. It contains `PREEMPT` alone for `full`, and
-/// nothing if the model is chosen at boot, or is none or voluntary.
+/// Returns the model from the kernel's build text. It contains `PREEMPT` alone for `full`. It
+/// contains neither word if the model is `none` or `voluntary`, or is chosen at boot.
 fn built_in_preemption(build: &str) -> Option<String> {
     build
         .split_whitespace()

@@ -23,8 +23,8 @@ pub struct Rights {
     pub priority: u8,
     /// Limit on locked memory in bytes; `None` if unlimited.
     pub lock_bytes: Option<u64>,
-    /// Time that its control group gives real-time threads per period; `None` if groups have no
-    /// such limit.
+    /// Time that its control group gives real-time threads per period; `None` if groups do not have
+    /// such a limit.
     pub rt_group: Option<Nanos>,
     /// Online CPUs that it may not use.
     pub forbidden: CpuList,

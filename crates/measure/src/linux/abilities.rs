@@ -27,7 +27,7 @@ const TRACEPOINTS: &str = "perf tracepoints";
 /// Name of the ability that remains without rights.
 const SWITCHES: &str = "context switches";
 
-/// Returns the method by which a recording would stamp the stages of threads, from `abilities`.
+/// Returns how a recording would stamp the stages of threads, given `abilities`.
 pub fn method(abilities: &[Ability]) -> Backend {
     let has = |name| {
         let mut abilities = abilities.iter();

@@ -7,8 +7,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 /// Device that accepts requests for a maximum wakeup latency.
 const REQUESTS: &str = "/dev/cpu_dma_latency";
 
-/// Keeps every CPU out of idle states with an exit latency, for as long as the value lives. The
-/// kernel drops the request when the process ends in any way.
+/// Keeps every CPU out of idle states with an exit latency while the value lives. The kernel drops
+/// the request when the process ends in any way.
 #[derive(Debug)]
 pub struct Awake(#[expect(dead_code, reason = "the request lasts while the file is open")] File);
 

@@ -3,9 +3,8 @@
 //!
 //! On a machine with many more threads than CPUs, a `SCHED_OTHER` thread can wait longer than a
 //! ring lasts. A thread that has waited too long gets a larger share of its CPU, in short turns,
-//! until it has run on time for a while. It remains a `SCHED_OTHER` thread. If it runs on time
-//! without a boost it has no advantage, because it would delay the `SCHED_OTHER` threads that are
-//! measured.
+//! until it has run on time for a while. It remains a `SCHED_OTHER` thread. A thread that runs on
+//! time is not boosted, because it would delay the `SCHED_OTHER` threads that are measured.
 
 use laggard_model::Nanos;
 
@@ -37,7 +36,7 @@ pub struct LateBoost {
 /// Resets the calling thread to the CPU share that this program was started with. For threads
 /// that a boosted thread may have started.
 pub fn take_usual_share() {
-    // A smaller share is always allowed, and a thread without a boost has nothing to reset.
+    // A smaller share is always allowed, and a thread without a boost is not reset.
     let _ = usual().take();
 }
 
@@ -56,8 +55,8 @@ pub fn take_default_share() {
 /// inherit.
 pub fn drop_ambient_capabilities() {
     let clear = libc::PR_CAP_AMBIENT_CLEAR_ALL;
-    // SAFETY: the call takes numbers and changes only this thread. A kernel without ambient
-    // capabilities (before 4.3) refuses it and has none.
+    // SAFETY: the call takes numbers and changes only this thread. A kernel before 4.3 does not
+    // have ambient capabilities and refuses it.
     unsafe { libc::prctl(libc::PR_CAP_AMBIENT, clear, 0, 0, 0) };
 }
 

@@ -22,9 +22,9 @@ use super::soft::SoftTimer;
 use super::thread::{Duty, LinePlan, RunState};
 use crate::board::LineWriter;
 
-/// Scheduling of the thread. It is above `SCHED_OTHER` threads and the kernel's own threads at FIFO
-/// 1 (`rcuc`, `ktimers`), which sometimes hold the CPU for more than a millisecond, so that it
-/// arms on time. It is below the measured services.
+/// Scheduling of the thread. It is above `SCHED_OTHER` threads and kernel threads at FIFO 1
+/// (`rcuc`, `ktimers`). They sometimes hold the CPU for more than a millisecond and would delay the
+/// arming. It is below the measured services.
 pub(super) const SERVICE: Service = Service::Fifo(2);
 
 /// Number of checks between two expiries for an expiry that is late. The timer is armed at least

@@ -7,7 +7,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use super::lines::CpuLines;
 
-/// Soft limit with which this process was started.
+/// Soft limit at the start of this process.
 static AT_START: OnceLock<u64> = OnceLock::new();
 
 /// Number of open files independent of the number of CPUs: objects of programs, the recording,
@@ -19,7 +19,7 @@ const FILES_PER_CPU: u64 = 3;
 /// Number of open files per thread that a softirq wakes: a ring and an epoll descriptor.
 const FILES_PER_DEFERRED: u64 = 2;
 
-/// Raises the soft limit to the hard limit, which needs no rights. Returns the new limit.
+/// Raises the soft limit to the hard limit. This works without rights. Returns the new limit.
 pub(super) fn allow_all() -> u64 {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
         return u64::MAX;
@@ -31,8 +31,8 @@ pub(super) fn allow_all() -> u64 {
     }
 }
 
-/// Returns the soft limit with which this process was started, for programs that it starts: some
-/// do not support more than 1024. `None` if it was not changed.
+/// Returns the soft limit at the start of this process. Programs that it starts get this limit,
+/// because some do not support more than 1024. `None` if it was not changed.
 pub fn usual_descriptors() -> Option<u64> {
     AT_START.get().copied()
 }

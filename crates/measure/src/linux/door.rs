@@ -1,4 +1,4 @@
-//! Door at which one thread waits until another thread lets it pass. No call allocates.
+//! Door: one thread waits at it until another thread lets it pass. The calls do not allocate.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -34,7 +34,7 @@ impl Door {
 pub fn wait_while(word: &AtomicU32, value: u32) -> io::Result<()> {
     let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
     let no_time = std::ptr::null::<libc::timespec>();
-    // SAFETY: the word outlives the call; no timeout is passed, so none is read.
+    // SAFETY: the word outlives the call; the timeout is null, so it is not read.
     let woken = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, no_time) };
     returned(woken)
 }

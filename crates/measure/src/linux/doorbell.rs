@@ -1,4 +1,4 @@
-//! BPF ring buffer that is used only for its wakeup. BPF has no lighter way to wake a user
+//! BPF ring buffer that is used only for its wakeup. BPF does not have a lighter way to wake a user
 //! thread.
 
 use std::io;
@@ -53,8 +53,7 @@ impl Doorbell {
 
     /// Consumes everything in the ring.
     pub(crate) fn silence(&self) {
-        // SAFETY: both pages start with an aligned u64 position and stay mapped for as long as
-        // `self`.
+        // SAFETY: both pages start with an aligned u64 position and stay mapped while `self` lives.
         let (consumer, producer) = unsafe {
             (
                 self.consumer.cast::<AtomicU64>().as_ref(),
@@ -77,7 +76,7 @@ impl Drop for Doorbell {
 // SAFETY: the pages stay mapped until the drop, independent of the thread that holds them.
 unsafe impl Send for Doorbell {}
 
-/// Interval in ms at which a thread checks whether to end, if nothing wakes it.
+/// Interval in ms between the checks of a sleeping thread whether to end.
 const CHECK_INTERVAL_MS: u16 = 100;
 /// The same for a thread that would wait in a queue for its turn to check, and would then already
 /// be awake when it is rung.
@@ -126,7 +125,7 @@ impl Duty for RungThread {
         let mut events = [EpollEvent::empty(); 1];
         let patience = EpollTimeout::from(self.patience_ms);
         loop {
-            // Interrupted or timed out: the code below checks again and finds no request.
+            // Interrupted or timed out: the code below checks again and does not find a request.
             let _ = self.epoll.wait(&mut events, patience);
             let user = clock::now();
             self.doorbell.silence();

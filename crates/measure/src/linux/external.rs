@@ -22,7 +22,7 @@ pub(crate) struct External {
 
 impl External {
     /// Opens the device and selects one thread service and one CPU: the requested ones, or the
-    /// CPU to which the interrupt is routed. A request for all usable CPUs counts as no request.
+    /// CPU that the interrupt is routed to. A request for all usable CPUs is treated as missing.
     pub(crate) fn open(path: &Path, request: &mut Request) -> Result<Arc<Self>, ProbeError> {
         let refused = |reason: String| ProbeError::Source {
             path: path.to_owned(),
@@ -65,7 +65,7 @@ impl External {
         self.uio.irq
     }
 
-    /// Returns the threads in which the interrupt's handlers run, if any.
+    /// Returns the threads that run the interrupt's handlers, if any.
     pub(crate) fn handler_tids(&self) -> Vec<Tid> {
         let threads = self.uio.handler_threads();
         threads.into_iter().map(|(tid, _)| tid).collect()
@@ -137,8 +137,8 @@ impl Duty for InterruptWaiter {
     }
 }
 
-/// Raises the interrupt at each expiry for which the thread waits, and once at the stop, so that
-/// no thread waits forever.
+/// Raises the interrupt at each expiry that the thread waits for. Raises it once more at the stop,
+/// so that the thread does not wait forever.
 #[derive(Debug)]
 pub(super) struct Raiser(pub(super) Arc<External>);
 

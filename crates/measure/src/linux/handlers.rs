@@ -55,8 +55,8 @@ impl From<ObjectRefused> for HandlersRefused {
 /// Maximum number of functions that are timed: each has two programs.
 const MAX_FUNCTIONS: usize = 16;
 
-/// Counts every interrupt handler, softirq, timer function and work item on some CPUs, for as
-/// long as it lives.
+/// Counts every interrupt handler, softirq, timer function and work item on some CPUs while it
+/// lives.
 #[derive(Debug)]
 pub struct HandlerCounter {
     loaded: LoadedObject,
@@ -78,7 +78,7 @@ impl HandlerCounter {
     ///
     /// # Errors
     ///
-    /// Returns an error if the kernel refuses the programs or has no such function.
+    /// Returns an error if the kernel refuses the programs or lacks one of the functions.
     pub fn new(cpus: &CpuList, functions: &[String]) -> Result<Self, HandlersRefused> {
         if functions.len() > MAX_FUNCTIONS {
             return Err(HandlersRefused(format!(
@@ -248,7 +248,7 @@ fn runs_of(program: &str, counts: &HandlerCounts) -> Option<u64> {
             Vector::IrqWork => begins("on_irq_work"),
             Vector::Thermal => begins("on_thermal"),
         },
-        // Of several functions, the kernel has counted the runs of each.
+        // If there are several functions, the kernel has counted the runs of each.
         Activity::Function(_)
         | Activity::Isr(_)
         | Activity::Dpc(_)
@@ -370,7 +370,7 @@ fn bucket_of(count: &shared::HandlerCount, bucket: u32) -> u64 {
     quarter_count.map_or(0, |&count| u64::from(count))
 }
 
-/// Returns the upper end of a bucket. The last bucket has no upper end.
+/// Returns the upper end of a bucket. The last bucket is open.
 fn end_of(bucket: u32) -> Nanos {
     if bucket + 1 >= HANDLER_BUCKETS {
         return Nanos::MAX;
@@ -395,7 +395,7 @@ mod tests {
         cpu
     }
 
-    /// A softirq that runs during the last second of a recording has no end in it.
+    /// The end of a softirq that runs during the last second of a recording may be outside it.
     #[test]
     fn handler_that_runs_at_the_end_is_missing_with_a_bounded_duration() {
         let to = Nanos::from_us(9);

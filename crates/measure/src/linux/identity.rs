@@ -56,8 +56,8 @@ impl Identity {
         }
     }
 
-    /// Returns the PID under which `/proc` shows `process`. `None` if it is unknown, because
-    /// `/proc` belongs to a PID namespace (a container) and the process is not this one.
+    /// Returns the PID of `process` in `/proc`. `None` if it is unknown, because `/proc` belongs to
+    /// a PID namespace (a container) and the process is not this one.
     pub fn in_proc(&self, process: u32) -> Option<u32> {
         match self.own_in_proc {
             Some(own) if own == self.process => Some(process),

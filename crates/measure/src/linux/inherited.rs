@@ -1,4 +1,4 @@
-//! Scheduling with which this process was started, for example by `chrt`, `nice` or `taskset`.
+//! Initial scheduling of this process, for example from `chrt`, `nice` or `taskset`.
 //!
 //! A thread inherits the scheduling of its creator. After `chrt -f 99`, the threads that collect
 //! and write would run above the measured services and would make them late. The first thread
@@ -18,7 +18,7 @@ use super::{allowed_cpus, policy};
 /// Set by [`become_normal`].
 static AT_START: OnceLock<Inherited> = OnceLock::new();
 
-/// Scheduling with which this process was started.
+/// Initial scheduling of this process.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Inherited {
     policy: SchedulingPolicy,
@@ -36,15 +36,15 @@ pub fn become_normal() {
     AT_START.get_or_init(Inherited::read_and_reset);
 }
 
-/// Returns warnings about the scheduling with which this process was started.
+/// Returns warnings about the initial scheduling of this process.
 pub fn inherited() -> Vec<Caveat> {
     AT_START.get().map_or_else(Vec::new, |at_start| {
         at_start.caveats(&allowed_cpus()).collect()
     })
 }
 
-/// Returns the CPUs of `allowed` on which this process was started. Returns `allowed` if none is
-/// left or they are unknown.
+/// Returns the CPUs of `allowed` that were in this process's initial affinity. Returns `allowed` if
+/// none of them was, or if the affinity is unknown.
 pub(super) fn at_start(allowed: &CpuList) -> CpuList {
     AT_START
         .get()
@@ -129,8 +129,8 @@ impl Inherited {
     }
 }
 
-/// Returns the CPUs of the calling thread's affinity, including those that are offline.
-/// `sched_getaffinity` omits these, and they may come online later.
+/// Returns the CPUs of the calling thread's affinity, including offline CPUs. `sched_getaffinity`
+/// omits these, and they may come online later.
 fn affinity_mask() -> Option<CpuList> {
     let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
     let mut lines = status.lines();

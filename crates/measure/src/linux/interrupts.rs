@@ -1,6 +1,6 @@
 //! Interrupts of the CPU itself that have a number: the timer, and calls from other CPUs (IPIs).
 //!
-//! On x86 these interrupts have no number, and the kernel reports them with the tracepoints
+//! On x86 these interrupts are not numbered, and the kernel reports them with the tracepoints
 //! `irq_vectors`. On arm64 and riscv64 they are ordinary per-CPU interrupts, which
 //! `irq_handler_entry` reports. Their meaning is the same, so laggard shows them alike.
 
@@ -82,7 +82,7 @@ impl CpuInterrupts {
         padded.flat_map(u32::to_ne_bytes).collect()
     }
 
-    /// Returns the interrupt by which another CPU has this CPU call a function.
+    /// Returns the interrupt that another CPU sends to have this CPU call a function.
     pub(super) fn call(&self) -> Option<u32> {
         self.numbers(Vector::CallFunctionSingle).next()
     }
@@ -93,7 +93,7 @@ impl CpuInterrupts {
     }
 }
 
-/// Returns the timer of this machine if its interrupts have no tracepoint. On x86 that is every
+/// Returns the timer of this machine if its interrupts lack a tracepoint. On x86 that is every
 /// timer but the local APIC's, for example the hypervisor's under Hyper-V (WSL2, Azure) and Xen.
 pub(super) fn timer_without_tracepoint() -> Option<String> {
     if HAVE_NUMBERS {

@@ -49,13 +49,13 @@ pub(crate) struct CpuLines {
 
 impl CpuLines {
     /// Returns the lines of `services` on `cpu`. Each has an expiry every period, except for
-    /// those in `every`.
+    /// services in `every`.
     ///
-    /// `irq` has no separate line. `worker` is reached through the softirq, which is then
+    /// `irq` does not have a separate line. `worker` is reached through the softirq, which is then
     /// measured, too. If there is a softirq, every thread service has a second line, woken by the
-    /// softirq. The exceptions are `deadline`, because two deadline threads on a CPU would
-    /// displace each other, and threads with a lent priority, because a softirq cannot lend one.
-    /// A timer descriptor needs a thread, so in that case there is at least one.
+    /// softirq. The exceptions are `deadline`, because two deadline threads on a CPU would displace
+    /// each other, and threads with a lent priority, because a softirq cannot lend one. A timer
+    /// descriptor needs a thread, so in that case there is at least one.
     pub(crate) fn new(cpu: Cpu, services: &[Service], every: &Every, deferral: Deferral) -> Self {
         let mut cpu_lines = Self {
             cpu: cpu.0,
@@ -135,8 +135,8 @@ impl CpuLines {
         self.places(|line| line.service.is_thread() && line.route == Route::Deferred)
     }
 
-    /// Returns the timeline that leads to the line at `place`: that of a direct thread, or the
-    /// softirq timer's, which is the last.
+    /// Returns the timeline that leads to the line at `place`: the timeline of a direct thread, or
+    /// the last one, which is the softirq timer's.
     pub(crate) fn timeline_of(&self, place: usize) -> usize {
         let own = self.direct_threads().position(|direct| direct == place);
         own.unwrap_or_else(|| self.direct_threads().count())

@@ -44,7 +44,7 @@ impl std::fmt::Debug for Loan {
 impl Loan {
     /// # Errors
     ///
-    /// Returns an error if the kernel has no PI futexes.
+    /// Returns an error if the kernel lacks PI futexes.
     pub(super) fn new() -> io::Result<Arc<Self>> {
         let lock = || ChosenMutex::new(LockProtocol::Inherit);
         Ok(Arc::new(Self {
@@ -78,8 +78,8 @@ pub(super) const fn lender_service(priority: u8) -> Service {
 #[derive(Debug)]
 pub(super) struct Borrower {
     pub(super) loan: Arc<Loan>,
-    /// Scheduling without a lent priority. It equals that of the competing threads; otherwise the
-    /// borrower would not sleep again before the next request.
+    /// Scheduling without a lent priority. It equals the scheduling of the competing threads. With
+    /// a lower priority the borrower would not sleep again before the next request.
     pub(super) own: Service,
 }
 
@@ -110,8 +110,8 @@ impl Duty for Borrower {
             if loan.is_over.load(Ordering::Acquire) {
                 break;
             }
-            // The lender has released the previous lock. At the first request there is no
-            // previous lock.
+            // The lender has released the previous lock. The first request does not have a previous
+            // lock.
             let has_lock = served == 0 || loan.lock_of(served).lock().is_ok();
             let is_elsewhere = policy::current_cpu() != Some(cpu);
             loan.is_elsewhere.store(is_elsewhere, Ordering::Relaxed);

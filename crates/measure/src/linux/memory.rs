@@ -25,10 +25,10 @@ const RESERVE_BYTES: usize = 32 << 20;
 /// freed. glibc otherwise raises this limit to the largest block freed so far, and keeps the
 /// memory that writing a segment took.
 const OWN_MAPPING_BYTES: libc::c_int = 128 * 1024;
-/// Exit code of a program without memory: that of an error.
+/// Exit code of a program that ran out of memory: the code for errors.
 const EXIT_ERROR: i32 = 2;
 
-/// Address of the reserve; null if there is none.
+/// Address of the reserve; null without a reserve.
 static RESERVE: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 /// Size in bytes of the first allocation that failed; 0 if none failed.
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
@@ -134,12 +134,12 @@ pub(super) fn stay_small() {
         (libc::M_MMAP_THRESHOLD, OWN_MAPPING_BYTES),
         (libc::M_TRIM_THRESHOLD, OWN_MAPPING_BYTES),
     ] {
-        // SAFETY: takes no pointers. If it fails, laggard only uses more memory.
+        // SAFETY: the arguments are integers. If it fails, laggard only uses more memory.
         unsafe { libc::mallopt(parameter, value) };
     }
 }
 
-/// Does nothing, because other allocators have no such settings.
+/// Does nothing, because other allocators lack these settings.
 #[cfg(not(target_env = "gnu"))]
 pub(super) fn stay_small() {}
 
@@ -163,7 +163,7 @@ fn let_go() {
 
 /// Unmaps the memory that `hold` mapped.
 fn free(held: NonNull<c_void>, bytes: usize) {
-    // SAFETY: `hold` mapped it, and there is no other user. The call cannot fail.
+    // SAFETY: `hold` mapped it, and nothing else uses it. The call cannot fail.
     let _ = unsafe { munmap(held, bytes) };
 }
 

@@ -91,12 +91,12 @@ pub fn other_tracers() -> Option<Caveat> {
     tracers::Tracers::look().caveat()
 }
 
-/// Whether the interrupts by which CPUs call each other have numbers, as on arm64. If not, the
-/// tracepoints `irq_vectors` report them.
+/// Whether the interrupts between CPUs have numbers, as on arm64. If not, the tracepoints
+/// `irq_vectors` report them.
 pub const CALLS_HAVE_NUMBERS: bool = interrupts::HAVE_NUMBERS;
 
-/// Returns the number of the interrupt by which another CPU has a CPU call a function, or `None`
-/// if it has no number or is not known.
+/// Returns the number of the interrupt that a CPU sends to have another CPU call a function. `None`
+/// if the interrupt is not numbered or not known.
 pub fn call_interrupt() -> Option<u32> {
     CpuInterrupts::of_machine().call()
 }
@@ -134,8 +134,8 @@ pub fn allowed_cpus() -> CpuList {
     }
 }
 
-/// Returns the CPUs to measure by default: those of [`allowed_cpus`] on which this process was
-/// started (`taskset`), if [`become_normal`] recorded them.
+/// Returns the CPUs to measure by default: the CPUs in [`allowed_cpus`] and in this process's
+/// initial affinity (`taskset`), if [`become_normal`] recorded it.
 pub fn usual_cpus() -> CpuList {
     inherited::at_start(&allowed_cpus())
 }
@@ -157,7 +157,7 @@ fn forbidden_cpus() -> CpuList {
 }
 
 /// Returns whether softirqs run in threads that others preempt: on every `PREEMPT_RT` kernel.
-/// Mainline kernels with it have no `/sys/kernel/realtime`.
+/// Mainline kernels with it lack `/sys/kernel/realtime`.
 fn softirqs_are_preempted() -> bool {
     let preemption = host::identify(&Files::default()).preemption;
     preemption.as_deref() == Some("rt")

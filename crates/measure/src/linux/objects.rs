@@ -39,8 +39,8 @@ const VECTOR_PREFIXES: [&str; 5] = [
     "thermal_apic_",
 ];
 
-/// Excludes programs whose tracepoint this kernel lacks, and returns the names of those
-/// tracepoints, except those that other tracepoints replace.
+/// Excludes programs whose tracepoint this kernel lacks. Returns the names of the missing
+/// tracepoints, except tracepoints that others replace.
 pub fn leave_out_absent(open: &mut OpenObject) -> libbpf_rs::Result<Vec<String>> {
     const TRACEPOINT_PREFIX: &str = "btf_trace_";
     let kernel = Btf::from_vmlinux()?;
@@ -135,8 +135,7 @@ mod tests {
         assert!(calls(DEFERRED, TIMER_START));
     }
 
-    /// A ring buffer or perf buffer wakes its reader. The only ones are those that wake measuring
-    /// threads.
+    /// A ring buffer or perf buffer wakes its reader. The only ones here wake measuring threads.
     #[test]
     fn no_object_has_a_buffer_that_wakes_the_collector() {
         for source in ALL {

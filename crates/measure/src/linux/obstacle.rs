@@ -10,7 +10,7 @@ use super::reason_of;
 /// Reason why an ability is absent.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Obstacle {
-    /// Text of the error by which the system refused it.
+    /// Text of the system's error when it refused.
     System(String),
     Policy,
     /// The CPUs of the machine are partitioned (cpusets), or this process may not use all of
@@ -19,7 +19,7 @@ pub enum Obstacle {
     DeadlineCpus,
     /// The bandwidth for deadline threads is used up.
     DeadlineBandwidth,
-    /// The control group gives no time to real-time threads.
+    /// The control group does not give time to real-time threads.
     NoRealTime,
     NoSoftirq,
     NoBpf,

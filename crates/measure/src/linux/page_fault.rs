@@ -1,4 +1,4 @@
-//! Duration of a page fault that needs no disk.
+//! Duration of a page fault without disk access.
 
 use std::num::NonZeroUsize;
 
@@ -32,7 +32,7 @@ fn round() -> Option<Nanos> {
         unsafe { memory.byte_add(page * PAGE).cast::<u8>().write_volatile(1) };
     }
     let time = now().saturating_sub(from);
-    // SAFETY: the whole mapping, to which no reference exists.
+    // SAFETY: the whole mapping, without any reference to it.
     unsafe { munmap(memory, length.get()) }.ok()?;
     Some(Nanos::from_ns(time.ns() / PAGES as u64))
 }

@@ -37,7 +37,7 @@ impl PassedExpiries {
     }
 
     /// Records that the thread reached expiries `first` to `end` (exclusive, of the timeline) at
-    /// `came`. If there is no room, they count as lost.
+    /// `came`. They count as lost if the space is full.
     pub(super) fn note(&self, first: u64, end: u64, came: Nanos) {
         let head = self.head.load(Ordering::Relaxed);
         if first == end || head - self.tail.load(Ordering::Acquire) == MAX_PASSED as u64 {

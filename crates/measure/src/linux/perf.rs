@@ -70,8 +70,8 @@ const fn event_of(sampler: Sampler) -> (u32, u64) {
     }
 }
 
-/// Returns the samplers of this architecture and boot, the best first. Counters that do not
-/// interrupt code with interrupts disabled are no better than a clock.
+/// Returns the samplers of this architecture and boot, the best first. Counters that cannot
+/// interrupt code with interrupts disabled have the same limit as a clock.
 pub(super) fn samplers() -> &'static [Sampler] {
     if counters_are_nmi() {
         &[Sampler::Nmi, Sampler::CpuClock]
@@ -123,7 +123,7 @@ pub(super) fn open_tracepoint(id: u16, cpu: Cpu, wakeup_bytes: u32) -> io::Resul
 }
 
 /// Opens an event that records the switches to and from this thread of this process with their
-/// times by `CLOCK_MONOTONIC`, which needs no rights up to `kernel.perf_event_paranoid` 2.
+/// times by `CLOCK_MONOTONIC`. This works without rights up to `kernel.perf_event_paranoid` 2.
 pub(super) fn open_switches(tid: Tid, wakeup_bytes: u32) -> io::Result<OwnedFd> {
     let attributes = Attributes {
         kind: DUMMY.0,
@@ -160,7 +160,7 @@ fn open(attributes: Attributes, thread: libc::pid_t, cpu: libc::c_int) -> io::Re
         )
     };
     match i32::try_from(fd) {
-        // SAFETY: the kernel has just returned this descriptor, and it has no other owner.
+        // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
         Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(io::Error::last_os_error()),
     }

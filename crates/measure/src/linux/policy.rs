@@ -44,8 +44,8 @@ pub fn lock_memory() -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Returns an error if there is no room for it: Rust would end the program if the thread could
-/// not map its pages for signals.
+/// Returns an error if memory for it is short: Rust would end the program if the thread could not
+/// map its pages for signals.
 pub fn thread(name: &str) -> io::Result<Builder> {
     memory::has_room(STACK_BYTES + ROOM_BYTES)
         .map_err(|refused| io::Error::new(io::ErrorKind::OutOfMemory, refused))?;
@@ -84,7 +84,7 @@ pub fn pin(cpu: Cpu) -> io::Result<()> {
     pin_to(&CpuList::from_iter([cpu]))
 }
 
-/// Restricts the calling thread to those of `cpus` that the process may use.
+/// Restricts the calling thread to the allowed CPUs in `cpus`.
 pub fn pin_to(cpus: &CpuList) -> io::Result<()> {
     let mut set = CpuSet::new();
     for cpu in cpus.as_slice() {
@@ -96,12 +96,12 @@ pub fn pin_to(cpus: &CpuList) -> io::Result<()> {
 /// Returns the CPU of the calling thread without a system call: the kernel keeps it in the
 /// thread's memory (restartable sequences) or in a register.
 pub fn current_cpu() -> Option<Cpu> {
-    // SAFETY: takes no arguments.
+    // SAFETY: without arguments.
     let cpu = unsafe { libc::sched_getcpu() };
     u32::try_from(cpu).ok().map(Cpu)
 }
 
-/// Returns the CPU on which a thread of this process runs, waits or last ran.
+/// Returns the CPU where a thread of this process runs, waits or last ran.
 pub fn cpu_of(tid: Tid) -> Option<Cpu> {
     /// Index among the fields of `/proc/TID/stat` (`proc_pid_stat(5)`) after the name, which may
     /// contain spaces and brackets.
@@ -288,21 +288,21 @@ impl Attributes {
 /// `SCHED_OTHER` thread by up to 50 us to save wakeups, and the delay would be measured as latency
 /// of the machine.
 pub fn refuse_timer_slack() {
-    // SAFETY: takes no pointers. Cannot fail for the calling thread.
+    // SAFETY: the arguments are integers. Cannot fail for the calling thread.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
 }
 
 /// Returns the timer slack of the calling thread: the maximum delay of a timer to save wakeups.
 pub fn timer_slack() -> Nanos {
-    // SAFETY: takes no pointers. Cannot fail for the calling thread.
+    // SAFETY: the arguments are integers. Cannot fail for the calling thread.
     let slack = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
     Nanos::from_ns(u64::try_from(slack).unwrap_or(0))
 }
 
-/// Sets the timer slack. Zero becomes one nanosecond, because zero would select the slack with
-/// which this thread started.
+/// Sets the timer slack. Zero becomes one nanosecond, because zero would select the initial slack
+/// of this thread.
 pub fn allow_timer_slack(slack: Nanos) {
-    // SAFETY: takes no pointers. Cannot fail for the calling thread.
+    // SAFETY: the arguments are integers. Cannot fail for the calling thread.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack.ns().max(1)) };
 }
 

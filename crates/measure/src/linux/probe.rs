@@ -186,7 +186,7 @@ impl Probe for LinuxProbe {
         self.sources.begin_anew()
     }
 
-    /// Stops recording expiries and waits for those that were requested before.
+    /// Stops recording expiries and waits for the expiries that were requested before.
     fn stop(&mut self) -> Nanos {
         if let Some(ended) = &self.ended {
             return ended.at;

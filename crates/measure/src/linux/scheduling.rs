@@ -6,7 +6,7 @@ use laggard_model::Tid;
 
 use crate::board::BOARD_SHARE_BITS;
 
-/// TID by which the kernel means the calling thread.
+/// TID that the kernel takes for the calling thread.
 pub const OWN: Tid = Tid(0);
 
 /// Kernel priority of a `SCHED_OTHER` thread at nice 0.
@@ -38,7 +38,7 @@ impl SchedulingPolicy {
     /// gone.
     pub fn of(tid: Tid) -> Self {
         let tid = tid.0.cast_signed();
-        // SAFETY: takes no pointers.
+        // SAFETY: the arguments are integers.
         let number = unsafe { libc::sched_getscheduler(tid) };
         let mut param = libc::sched_param { sched_priority: 0 };
         // SAFETY: `param` is valid for writes.
@@ -83,7 +83,7 @@ impl SchedulingPolicy {
 /// Returns a thread's nice value, or 0 if the thread is gone.
 pub fn nice_of(tid: Tid) -> i32 {
     nix::errno::Errno::clear();
-    // SAFETY: takes no pointers; on Linux the number is a TID.
+    // SAFETY: the arguments are integers; on Linux the number is a TID.
     let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, tid.0) };
     match nix::errno::Errno::last_raw() {
         0 => nice,

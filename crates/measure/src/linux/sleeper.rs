@@ -78,7 +78,7 @@ impl Duty for Contender {
     }
 }
 
-/// Way in which a thread is woken at a given time.
+/// Mechanism that wakes a thread at a given time.
 pub(super) trait Alarm {
     /// Arms the alarm, if arming is a separate step, and returns whether it is.
     fn arm(&self, time: Nanos) -> bool;
@@ -213,7 +213,7 @@ mod tests {
         }
     }
 
-    /// Measures one line of a thread of CPU `of` on a timeline from `start`.
+    /// Measures one line of a thread of CPU `cpu` on a timeline from `start`.
     fn measured(start: Nanos, cpu: Cpu) -> RunState {
         let shared = RunState {
             board: Board::owned(1, 4),

@@ -24,8 +24,7 @@ impl SoftTimer {
         )?))
     }
 
-    /// Creates a descriptor that is polled by [`SoftTimer::has_expired`] and on which no thread
-    /// waits.
+    /// Creates a descriptor for polling with [`SoftTimer::has_expired`]. Threads do not wait on it.
     pub(crate) fn unwaited() -> io::Result<Self> {
         let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
         Ok(Self(TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?))

@@ -1,7 +1,7 @@
 //! Cost of programs, as the kernel times them.
 //!
-//! Timing costs as much per run as a short program. Turning it on and off rewrites kernel code,
-//! which took up to 1.2 ms on a CPU with 125,000 instructions per ms. Timing therefore ends
+//! Timing one run takes about the time of a short program. Turning it on and off rewrites kernel
+//! code, which took up to 1.2 ms on a CPU with 125,000 instructions per ms. Timing therefore ends
 //! before the recording starts. The cost per run is assumed to stay the same. The number of runs
 //! since then comes from the kernel's event counts, because a program runs at each event that it
 //! watches.
@@ -69,7 +69,7 @@ impl Statistics {
         };
     }
 
-    /// What the programs cost while they were timed.
+    /// Cost of the programs while they were timed.
     pub(super) fn timed_cost(&self) -> Nanos {
         Nanos::from_ns(self.timed.costs.iter().map(|cost| cost.run_ns.ns()).sum())
     }
@@ -204,12 +204,12 @@ fn of_program(program: BorrowedFd<'_>) -> Option<libbpf_sys::bpf_prog_info> {
     (result == 0).then_some(info)
 }
 
-/// Makes the kernel time BPF programs for as long as the result lives. `None` without the right,
-/// or before Linux 5.8.
+/// Makes the kernel time BPF programs while the result lives. `None` without the right, or before
+/// Linux 5.8.
 fn keep() -> Option<OwnedFd> {
-    // SAFETY: takes no pointers.
+    // SAFETY: the arguments are integers.
     let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
-    // SAFETY: the kernel has just returned this descriptor, and it has no other owner.
+    // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

@@ -1,8 +1,8 @@
 //! Measuring threads: one per CPU, thread service and route.
 //!
-//! After its start a measuring thread takes no lock, allocates no memory, writes no file and,
-//! once its memory is locked, has no page fault. It waits, reads the clock and writes to the
-//! board: its [`Duty`].
+//! After its start a measuring thread does not lock, allocate or write files. Once its memory is
+//! locked, it does not cause page faults. It waits, reads the clock and writes to the board: its
+//! [`Duty`].
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -120,7 +120,7 @@ impl MeasuringThread {
         })
     }
 
-    /// Starts the measurement. A thread that a doorbell wakes needs no timeline.
+    /// Starts the measurement. A thread that a doorbell wakes does not need a timeline.
     pub(crate) fn start(&self, plan: Option<LinePlan>) {
         // A thread that has ended has reported the reason in `prepare`.
         let _ = self.start.send(plan);
@@ -165,7 +165,7 @@ fn run(
         });
     policy::refuse_timer_slack();
     policy::touch_stack();
-    // SAFETY: takes no arguments; cannot fail.
+    // SAFETY: without arguments; cannot fail.
     let tid = Tid(unsafe { libc::gettid() }.cast_unsigned());
     let is_prepared = prepared.is_ok();
     // The receiver waits for exactly this message.

@@ -9,7 +9,8 @@ use super::reason_of;
 /// Mount points of tracefs in newer and older kernels.
 const ROOTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// Prefix of laggard's instances, followed by the process ID, its PID namespace and the purpose.
+/// Prefix of the names of laggard instances, followed by the process ID, its PID namespace and the
+/// purpose.
 const INSTANCE_PREFIX: &str = "laggard-";
 
 /// Start of the purpose in the name of an instance for late wakeups; a number follows.
@@ -78,7 +79,7 @@ struct InstanceOwner {
     namespace: Option<u64>,
 }
 
-/// Returns the owner in the name of an instance, if the instance is one of laggard's.
+/// Returns the owner in the name of an instance, if laggard created the instance.
 fn owner(instance: &Path) -> Option<InstanceOwner> {
     let name = instance.file_name()?.to_str()?;
     let rest = name.strip_prefix(INSTANCE_PREFIX)?;
@@ -138,7 +139,7 @@ pub(super) fn is_stale(instance: &Path) -> bool {
     }
 }
 
-/// Removes the instances of every laggard that was killed, except those that another process
+/// Removes the instances of every laggard that was killed, except instances that another process
 /// uses or removes now.
 pub(super) fn remove_stale(root: &Path) -> io::Result<()> {
     let mut stale = instances(root).filter(|instance| is_stale(instance));

@@ -42,7 +42,7 @@ pub(super) struct Tracers {
     programs: BTreeMap<Option<String>, BTreeSet<String>>,
     /// Events enabled in tracefs.
     events: BTreeSet<String>,
-    /// Processes that hold perf events, of which no details are readable.
+    /// Processes that hold perf events. Details of the events are not readable.
     perf: BTreeSet<String>,
 }
 
@@ -132,7 +132,7 @@ struct Process {
 }
 
 impl Process {
-    /// Reads the process, with at most `looks` descriptors, and reduces `looks`.
+    /// Reads the process, with at most `budget` descriptors, and reduces `budget` by their number.
     fn read(folder: &Path, budget: &mut usize) -> Option<Self> {
         let pid = folder.file_name()?.to_str()?.parse().ok()?;
         let stat = text(&folder.join("stat"));

@@ -24,8 +24,8 @@ pub(crate) struct Uio {
     pub(crate) irq: u32,
 }
 
-/// Number of consecutive unhandled interrupts of a line after which the kernel disables it
-/// (`kernel/irq/spurious.c`) and polls it ten times a second.
+/// The kernel disables a line after this number of consecutive unhandled interrupts
+/// (`kernel/irq/spurious.c`) and then polls it ten times a second.
 const MIN_UNHANDLED_DISABLED: u64 = 99_900;
 
 /// Refuses a second recording of the same device. Each would acknowledge interrupts that the
@@ -64,8 +64,8 @@ impl Uio {
     ///
     /// # Errors
     ///
-    /// Returns an error if the file is not a UIO device, if the device has no interrupt or a
-    /// disabled one, if it is in use, or if laggard does not know how to raise its interrupt.
+    /// Returns an error if the file is not a UIO device, if the interrupt of the device is missing
+    /// or disabled, if it is in use, or if laggard does not know how to raise its interrupt.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let name = path.file_name().unwrap_or_default();
         let class = Path::new("/sys/class/uio").join(name);
@@ -120,7 +120,7 @@ impl Uio {
         self.raise.acknowledge();
     }
 
-    /// Returns the CPU to which the interrupt is routed, or the first CPU if this is unknown.
+    /// Returns the CPU that the interrupt is routed to, or the first CPU if this is unknown.
     pub(crate) fn cpu(&self) -> Cpu {
         let irq = PathBuf::from(format!("/proc/irq/{}", self.irq));
         ["effective_affinity_list", "smp_affinity_list"]
@@ -132,7 +132,7 @@ impl Uio {
             .unwrap_or(Cpu(0))
     }
 
-    /// Returns the threads in which the interrupt's handlers run, if any, sorted by name.
+    /// Returns the threads that run the interrupt's handlers, if any, sorted by name.
     pub(crate) fn handler_threads(&self) -> Vec<(Tid, String)> {
         let begin = format!("irq/{}-", self.irq);
         let Ok(processes) = fs::read_dir("/proc") else {

@@ -48,7 +48,7 @@ fn unwinding() -> Option<(usize, usize)> {
         1
     }
     let mut range: Option<(usize, usize)> = None;
-    // SAFETY: `range` outlives the call and has no other user.
+    // SAFETY: `range` outlives the call, and nothing else uses it.
     unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut range).cast()) };
     // Linkers place them behind all constants. With another layout they stay, because measuring
     // threads read constants.

@@ -13,7 +13,7 @@ pub(super) struct Usage {
     pub(super) at: Nanos,
     /// CPU time of all threads, including ended ones.
     pub(super) whole_cpu: Nanos,
-    /// CPU time of all threads except those that compute all the time.
+    /// CPU time of all threads except threads that compute all the time.
     pub(super) cpu: Nanos,
     /// CPU time of threads that compute all the time.
     pub(super) competing_cpu: Nanos,

@@ -28,8 +28,8 @@ const SCHEDSTAT_BYTES: usize = 80;
 /// Minimum difference of two clocks that shows a suspend. Otherwise, clocks read one after the
 /// other differ by less.
 const MIN_SUSPEND: Nanos = Nanos::from_ms(1);
-/// Maximum number of checks until the thread sleeps; the first few usually suffice. A machine on
-/// which it does not sleep after all of them is so late that a stop cannot be recognised.
+/// Maximum number of checks until the thread sleeps; the first few usually suffice. If it does not
+/// sleep after all of them, the machine is too slow to recognise a stop.
 const MAX_SETTLING_CHECKS: u32 = 1_000;
 const SETTLING_PAUSE: Duration = Duration::from_millis(1);
 

@@ -33,7 +33,7 @@ const STT_GNU_IFUNC: u8 = 10;
 /// `e_phnum` if the number does not fit; section 0 then holds it.
 const PN_XNUM: u64 = 0xffff;
 
-/// Reason why a function has no name.
+/// Reason why the name of a function is unknown.
 pub(super) type Unknown = String;
 
 /// ELF file in this machine's byte order.

@@ -1,8 +1,8 @@
 //! Mapped files, held for later reading.
 //!
-//! Another user decides which file is mapped and where its path leads. A file is therefore held
-//! with `O_PATH`, which reads nothing and never blocks, and the kernel reports the file of the
-//! mapping. Only the process that reads symbols opens it ([`super::reader`]).
+//! Another user chooses the mapped file and can redirect its path. A file is therefore held with
+//! `O_PATH`, which reads nothing and never blocks, and the kernel reports the file of the mapping.
+//! Only the process that reads symbols opens it ([`super::reader`]).
 
 use std::ffi::OsStr;
 use std::io;

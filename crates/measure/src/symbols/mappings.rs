@@ -21,7 +21,7 @@ const PATH_MAX: usize = 4096;
 const PROCMAP_QUERY: libc::c_ulong = 0xc068_6611;
 
 /// Device and inode of a mapping's file, as in the kernel's list. On btrfs and overlayfs they can
-/// differ from those that `stat` reports.
+/// differ from the output of `stat`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct MappedInode {
     pub(super) major: u32,

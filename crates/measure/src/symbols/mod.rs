@@ -51,7 +51,7 @@ enum Place {
     Unknown(Arc<str>),
 }
 
-/// Reason why code of another process has no name in a container.
+/// Reason why code of another process is not named in a container.
 const FOREIGN_PROCESS_IN_CONTAINER: &str =
     "in a PID namespace (a container) laggard can examine only its own process";
 
@@ -81,8 +81,7 @@ pub struct SymbolBook {
     /// Names of modules and reasons, one copy each.
     texts: BTreeSet<Arc<str>>,
     interrupts: BTreeSet<u32>,
-    /// Identity of this process; known if the kernel accepts BPF programs, without which there
-    /// are no stacks.
+    /// Identity of this process; known if the kernel accepts BPF programs, which record the stacks.
     own: Option<Identity>,
     threads: OwnThreads,
     groups: SchedGroups,
@@ -206,7 +205,7 @@ impl SymbolBook {
             Activity::Irq(number) => {
                 self.interrupts.insert(number);
             }
-            // These have no function, have a known name, or exist on Windows only.
+            // These do not have a function, have a known name, or exist on Windows only.
             Activity::Isr(_)
             | Activity::Dpc(_)
             | Activity::Vector(_)
@@ -266,7 +265,7 @@ impl SymbolBook {
         self.user.entry(process).or_default().extend(places);
     }
 
-    /// Keeps a file for later. Returns its index or the reason why there is no room for it.
+    /// Keeps a file for later. Returns its index, or an error if the list is full.
     fn keep(&mut self, file: HeldFile, user: Option<u32>) -> Result<usize, String> {
         let key = (file.state.device, file.state.inode);
         if let Some(&index) = self.indices.get(&key) {
@@ -310,8 +309,8 @@ impl SymbolBook {
                 wanted.entry(*file).or_default().insert(*offset);
             }
         }
-        // Grouped by user, so that files of one user take no time from other users. Root comes
-        // first.
+        // Grouped by user, so that files of one user do not use up the time of other users. Root
+        // comes first.
         let mut users: BTreeMap<(bool, Option<u32>), Vec<usize>> = BTreeMap::new();
         for &file in wanted.keys() {
             let owner = &self.files[file];
@@ -377,7 +376,7 @@ impl SymbolBook {
     }
 }
 
-/// Returns the devices of an interrupt, or `None` if it has none.
+/// Returns the devices of an interrupt, or `None` without a device.
 pub(crate) fn devices_of(interrupt: u32) -> Option<String> {
     let devices = fs::read_to_string(format!("/sys/kernel/irq/{interrupt}/actions")).ok()?;
     let devices = devices.trim();

@@ -29,7 +29,8 @@ fn recorder() -> Option<FlightRecorder> {
     }
 }
 
-/// Computes for this CPU time. In elapsed time, a busy machine would leave nothing to sample.
+/// Computes for this CPU time. If this were elapsed time, samples could be missing on a busy
+/// machine.
 fn spin(time: Nanos) {
     let clock = nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID;
     let used = || Nanos::from(Duration::from(clock.now().unwrap()));

@@ -1,7 +1,7 @@
 //! Measuring threads neither allocate nor wait for anything but their next expiry.
 //!
 //! These tests replace the allocator of this binary with one that counts per thread. Without BPF
-//! they check the threads that need none.
+//! they check the threads that do not need it.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ fn allocations_of(tid: u32) -> &'static AtomicU64 {
 }
 
 fn own_tid() -> u32 {
-    // SAFETY: takes no arguments; cannot fail.
+    // SAFETY: without arguments; cannot fail.
     unsafe { libc::gettid() }.cast_unsigned()
 }
 
@@ -67,7 +67,7 @@ fn sleeps(tid: u32) -> u64 {
         .unwrap()
 }
 
-/// Returns the number of the system call in which a thread waits, if it waits.
+/// Returns the number of the system call that a thread waits in, if it waits.
 fn waits_in(tid: u32) -> Option<i64> {
     let call = fs::read_to_string(format!("/proc/self/task/{tid}/syscall")).ok()?;
     call.split(' ').next()?.parse().ok()
@@ -85,8 +85,8 @@ fn probe() -> LinuxProbe {
     .unwrap()
 }
 
-/// System calls in which a measuring thread waits: for its timer, its timer descriptor or its
-/// doorbell (which also times out ten times a second).
+/// System calls of a waiting measuring thread: for its timer, its timer descriptor or its doorbell
+/// (which also times out ten times a second).
 const WAITS: [i64; 4] = [
     libc::SYS_clock_nanosleep,
     libc::SYS_read,

@@ -12,9 +12,10 @@ use super::mirror::SoftirqFate;
 /// State of a line when the wait for its service ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Standing {
-    /// First number whose service had not run, in addition to what the slot on the board shows.
+    /// First expiry number whose service had not run. The slot on the board shows the others.
     pub unserved_from: Option<u64>,
-    /// Time up to which that is known. The expiry was given up no later.
+    /// Time until which the service is known not to have run. The expiry was given up then or
+    /// earlier.
     pub given_up: Nanos,
     /// Whether the thread waits on another CPU than its line's. Threads on that CPU do not keep
     /// it waiting, and its wait is not a latency of that CPU.
@@ -33,7 +34,7 @@ impl LineReader {
         let had_room = self.lost_since(look.cpu) == 0;
         let unserved_from = match waiting {
             Some(slot) => Some(slot.seq()),
-            // If its ring has no room, a waiting thread does not show its expiry.
+            // If its ring is full, a waiting thread does not show its expiry.
             None => standing.unserved_from.filter(|_| had_room),
         };
         if let (Asker::Callback, Some(_)) = (self.asker, unserved_from) {

@@ -344,7 +344,7 @@ impl LineReader {
             .max_by_key(|reading| reading.end)
     }
 
-    /// Returns the loss reason of an expiry that was not served for no known cause.
+    /// Returns the loss reason of an expiry that was not served for an unknown reason.
     pub(super) const fn reason(&self) -> LossReason {
         match self.asker {
             Asker::Thread | Asker::Callback | Asker::Mirrored => LossReason::RingFull,

@@ -7,9 +7,9 @@ use laggard_model::{Activation, LossReason, Nanos, STAGES, Stage};
 use super::super::BoardSlot;
 use super::line::{Asker, LineReader};
 
-/// Resolution in ns of the stages between the first and the last. To take a stamp costs several
-/// times as much, and the rounding saves a seventh of the recording's size. The latency, which is
-/// the sum of all steps, stays exact.
+/// Resolution in ns of the stages between the first and the last. Taking a timestamp costs several
+/// times this resolution. The rounding saves a seventh of the recording's size. The latency, which
+/// is the sum of all steps, stays exact.
 const GRAIN_NS: u64 = 16;
 
 /// Rounds `time` down to the grain, counted from `expiry`.

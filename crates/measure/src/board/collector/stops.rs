@@ -13,10 +13,10 @@ pub struct Stops {
 }
 
 impl Stops {
-    /// Records a stop between two looks, `looks.0` and `looks.1`. `readings` are the times at
-    /// which laggard's threads ran between them. No thread ran during the stop, so it lies in a
-    /// gap between readings: in every gap that is too long for the period, or otherwise in the
-    /// longest gap.
+    /// Records a stop between two looks, `looks.0` and `looks.1`. `readings` are the times when
+    /// laggard's threads ran between them. No thread ran during the stop, so it lies in a gap
+    /// between readings: in every gap that is too long for the period, or otherwise in the longest
+    /// gap.
     pub fn add(&mut self, looks: (Nanos, Nanos), mut readings: Vec<Nanos>, period: Nanos) {
         readings.retain(|reading| *reading > looks.0 && *reading < looks.1);
         readings.extend([looks.0, looks.1]);

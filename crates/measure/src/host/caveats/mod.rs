@@ -46,7 +46,7 @@ impl Setup<'_> {
 }
 
 /// Returns the warning about this process's limit on CPU time, which affects all measurements and
-/// loads; `None` if there is no limit.
+/// loads; `None` without a limit.
 pub fn quota(rights: &Rights) -> Option<Caveat> {
     rights::quota_caveat(rights)
 }
@@ -57,7 +57,7 @@ type Check = fn(&Setup<'_>) -> Option<Caveat>;
 /// Returns the settings of this host that harm the measurement of `services` on `cpus`, the worst
 /// first.
 ///
-/// A setting that is not readable gives no warning, because nothing is guessed.
+/// A setting that is not readable does not cause a warning, because laggard does not guess.
 pub fn caveats(host: &Host, rights: &Rights, cpus: &CpuList, services: &[Service]) -> Vec<Caveat> {
     let setup = Setup {
         host,

@@ -62,9 +62,9 @@ fn rt_group(setup: &Setup<'_>) -> Option<Caveat> {
     })
 }
 
-/// With a fair server, `sched_rt_runtime_us` alone has no effect: the fair server stops the same
-/// threads for the same time. Its setting is often hidden (debugfs is not mounted, or the kernel
-/// is locked down); the kernel's default is assumed then.
+/// With a fair server, `sched_rt_runtime_us` alone does not have an effect: the fair server stops
+/// the same threads for the same time. Its setting is often hidden (debugfs is not mounted, or the
+/// kernel is locked down); the kernel's default is assumed then.
 fn throttling(setup: &Setup<'_>) -> Option<Caveat> {
     /// `fair_server_period` and `fair_server_runtime` of the kernel's
     /// `kernel/sched/deadline.c`.

@@ -8,7 +8,7 @@ macro_rules! calls {
     };
 }
 
-/// Prefix of the constants in libc; the names of the calls have no prefix.
+/// Prefix of the constants in libc. The names of the calls lack it.
 const PREFIX: &str = "SYS_";
 
 /// System calls of every architecture that can wait or take long.

@@ -49,7 +49,7 @@ impl AttachGroup {
     /// Finds the group at `path`: a directory, or a path of `/proc/PID/cgroup`.
     ///
     /// # Errors
-    /// If there is none.
+    /// If the group does not exist.
     pub fn at(path: &str) -> Result<Self, GroupError> {
         let root = root()?;
         let given = Path::new(path);
@@ -75,7 +75,7 @@ impl AttachGroup {
     /// Finds the group of the unit `name`; without a suffix, it is a service.
     ///
     /// # Errors
-    /// If there is none, or more than one.
+    /// If the unit has no group, or several.
     pub fn of_unit(name: &str) -> Result<Self, GroupError> {
         let root = root()?;
         let suffix = name.rsplit_once('.').map(|(_, suffix)| suffix);
@@ -140,7 +140,7 @@ impl AttachGroup {
 const PROCESSES: &str = "cgroup.procs";
 
 /// Returns true if the processes of the threads in this group belong to a parent group, see
-/// cgroups(7). The root group has no such file.
+/// cgroups(7). The root group lacks this file.
 fn is_threaded(folder: &Path) -> bool {
     fs::read_to_string(folder.join("cgroup.type")).is_ok_and(|kind| kind.trim() == "threaded")
 }

@@ -30,7 +30,8 @@ pub use target::{AttachTarget, find_descendants, find_threads};
 /// Size of each CPU's ring as a power of two: 80,000 records per second at 100 ms between two
 /// reads.
 const RING_BITS: u32 = 13;
-/// Number of CPUs above which rings are smaller, so that they take at most 90 MB in total.
+/// Rings are smaller on machines with more CPUs than this, so that they take at most 90 MB in
+/// total.
 const MANY_CPUS: usize = 64;
 const RING_BITS_OF_MANY: u32 = 11;
 /// Maximum number of threads for `--tid`.
@@ -80,7 +81,7 @@ pub struct AttachLosses {
     pub overwritten: u64,
     /// Records with times out of order: the clocks of two CPUs disagree.
     pub disordered: u64,
-    /// Threads that are not measured, because the kernel had no memory for their state.
+    /// Threads that are not measured, because the kernel could not allocate their state.
     pub no_storage: u64,
     /// Executions of BPF programs that the kernel skipped, because the program was already running.
     pub skipped: u64,
@@ -225,7 +226,7 @@ impl AttachProbe {
     /// Sets whether threads and processes that the calling thread starts are watched.
     ///
     /// # Errors
-    /// If the kernel has no memory for it.
+    /// If the kernel cannot allocate it.
     pub fn follow_own(&self, follows: bool) -> Result<(), AttachError> {
         let call = AttachCall {
             follows: u32::from(follows),
@@ -276,7 +277,7 @@ impl AttachProbe {
         self.context_unknown.as_deref()
     }
 
-    /// Returns the causes that this kernel does not show, because it has no tracepoint for them.
+    /// Returns the causes that this kernel does not show, because it lacks a tracepoint for them.
     #[must_use]
     pub fn unseen_causes(&self) -> Vec<UnseenCause> {
         let causes = [
@@ -290,8 +291,8 @@ impl AttachProbe {
         absent.map(|(cause, _)| cause).collect()
     }
 
-    /// Returns true if this is a PID namespace, in which the IDs of processes and threads differ
-    /// from those in the kernel.
+    /// Returns true if this is a PID namespace. There the IDs of processes and threads differ from
+    /// the IDs in the kernel.
     #[must_use]
     pub const fn renumbers(&self) -> bool {
         self.renumbers

@@ -99,14 +99,14 @@ pub fn find_descendants(process: u32) -> io::Result<Vec<u32>> {
     for (parent, child) in parents {
         children.entry(parent).or_default().push(child);
     }
-    let mut found = children.remove(&process).unwrap_or_default();
+    let mut descendants = children.remove(&process).unwrap_or_default();
     let mut next = 0;
-    while let Some(process) = found.get(next).copied() {
+    while let Some(process) = descendants.get(next).copied() {
         // Removed: an ID that was used again during the search cannot make a loop.
-        found.extend(children.remove(&process).unwrap_or_default());
+        descendants.extend(children.remove(&process).unwrap_or_default());
         next += 1;
     }
-    Ok(found)
+    Ok(descendants)
 }
 
 /// Returns the parent of a process: `proc_pid_stat(5)`.
@@ -134,7 +134,7 @@ fn numbers(dir: &str) -> io::Result<Vec<u32>> {
         .collect())
 }
 
-/// Returns true if the kernel's process IDs differ from those that this process sees.
+/// Returns true if the kernel's process IDs differ from the IDs that this process sees.
 pub(super) fn is_in_namespace() -> bool {
     match Identity::own() {
         Ok(identity) => identity.process != std::process::id(),
@@ -155,23 +155,23 @@ mod tests {
             .args(["-c", "sh -c 'sleep 60; :' & wait"])
             .spawn()
             .unwrap();
-        let mut found = Vec::new();
+        let mut descendants = Vec::new();
         // The shells start their children a moment later.
         for _ in 0..1_000 {
-            found = find_descendants(shell.id()).unwrap();
-            if found.len() == 2 {
+            descendants = find_descendants(shell.id()).unwrap();
+            if descendants.len() == 2 {
                 break;
             }
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
 
-        assert_eq!(found.len(), 2, "{found:?}");
-        assert_eq!(parent(found[0]), Some(shell.id()));
-        assert_eq!(parent(found[1]), Some(found[0]));
+        assert_eq!(descendants.len(), 2, "{descendants:?}");
+        assert_eq!(parent(descendants[0]), Some(shell.id()));
+        assert_eq!(parent(descendants[1]), Some(descendants[0]));
         let own = find_descendants(std::os::unix::process::parent_id()).unwrap();
         assert!(!own.contains(&std::process::id()), "{own:?}");
         // The shells end after the innermost process.
-        let innermost = nix::unistd::Pid::from_raw(found[1].cast_signed());
+        let innermost = nix::unistd::Pid::from_raw(descendants[1].cast_signed());
         nix::sys::signal::kill(innermost, nix::sys::signal::Signal::SIGTERM).unwrap();
         shell.wait().unwrap();
     }

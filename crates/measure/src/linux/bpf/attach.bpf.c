@@ -24,7 +24,7 @@
  *
  * The state of a thread is in its task storage, so a reused TID inherits
  * nothing, and programs return early for threads that are not watched. A
- * record goes to the ring of the CPU on which the activation ended.
+ * record goes to the ring of the CPU where the activation ended.
  *
  * If a timer's callback woke the thread, an activation starts at the
  * programmed expiry. Otherwise it starts with the interrupt or softirq that
@@ -307,8 +307,8 @@ struct task_struct___ending {
 enum { IS_EXITING = 0x4 }; /* include/linux/sched.h */
 
 /*
- * Watches all threads of the marked processes, except threads that are ending
- * or have ended and were not reaped: their end is no longer visible.
+ * Watches all threads of the marked processes, except threads that are ending, or have
+ * ended and were not reaped, because their end will not be seen.
  */
 SEC("iter/task")
 int watch_marked(struct bpf_iter__task *ctx)

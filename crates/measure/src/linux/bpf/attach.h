@@ -44,7 +44,7 @@ enum attach_end {
  * faults. */
 enum attach_no_call { ATTACH_NO_CALL = 0xffffffff };
 
-/* Flags of a kernel lock: those of contention_begin, and */
+/* Flags of a kernel lock: the flags of contention_begin, and */
 enum attach_lock {
 	ATTACH_LOCK_MMAP = 0x80000000, /* the mmap_lock of the thread's process */
 };

@@ -158,8 +158,8 @@ static __always_inline void take_next(struct attach_thread *thread)
 }
 
 /*
- * A thread that is in no run queue and on no CPU has slept since it was woken
- * or ran: its switches were not seen, and its earlier phase is unknown.
+ * A thread that is neither in a run queue nor on a CPU has slept since it was woken or
+ * ran: its switches were not seen, and its earlier phase is unknown.
  */
 static __always_inline void slept_unseen(struct attach_thread *thread, struct task_struct *task)
 {
@@ -292,8 +292,8 @@ static __always_inline void leaves(struct attach_thread *thread, struct task_str
 			sleeps_until_period(thread, task);
 			return;
 		}
-		/* The stop has a length, although the activation around it
-		 * has none. */
+		/* The length of the stop is known, although the length of the
+		 * activation around it is not. */
 		wakes_unseen(thread, now);
 		runs(thread, now);
 		thread->unseen_of = ATTACH_WAKE_UNSEEN | ATTACH_START_UNSEEN;

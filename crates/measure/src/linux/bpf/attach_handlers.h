@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Handlers that run on a CPU: a stack per CPU, on which an interrupting
- * handler is above the interrupted one.
+ * Handlers that run on a CPU: a stack per CPU. An interrupting handler is above the
+ * interrupted one.
  */
 #ifndef LAGGARD_ATTACH_HANDLERS_H
 #define LAGGARD_ATTACH_HANDLERS_H
@@ -83,8 +83,7 @@ static __always_inline bool is_of(const struct attach_frame *frame, u32 route, u
 	return frame->route == route && frame->tid == tid;
 }
 
-/* Pops the last handler of its kind, and those above it whose end was not
- * seen. */
+/* Pops the last handler of its kind, and the handlers above it whose end was not seen. */
 static __always_inline int end(u32 route)
 {
 	struct attach_context *cpu = context();

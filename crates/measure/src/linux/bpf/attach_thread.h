@@ -92,8 +92,8 @@ struct task_struct___stored {
 } __kernel_type;
 
 /*
- * Returns the state of a watched thread, otherwise NULL. Nearly all threads of a machine have
- * no storage, and a read of its pointer takes less time than the call of the helper.
+ * Returns the state of a watched thread, otherwise NULL. Nearly all threads of a machine lack
+ * storage. Reading the pointer to it takes less time than calling the helper.
  */
 static __always_inline struct attach_thread *watched(struct task_struct *task)
 {

@@ -55,9 +55,9 @@ enum {
 };
 
 /*
- * Number of the system call that a thread is in, or ATTACH_NO_CALL. The registers are those
- * at the entry to the kernel. In an exception or interrupt the kernel stores -1 instead of the
- * number.
+ * Number of the system call that a thread is in, or ATTACH_NO_CALL. The registers are the
+ * registers at the entry to the kernel. In an exception or interrupt the kernel stores -1
+ * instead of the number.
  */
 static __always_inline u32 system_call(struct task_struct *task)
 {

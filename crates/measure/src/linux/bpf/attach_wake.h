@@ -104,8 +104,8 @@ static __always_inline bool is_possible(const struct attach_frame *frame)
 enum { AFTER_INTERRUPT = 20000 };
 
 /*
- * System call of the thread in which a softirq runs because the thread caused it, such as by a
- * packet to this machine. At the end of an interrupt, any thread may be interrupted.
+ * System call of a thread that caused a softirq and runs it, for example by sending a packet
+ * to this machine. At the end of an interrupt, any thread may be interrupted.
  */
 static __always_inline u32 call_of_softirq(const struct attach_context *cpu,
 					   const struct attach_frame *frame,

@@ -11,7 +11,7 @@
  * to the ns, and is the thread's own timer (is_timer_of). Another thread's
  * timer for the same time does not count. If the kernel queues timers of one
  * CPU on another (nohz_full), the activation is found by its timer alone. Its
- * timestamps are then those of the other CPU, and the slot says so.
+ * timestamps then come from the other CPU, and the slot has a flag for this.
  *
  * A timer that is served in softirq context (PREEMPT_RT: timers of
  * SCHED_OTHER threads and of timer descriptors) has the stages `raise` and
@@ -190,7 +190,7 @@ int enlist(struct enlist_args *args)
 	return -bpf_map_update_elem(&owners, &timer, &owner, BPF_ANY);
 }
 
-/* Starts an expiry of laggard's timer, on CPU `here`, for line `i` of `cpu`. */
+/* Starts an expiry of a laggard timer, on CPU `here`, for line `i` of `cpu`. */
 static __always_inline void begin_expiry(struct board_cpu *cpu, u32 i,
 					 struct board_cpu *here,
 					 struct hrtimer *timer, u64 expiry_ns)

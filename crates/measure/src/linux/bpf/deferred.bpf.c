@@ -29,7 +29,7 @@ enum {
 	CATCH_UP = 512,
 };
 
-/* Flags with which the timer is armed; 0 if the kernel knows neither flag. */
+/* Flags for arming the timer; 0 if the kernel knows neither flag. */
 const volatile u32 timer_flags = TIMER_ABSOLUTE | TIMER_PINNED;
 
 struct deferral {

@@ -7,8 +7,7 @@
  *                      switched in; the first of them if there are two
  *
  * If the handler runs in a thread, `irq` is the primary handler, which wakes
- * that thread. The interrupt may reach another CPU than the one to which the
- * waiting thread is pinned.
+ * that thread. The interrupt may reach a CPU other than the waiting thread's.
  */
 #include "kernel.h"
 #include "board_maps.h"

@@ -17,9 +17,9 @@
  * left
  *
  * Excluded: other wakeups (an activation has its own), and disabling and
- * enabling of interrupts or preemption. Those occur thousands of times per
- * millisecond; their length shows in the work that waits for them. The loader
- * leaves out a program if the kernel lacks its tracepoint.
+ * enabling of interrupts or preemption. They occur thousands of times per millisecond,
+ * and their length shows in the work that waits for them. The loader leaves out a
+ * program if the kernel lacks its tracepoint.
  */
 #include "kernel.h"
 #include "overwritten.h"
@@ -216,8 +216,7 @@ static __always_inline u8 before(bool preempt, struct task_struct *prev)
 	return is_throttled(prev) ? BEFORE_THROTTLED : BEFORE_RUNNABLE;
 }
 
-/* Thread that is woken while its group has no quota left and that cannot
- * run. */
+/* Thread that is woken and cannot run, because its group has used up its quota. */
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(on_sched_wakeup, struct task_struct *task)
 {

@@ -33,7 +33,7 @@ enum flight_kind {
 			      at its wakeup; no end */
 };
 
-/* Interrupts of the CPU itself that have no number. Append only. */
+/* Interrupts of the CPU itself, without a number. Append only. */
 enum flight_vector {
 	VECTOR_LOCAL_TIMER,
 	VECTOR_RESCHEDULE,

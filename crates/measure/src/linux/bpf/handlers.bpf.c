@@ -28,7 +28,7 @@ struct {
 	__type(value, struct handler_count);
 } counts SEC(".maps");
 
-/* Per CPU, as many as possible. */
+/* One entry per possible CPU; set at load. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);

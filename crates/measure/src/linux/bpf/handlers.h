@@ -63,8 +63,7 @@ struct handler_doubt {
 	u64 stolen_ns; /* stolen_ns of handler_cpu at its start */
 };
 
-/* Kinds of handlers that the flight recorder does not have. Their ends have
- * no number. */
+/* Kinds of handlers that the flight recorder does not have. Their ends lack a number. */
 enum handler_kind {
 	HANDLER_POLL = 64,     /* function: poll function of a network driver */
 	HANDLER_FUNCTION = 66, /* function: one that is timed on request */

@@ -29,7 +29,7 @@ struct {
 	__type(value, struct ring_head);
 } heads SEC(".maps");
 
-/* Defines the map of entries, as many as are set at load. */
+/* Defines the map of entries. Its size is set at load. */
 #define RING_ENTRIES(name, entry)                  \
 	struct {                                   \
 		__uint(type, BPF_MAP_TYPE_ARRAY);  \

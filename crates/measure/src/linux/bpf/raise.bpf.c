@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * raise: the timer softirq was raised, and by which interrupt.
+ * raise: the timer softirq was raised. Includes the interrupt that raised it.
  *
  * A softirq that is raised again before it runs serves both raises at once.
  * The first raise counts, because the oldest request has waited longest.

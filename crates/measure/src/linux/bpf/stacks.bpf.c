@@ -23,11 +23,11 @@
 #include "board_maps.h"
 #include "stacks.h"
 
-/* 1: the object has no board to read. */
+/* 1: the object does not have a board to read. */
 const volatile u32 always_walk = 1;
 
-/* Delay after which an expiry that is not served counts as overdue: later
- * than most activations, earlier than any latency threshold. */
+/* An expiry that is not served after this delay is overdue. Longer than most latencies,
+ * shorter than any latency threshold. */
 enum { OVERDUE_NS = 50 * 1000 };
 
 RING_ENTRIES(samples, struct stack_sample);

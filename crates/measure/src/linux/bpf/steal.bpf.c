@@ -7,8 +7,8 @@
  * pelt_irq_tp when the steal clock has advanced, at most about once in a
  * millisecond. A reading therefore comes at the first wakeup, switch or tick
  * after the CPU continues. The clock itself (the per-CPU symbol `steal_time`)
- * exists only on KVM, and few kernels list it. This program needs no symbol
- * and works on every hypervisor.
+ * exists only on KVM, and few kernels list it. This program works without the symbol
+ * and on every hypervisor.
  *
  * Excluded: time that is stolen less than a millisecond after another
  * reading; it is part of the next reading. If the run queue lacks the field

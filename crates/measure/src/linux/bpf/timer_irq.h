@@ -8,7 +8,7 @@
 
 enum { TIMER_IRQS = 4 };
 
-/* Unused entries are 0, which is not a number of such an interrupt. */
+/* Unused entries are 0, which is not the number of a timer interrupt. */
 const volatile u32 timer_irqs[TIMER_IRQS];
 
 static __always_inline bool is_timer_irq(u32 irq)

@@ -2,14 +2,14 @@
 /*
  * The worker service: a work item in the kernel's per-CPU workqueue. It is
  * started at the end of the softirq that requested it: the softirq of
- * laggard's callback or, on kernels that refuse BPF timers (PREEMPT_RT), the
- * softirq in which the timer descriptor of one of laggard's threads expired
- * (stamped by chain.bpf.c).
+ * laggard's callback. Kernels that refuse BPF timers (PREEMPT_RT) start it after the
+ * softirq that expired the timer descriptor of a laggard thread (stamped by
+ * chain.bpf.c).
  *
  *   signal  just before the work item is queued
  *   worker  first instruction of the work item
  *
- * A separate object, because kernels before 6.10 have no BPF work items.
+ * A separate object, because kernels before 6.10 lack BPF work items.
  */
 #include "kernel.h"
 #include "board_maps.h"

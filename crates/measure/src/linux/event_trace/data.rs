@@ -12,7 +12,7 @@ use super::super::tracefs::named;
 
 /// Magic number and version.
 const START: &[u8] = b"\x17\x08\x44tracing6\0";
-/// Size of a read, more than that of any description in tracefs.
+/// Size of a read. Larger than any description in tracefs.
 const READ_BYTES: usize = 64 << 10;
 /// Type letters of functions in `/proc/kallsyms`.
 const FUNCTIONS: [&str; 4] = ["t", "T", "w", "W"];
@@ -28,9 +28,9 @@ pub(super) struct TraceFiles<'a> {
 }
 
 impl TraceFiles<'_> {
-    /// Writes the pages of the ring buffers that have events since `from`, with all that is
-    /// needed to read them. This empties the buffers. Only the pages of one CPU are in memory
-    /// at a time, so their table is written last.
+    /// Writes the pages of the ring buffers that have events since `from`, with the data needed to
+    /// read them. This empties the buffers. The table of the pages is written last, because only
+    /// the pages of one CPU are in memory at a time.
     pub(super) fn write_since(
         &self,
         from: Nanos,

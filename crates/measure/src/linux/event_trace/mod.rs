@@ -55,7 +55,7 @@ impl EventTrace {
     ///
     /// # Errors
     ///
-    /// Returns an error if tracefs is not mounted or not accessible, or has no room.
+    /// Returns an error if tracefs is not mounted, not accessible or full.
     pub fn start() -> io::Result<Self> {
         Self::start_in(root()?)
     }
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(time("CPU:1 [LOST 12 EVENTS]"), None);
     }
 
-    /// Creates a directory that resembles tracefs, as far as files can.
+    /// Creates a directory of ordinary files that resembles tracefs.
     fn tracefs() -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir(root.path().join("instances")).unwrap();

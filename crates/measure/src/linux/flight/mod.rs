@@ -49,7 +49,7 @@ impl Default for FlightOptions {
     }
 }
 
-/// Reason why there is no flight recorder.
+/// Reason why the flight recorder is missing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FlightError {
@@ -130,8 +130,8 @@ impl FlightRecorder {
             loaded,
             rings,
             stacks,
-            // Without it the counters of `outside` are used. A machine without a hypervisor has
-            // nothing to read.
+            // Without it the counters of `outside` are used. A machine without a hypervisor does
+            // not have them.
             steal: StealClock::new(cpus).ok(),
             outside: OutsideCounters::new(cpus),
             sees_server: objects::has_member("task_struct", "dl_server"),
@@ -164,7 +164,7 @@ impl FlightRecorder {
     }
 
     /// Returns the times of activity on a CPU from `from` to the end of the evidence, in order;
-    /// `None` if they are no longer known.
+    /// `None` if they were already discarded.
     fn signs_of_life(
         &self,
         cpu: u32,

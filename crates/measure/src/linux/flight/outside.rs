@@ -1,4 +1,4 @@
-//! Time that is invisible to the kernel: hypervisor and firmware, as far as counters show it.
+//! Time that is invisible to the kernel: hypervisor and firmware. Only the part that counters show.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -87,7 +87,7 @@ impl OutsideCounters {
         ticks.is_some_and(|&ticks| ticks > 0)
     }
 
-    /// Returns the number of system management interrupts between those readings.
+    /// Returns the number of system management interrupts between the readings around this span.
     pub(super) fn smis(&self, cpu: Cpu, from: Nanos, to: Nanos) -> Option<u32> {
         let (before, after, place) = self.around(cpu, from, to)?;
         let (first, last) = ((*before.smis.get(place)?)?, (*after.smis.get(place)?)?);

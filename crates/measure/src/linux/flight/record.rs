@@ -25,7 +25,7 @@ mod shared {
     include!(concat!(env!("OUT_DIR"), "/flight.rs"));
 }
 
-/// Entry of a ring: whole words, one of which is the time.
+/// Entry of a ring: whole words. One word is the time.
 pub(super) trait Entry: Value {
     /// Offset of the time in bytes.
     const TIME_AT: usize;
@@ -196,7 +196,7 @@ impl BackwardSearch {
 /// Kernel priority of `SCHED_OTHER` threads; less urgent threads have larger values.
 const NORMAL_PRIORITY: i16 = 100;
 
-/// Time before a window from which unfinished activities are kept.
+/// Unfinished activities are kept if they started at most this time before a window.
 const CONTEXT: Nanos = Nanos::from_secs(1);
 
 /// Removes records from `records` that are too old to affect the window from `from`. Keeps the
@@ -206,9 +206,8 @@ pub(super) fn forget_old(records: &mut Vec<FlightRecord>, from: Nanos) {
     records.retain(|record| record.time() >= context || record.is_switch());
 }
 
-/// Gives each thread in `records`, which are in order of time, the name with which it left its
-/// CPU. It had that name at the end of its run; the name at the switch-in was its parent's, or
-/// that of the previous program.
+/// Gives each thread in `records`, which are in order of time, its name at the switch-out. The name
+/// at the switch-in can be the name of its parent or of the previous program.
 pub(super) fn give_newest_names(records: &mut [FlightRecord]) {
     for index in 0..records.len() {
         let FlightRecord { kind, id, what, .. } = records[index];

@@ -14,8 +14,8 @@ use crate::board::Memory as _;
 /// Size in bytes of a word that is read at once.
 const WORD_BYTES: usize = size_of::<u64>();
 
-/// Maximum distance of neighbours in the wrong order: an interrupt may write between the time at
-/// which another program reads the clock and the time when it takes a place.
+/// Maximum distance of neighbours in the wrong order: an interrupt may write after another program
+/// reads the clock and before that program takes a place.
 const MAX_DISORDER: u64 = 8;
 
 /// Rings of records, one per CPU.
@@ -91,8 +91,8 @@ impl<E: Entry> Rings<E> {
             .sum()
     }
 
-    /// Returns the records of `cpu` before the time `until`, backwards for as long as `wanted`
-    /// returns true.
+    /// Returns the records of `cpu` before the time `until`, backwards until `wanted` returns
+    /// false.
     pub(super) fn newest(
         &self,
         cpu: u32,
@@ -150,8 +150,8 @@ impl<E: Entry> Rings<E> {
     }
 }
 
-/// Returns the first of `numbers` for which `holds`, if it also holds for all later ones;
-/// otherwise their end.
+/// Returns the first number in `numbers` that makes `holds` true, or their end. Every later number
+/// must also make it true.
 fn first(numbers: std::ops::Range<u64>, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (numbers.start.min(numbers.end), numbers.end);
     while low < high {

@@ -2,9 +2,8 @@
 
 use laggard_model::{Nanos, Span};
 
-/// Returns the spans longer than `min` within the gaps between a CPU's `signs` in which none of
-/// `others` shows a sign either. All signs are in order of time. Only gaps that end after `from`
-/// count.
+/// Returns the spans longer than `min` without a sign in a CPU's `signs` or in any of `others`. All
+/// signs are in order of time. Only gaps that end after `from` count.
 ///
 /// The other CPUs need not be silent for the whole gap: a hypervisor stops its CPUs one after the
 /// other, and resumes them one after the other.

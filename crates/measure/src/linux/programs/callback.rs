@@ -1,4 +1,4 @@
-//! Callbacks that need no thread: those of the softirq timer and the work item, with their
+//! Callbacks of the softirq timer and the work item, which run without a thread, with their
 //! parameters and counts.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -100,8 +100,8 @@ impl Programs {
         deferral.map_or(0, |deferral| deferral.foreign)
     }
 
-    /// Returns the expiry for which the softirq timer of `cpu` is armed: the first that is not
-    /// served yet. `None` if there is no such timer.
+    /// Returns the next expiry of the softirq timer of `cpu`: the first that is not served yet.
+    /// `None` if this timer does not exist.
     pub(crate) fn armed_for(&self, cpu: u32) -> Option<Nanos> {
         let deferral = deferral(self.deferred.as_ref()?, cpu)?;
         Some(Nanos::from_ns(deferral.armed_ns))

@@ -42,8 +42,8 @@ impl Enlist {
             ..Default::default()
         };
         // SAFETY: the descriptor is a program's, `run` and the memory that it points to live
-        // until the return, and the sizes are those of both. The kernel writes the arguments back
-        // to memory that this function owns.
+        // until the return, and the sizes are correct. The kernel writes the arguments back to
+        // memory that this function owns.
         match unsafe { bpf_prog_test_run_opts(self.0.as_raw_fd(), &raw mut run) } {
             0 => match i32::from_ne_bytes(run.retval.to_ne_bytes()) {
                 0 => Ok(()),

@@ -233,9 +233,9 @@ impl Programs {
             .map(|(_, refused)| refused)
     }
 
-    /// Adds the programs that stamp the handler of a device's interrupt `irq` and the threads in
-    /// which it may run, for a thread that waits on `cpu`. They replace the programs that stamp
-    /// the timer.
+    /// Adds the programs that stamp the handler of a device's interrupt `irq` and the threads that
+    /// may run it, for a thread that waits on `cpu`. They replace the programs that stamp the
+    /// timer.
     pub(crate) fn load_external(&mut self, extent: Extent, irq: u32, handlers: &[Tid], cpu: Cpu) {
         self.irq = None;
         let mut source = Interrupt {
@@ -277,8 +277,8 @@ impl Programs {
         }
     }
 
-    /// Attaches the program that learns timer descriptors, if they are used, for as long as the
-    /// result lives.
+    /// Attaches the program that learns timer descriptors, if they are used, while the result
+    /// lives.
     pub(crate) fn learn_timers(
         &self,
         extent: Extent,

@@ -55,7 +55,7 @@ impl ThreadSource {
         self.run_delays.restart();
     }
 
-    /// Returns the usage at `at`, which is now.
+    /// Returns the usage until now. `now` is the present time.
     fn usage(&self, now: Nanos) -> Usage {
         Usage::at(now, self.measuring_cpu(), self.competing_cpu())
     }
@@ -134,7 +134,7 @@ impl ThreadSource {
     }
 }
 
-/// Returns the timeline that leads to the line at `place`: that of a direct thread, or the
+/// Returns the timeline that leads to the line at `place`: the timeline of a direct thread, or the
 /// softirq timer's.
 pub(super) fn timeline(request: &Request, plan: &CpuLines, place: usize, start: Nanos) -> Timeline {
     Timeline::new(

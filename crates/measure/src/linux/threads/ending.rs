@@ -115,7 +115,7 @@ impl ThreadSource {
         })
     }
 
-    /// Returns the state of a line, for which no thread waits any more.
+    /// Returns the state of a line whose thread has stopped waiting.
     fn standing(&self, cpu: u32, reader: &LineReader, given_up: Nanos) -> Standing {
         let board = self.shared.board.cpu(cpu);
         let line = (laggard_model::Cpu(cpu), reader.index);

@@ -31,7 +31,7 @@ pub enum BackendChoice {
 pub(super) enum Stamping {
     Bpf(Box<Programs>),
     Perf(Tracepoints),
-    /// Context switches of laggard's threads, which show the stage `running` without rights.
+    /// Context switches of the measuring threads. They show the stage `running` without rights.
     Switches,
     None,
 }
@@ -46,7 +46,7 @@ pub(super) fn load(
     stamps: Stamps,
     caveats: &mut Vec<Caveat>,
 ) -> Result<Stamping, ProbeError> {
-    // Without a service there is nothing to stamp.
+    // Without a service, stages do not exist.
     if wanted == BackendChoice::User || services.is_empty() {
         return Ok(Stamping::None);
     }

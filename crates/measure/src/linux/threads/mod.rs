@@ -63,7 +63,7 @@ pub(super) struct ThreadSource {
     threads: Vec<MeasuringThread>,
     schedulings: Schedulings,
     programs: Option<Programs>,
-    /// Stamps the stages if there are no programs.
+    /// Stamps the stages without BPF programs.
     stage_reader: Option<StageReader>,
     /// Read if nothing stamps the stages.
     run_delays: RunDelays,
@@ -105,7 +105,7 @@ impl ThreadSource {
         let ring_bits = ring_bits(&request);
         let extent = Extent {
             nr_cpus: possible_cpus(),
-            // Without a service there is no line.
+            // Without a service, lines do not exist.
             nr_slots: max_lines(&request).max(1) << ring_bits,
         };
         let stamping = load(
@@ -347,7 +347,7 @@ impl Source for ThreadSource {
                 }
             }
         }
-        // A thread that waits for a device's interrupt has no timeline.
+        // A thread that waits for a device's interrupt does not have a timeline.
         threads.for_each(|thread| thread.start(None));
         for (cpu, reader) in &mut self.readers {
             let plan = self.plans.iter().find(|plan| plan.cpu == *cpu);

@@ -146,7 +146,7 @@ pub(super) fn keep_possible(
     }
 }
 
-/// Returns the remedy if there are no programs inside the kernel.
+/// Returns the remedy if BPF programs are not available.
 fn without_bpf() -> Help {
     if nix::unistd::geteuid().is_root() {
         Help::KernelWithBtf

@@ -28,7 +28,7 @@ struct DelayedThread {
 
 impl RunDelays {
     /// Opens the files of these threads of this process, with the places of their lines. Threads
-    /// without such a file are left out.
+    /// whose file is missing are left out.
     pub(super) fn of(threads: impl Iterator<Item = (usize, u32)>) -> Self {
         let threads = threads.filter_map(|(line, tid)| {
             let schedstat = File::open(format!("/proc/self/task/{tid}/schedstat")).ok()?;
@@ -118,7 +118,7 @@ mod tests {
         let (done, ended) = std::sync::mpsc::channel();
         let (go, wait) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {
-            // SAFETY: takes no arguments; cannot fail.
+            // SAFETY: without arguments; cannot fail.
             let tid = unsafe { libc::gettid() };
             tid_sender.send(tid.cast_unsigned()).unwrap();
             for _ in 0..SLEEPS {

@@ -1,4 +1,4 @@
-//! Timers that expire on another CPU than that of the waiting thread.
+//! Timers that expire on a CPU other than the waiting thread's.
 //!
 //! The kernel queues the timers of an isolated CPU (`nohz_full`) on another CPU if possible:
 //! timers of sleeping threads and of timer descriptors.
@@ -13,7 +13,7 @@ use crate::board::{Board, LineReader};
 
 /// Returns whether timers of one of `cpus` may be queued on another CPU.
 pub(super) fn may_leave(cpus: &CpuList) -> bool {
-    // Without such CPUs the file contains `(null)`.
+    // If the list is empty, the file contains `(null)`.
     fs::read_to_string("/sys/devices/system/cpu/nohz_full")
         .ok()
         .and_then(|text| text.trim().parse::<CpuList>().ok())
@@ -23,7 +23,8 @@ pub(super) fn may_leave(cpus: &CpuList) -> bool {
         })
 }
 
-/// Makes the programs search for such timers on every CPU, which costs time at each timer.
+/// Makes the programs search every CPU for timers that expire elsewhere. This costs time at each
+/// timer.
 pub(super) fn expect(board: &Board, nr_cpus: usize) {
     for cpu in 0..u32::try_from(nr_cpus).expect("a CPU's number is a u32") {
         board.cpu(cpu).has_strays.store(1, Ordering::Relaxed);

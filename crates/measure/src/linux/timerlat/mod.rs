@@ -3,7 +3,7 @@
 //! The tracer has a `SCHED_FIFO` 95 thread on each CPU, which a timer wakes every period. It
 //! records the latency of the timer's callback (stage `expire`) and of the thread (stage
 //! `kthread`). laggard starts it in a separate instance and reads its records. Its expiries lie
-//! on a fixed grid, because the kernel has no dither.
+//! on a fixed grid, because the kernel does not dither.
 //!
 //! The records and their fields are described in Linux, `kernel/trace/trace_entries.h`, and in
 //! tracefs's `events/ftrace/timerlat/format`.
@@ -202,8 +202,8 @@ impl CpuSeries {
     fn take_in(&mut self, format: &Format) {
         let Some(pipe) = &mut self.pipe else { return };
         let mut buffer = [0; page::PAGE_BYTES];
-        // No more data (EAGAIN), or the instance is gone: in both cases there is nothing to read,
-        // and gaps in the numbers are counted as losses.
+        // No more data (EAGAIN), or the instance is gone: in both cases the read ends here, and
+        // gaps in the numbers are counted as losses.
         while let Ok(bytes @ 1..) = pipe.read(&mut buffer) {
             for (time, record) in page::records(&buffer[..bytes]) {
                 if let Some(sample) = format.sample(record) {

@@ -19,7 +19,7 @@ const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
 /// Number of bits of the time in a record's first word.
 const DELTA_BITS: u32 = 27;
-/// Mask of the 59 bits of a time stamp; the upper bits are those of the page's time.
+/// Mask of the 59 bits of a time stamp; the upper bits come from the page's time.
 const STAMP_MASK: u64 = (1 << 59) - 1;
 
 /// Time and data of a record.

@@ -146,7 +146,7 @@ impl TracerSeries {
         for index in 0..between {
             let planned = next + self.period * index;
             // The thread skips expired times when it goes to sleep, shortly after it ran.
-            // Expiries that had not passed when it ran have no known latency.
+            // The latency of expiries that had not passed when it ran is unknown.
             match Nanos::between(planned, ran) {
                 Some(late) if index < missed => {
                     self.push(planned, true, false, only_thread(late));

@@ -60,8 +60,8 @@ pub(super) fn check(root: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Instance of tracefs in which the tracer is about to run. Dropping it ends the tracer and
-/// restores every setting. A shell does the same if this program is killed.
+/// Instance of tracefs for the tracer. Dropping it ends the tracer and restores every setting. A
+/// shell does the same if this program is killed.
 #[derive(Debug)]
 pub(super) struct Instance {
     pub(super) directory: PathBuf,
@@ -165,7 +165,7 @@ impl Drop for Instance {
 mod tests {
     use super::*;
 
-    /// Creates a directory that resembles tracefs, as far as files can.
+    /// Creates a directory of ordinary files that resembles tracefs.
     fn tracefs(tracers: &str) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir(root.path().join("instances")).unwrap();

@@ -1,5 +1,5 @@
 //! Stages of threads without BPF: from the kernel's tracepoints as performance events, or without
-//! rights from the context switches of laggard's threads ([`switches`]).
+//! rights from the context switches of the measuring threads ([`switches`]).
 //!
 //! The kernel writes a record per event into a ring of each CPU. The collector reads the rings,
 //! finds the events of each wakeup ([`stamper`]), and writes their times to the slots of the
@@ -118,7 +118,7 @@ impl Tracepoints {
         }
         if stamps.has(Stage::Irq) && timer_without_tracepoint().is_none() {
             let interrupts = match format("irq_vectors/local_timer_entry") {
-                // x86: the timer's interrupt has no handler of a device.
+                // x86: the timer's interrupt does not have a device handler.
                 Ok(entry) => vec![(entry, Layout::InterruptEntry)],
                 Err(_) => vec![
                     (format("irq/irq_handler_entry")?, Layout::InterruptEntry),
@@ -267,7 +267,7 @@ fn function_of_sleeper(
         .ok_or(ErrorKind::NotFound)?;
     let trial = || {
         policy::pin(cpu)?;
-        // SAFETY: takes no arguments; cannot fail.
+        // SAFETY: without arguments; cannot fail.
         let tid = unsafe { libc::gettid() };
         let filter = format!("common_pid == {tid}");
         let ring = EventRing::of_cpu(cpu, &[(format.id, filter)], 0)?;

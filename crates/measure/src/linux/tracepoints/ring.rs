@@ -148,8 +148,8 @@ impl EventRing {
     }
 
     fn counter(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: the first page is mapped as long as `self` lives, the offset is aligned and in
-        // that page, and the kernel accesses the counter atomically, too.
+        // SAFETY: the first page is mapped while `self` lives, the offset is aligned and in that
+        // page, and the kernel accesses the counter atomically, too.
         unsafe { &*self.pages.as_ptr().add(offset).cast::<AtomicU64>() }
     }
 
@@ -164,8 +164,7 @@ impl EventRing {
         let first = length.min(room - place(tail));
         into.clear();
         for (from, bytes) in [(place(tail), first), (0, length - first)] {
-            // SAFETY: the range is within the data pages, which are mapped as long as `self`
-            // lives.
+            // SAFETY: the range is within the data pages, which are mapped while `self` lives.
             into.extend_from_slice(unsafe {
                 std::slice::from_raw_parts(self.pages.as_ptr().add(self.page_bytes + from), bytes)
             });

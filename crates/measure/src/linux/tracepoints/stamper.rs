@@ -68,7 +68,7 @@ struct LineWaits {
     waits: VecDeque<Wait>,
 }
 
-/// Interrupts and timer softirqs of a CPU. Times are zero if there was none.
+/// Interrupts and timer softirqs of a CPU. Times are zero if it did not occur.
 #[derive(Clone, Copy, Debug, Default)]
 struct CpuState {
     irq: Nanos,
@@ -89,7 +89,7 @@ pub(crate) struct StampedThread {
     pub(crate) is_service: bool,
 }
 
-/// Finds the times of each wakeup of laggard's threads.
+/// Finds the times of each wakeup of the measuring threads.
 ///
 /// Model: `bpf/chain.bpf.c` and `bpf/raise.bpf.c`. A timer is found by its address, which the
 /// thread's last arming showed.
@@ -189,7 +189,7 @@ impl Stamper {
     }
 
     /// Writes the times of the wakeup in a slot of the line at `place` of `cpu`. Waits before it
-    /// are forgotten: they had no slot.
+    /// are forgotten, because they did not have a slot.
     pub(super) fn stamp(&mut self, cpu: u32, place: usize, slot: &BoardSlot) {
         use std::sync::atomic::Ordering::Relaxed;
 

@@ -10,8 +10,8 @@ use super::StampedThread;
 use super::ring::{EventRing, RingRecord};
 use crate::board::BoardSlot;
 
-/// Size of a thread's ring in bytes: 4,096 records, of which a wakeup has two. The memory for the
-/// rings of a user is limited (`kernel.perf_event_mlock_kb`).
+/// Size of a thread's ring in bytes: 4,096 records, two per wakeup. The memory for the rings of a
+/// user is limited (`kernel.perf_event_mlock_kb`).
 const RING_BYTES: usize = 64 << 10;
 
 /// Reader of the switches to the threads that are the service of a line.
@@ -35,7 +35,7 @@ struct SwitchedThread {
 
 /// Checks whether this process may record the switches of its threads.
 pub(crate) fn try_switches() -> io::Result<()> {
-    // SAFETY: takes no arguments; cannot fail.
+    // SAFETY: without arguments; cannot fail.
     let tid = unsafe { libc::gettid() }.cast_unsigned();
     EventRing::of_thread(Tid(tid), 0).map(drop)
 }

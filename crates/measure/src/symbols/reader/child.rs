@@ -2,7 +2,7 @@
 //!
 //! It opens the files with laggard's rights, because only root may read some programs. It gives
 //! up all rights before it reads the first byte. From then on it cannot open files or start
-//! processes, and its memory and CPU time are limited. It has no filter of system calls: only its
+//! processes, and its memory and CPU time are limited. It does not filter system calls: only its
 //! socket, the open files and the rights of user 65534 are left.
 //!
 //! A user who starts laggard as this process with crafted files gains nothing. If the program
@@ -46,7 +46,7 @@ pub(super) fn answer() -> ExitCode {
 
 fn try_answer() -> io::Result<()> {
     begin()?;
-    // SAFETY: standard input is open and has no other owner in this process.
+    // SAFETY: standard input is open, and nothing else in this process owns it.
     let stream = unsafe { <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(libc::STDIN_FILENO) };
     let stream = UnixStream::from(stream);
     if gained_rights() {
@@ -96,7 +96,7 @@ fn begin() -> io::Result<()> {
         // SAFETY: this installs no handler.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
-    // SAFETY: this sets a time and takes no pointer.
+    // SAFETY: this sets a time; the arguments are integers.
     unsafe { libc::alarm(MAX_LIFE_S) };
     end_with_parent()
 }
@@ -171,7 +171,7 @@ fn limit() -> io::Result<()> {
         .next()
         .and_then(|pages| pages.parse().ok())
         .unwrap_or(0);
-    // SAFETY: this takes no pointer.
+    // SAFETY: the arguments are integers.
     let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     let used = pages.saturating_mul(u64::try_from(page_bytes).unwrap_or(4096));
     for (resource, limit) in [
@@ -231,7 +231,7 @@ fn check(file: &File, held: &FileState) -> Result<FileState, String> {
 }
 
 /// Returns device and inode of `file` as a list of mappings shows them. On btrfs and overlayfs
-/// they differ from those of `stat`, but are the same for two mappings of a file.
+/// they differ from the output of `stat`, but are the same for two mappings of a file.
 fn mapped_inode(file: &File, maps: &File) -> Result<MappedInode, String> {
     let refused = |err: &dyn std::fmt::Display| format!("cannot map the file: {err}");
     let length = NonZeroUsize::MIN;
@@ -249,7 +249,7 @@ fn mapped_inode(file: &File, maps: &File) -> Result<MappedInode, String> {
     let mapping = mapping.map_err(|err| refused(&err))?;
     let address = mapping.as_ptr().expose_provenance() as u64;
     let lookup = rewound(maps).and_then(|maps| mappings::find(maps, &[address]));
-    // SAFETY: the mapping from above has no other user.
+    // SAFETY: nothing else uses the mapping from above.
     let _ = unsafe { munmap(mapping, length.get()) };
     let lookup = lookup.map_err(|err| refused(&err))?;
     let lookup = lookup.first().and_then(|(mapping, _)| mapping.file);

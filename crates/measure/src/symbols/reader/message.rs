@@ -39,7 +39,7 @@ pub(super) enum ReaderMessage {
     Start(usize),
     /// Reason why the file cannot be read.
     Refused(usize, String),
-    /// Function at an offset of the file, or the reason why it has no name.
+    /// Function at an offset of the file, or the reason why its name is unknown.
     Function(usize, usize, Result<String, String>),
     /// End of the reply for this file.
     End(usize),

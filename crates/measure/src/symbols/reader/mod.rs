@@ -1,15 +1,15 @@
 //! Reading of symbol tables in a process without rights.
 //!
-//! The files belong to other users, who can write anything into them, change them during the
+//! The files belong to other users. They can write anything into the files, change them during the
 //! read, and mount file systems that never answer. A separate process therefore reads them, and
-//! laggard kills it if it takes too long. The file that it was reading then has no names, and
-//! another process continues with the other files.
+//! laggard kills it if it takes too long. The names in the file that it was reading stay unknown,
+//! and another process continues with the other files.
 //!
 //! The process is laggard's own program, started again from `/proc/self/exe`. laggard has several
 //! threads and locked memory, so `fork` would make all pages of the measuring threads
-//! copy-on-write. `Command` uses `vfork` as long as it does not have to run code in the child.
-//! Starting from `/proc/self/exe` also works if the program's file was deleted or replaced, and
-//! no path can lead to another program.
+//! copy-on-write. `Command` uses `vfork` if it does not have to run code in the child. Starting
+//! from `/proc/self/exe` also works if the program's file was deleted or replaced, and no path can
+//! lead to another program.
 
 mod child;
 mod message;
@@ -56,10 +56,10 @@ static IS_READER: AtomicBool = AtomicBool::new(false);
 static NOT_ENDED: Mutex<Vec<Child>> = Mutex::new(Vec::new());
 
 /// Runs the process that reads symbols, if the program was started as this process, and returns
-/// its exit code. Call it first in `main` with the name by which the program was called.
-/// Otherwise it records that the program can start itself this way.
+/// its exit code. Call it first in `main` with the name of the program as it was called. Otherwise
+/// it records that the program can start itself this way.
 ///
-/// Without this call, functions of programs have no names.
+/// Without this call, functions of programs are not named.
 pub fn read_symbols_as(name: Option<&OsStr>) -> Option<ExitCode> {
     if name.is_some_and(|name| name == NAME) {
         return Some(child::answer());
@@ -97,8 +97,8 @@ impl<'a> SymbolReader<'a> {
     }
 
     /// Looks up the functions of the files of one user, in separate processes, so that a file
-    /// that blocks takes no time from other users' files. Returns a name for each offset of each
-    /// file.
+    /// that blocks does not use up the time of other users' files. Returns a name for each offset
+    /// of each file.
     pub(super) fn read(&mut self, files: &[FileQuery<'_>], is_of_root: bool) -> Vec<Vec<Name>> {
         let until = self.until.min(Instant::now() + USER_LIMIT);
         // Root's files do not wait for other users.

@@ -35,14 +35,14 @@ fn every_gap_in_the_numbers_of_a_line_is_a_loss() {
         );
         gaps += numbers.last().unwrap() + 1 - numbers.len() as u64;
     }
-    // Losses after the last activation leave no gap.
+    // Losses after the last activation do not leave a gap.
     let losses = measured.losses;
     let lost: u64 = measured.accounts.iter().map(|account| account.lost).sum();
     assert!(gaps <= lost, "{gaps} gaps, {losses:?}");
     assert_eq!(losses.activations(), lost, "{losses:?}");
 }
 
-/// Checks that each line's activations and losses are those of its plan.
+/// Checks that each line's activations and losses match its plan.
 fn assert_all_is_accounted_for(measured: &Measured) {
     for (index, line) in measured.lines.iter().enumerate() {
         let (account, served) = (

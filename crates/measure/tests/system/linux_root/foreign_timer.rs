@@ -75,8 +75,8 @@ fn foreign_timer_at_the_same_nanosecond_is_not_mistaken_for_laggards() {
         return;
     }
 
-    // Steps until the callback of laggard's timer, which the other timers delay, and from there
-    // to the wakeup of the thread, which is immediate.
+    // Steps until the callback of the laggard timer, which the other timers delay, and from there
+    // to the immediate wakeup of the thread.
     let steps: Vec<[Nanos; 2]> = batch
         .iter()
         .filter(|activation| of_line(activation) && instants.contains(&activation.expiry))

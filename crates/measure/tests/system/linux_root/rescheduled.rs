@@ -47,7 +47,7 @@ fn warnings_by(
 #[test]
 fn reniced_thread_is_named() {
     let change = |tid: Tid| {
-        // SAFETY: takes no pointers.
+        // SAFETY: the arguments are integers.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, tid.0, 5) == 0 }
     };
 

@@ -1,4 +1,4 @@
-//! Stages from perf tracepoints, on the same kernel as those from BPF.
+//! Stages from perf tracepoints, on the same kernel as the stages from BPF.
 
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 //!
 //! A file descriptor of another process can change at any time and can refer to any file. It is
 //! therefore held with `O_PATH` before it is examined, and opened only if it is a memory file
-//! (memfd), where no open, stat or read can block.
+//! (memfd). On a memory file open, stat and read do not block.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

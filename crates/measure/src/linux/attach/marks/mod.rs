@@ -1,4 +1,4 @@
-//! Reads the marks with which other programs delimit their cycles.
+//! Reads the marks that other programs set to delimit their cycles.
 
 mod find;
 mod ring;

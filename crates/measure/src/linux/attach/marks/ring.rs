@@ -121,7 +121,7 @@ impl MarkRing {
         }
     }
 
-    /// Copies the marks twice: those that change in between differ. Returns `None` if the file was
+    /// Copies the marks twice. Marks that change in between differ. Returns `None` if the file was
     /// truncated.
     fn copied(&self, slot: u64, count: u64) -> Option<(Vec<u8>, Vec<u8>)> {
         let length = usize::try_from(count * layout::MARK_BYTES as u64).ok()?;
