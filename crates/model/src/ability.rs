@@ -29,7 +29,7 @@ pub struct Absence {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lacks {
-    /// The user lacks rights, as far as is known in advance.
+    /// The user lacks rights that can be checked in advance.
     Rights,
     /// The kernel, or its configuration, lacks it.
     Kernel,

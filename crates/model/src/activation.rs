@@ -2,7 +2,7 @@
 
 use crate::{LineId, Nanos, STAGES, Service, Stage};
 
-/// Timer expiry on a CPU with all that follows.
+/// Timer expiry on a CPU, and the stages that follow it.
 ///
 /// Identified by its line and sequence number. The stages are stored as the time since
 /// the previous stage (the first: since `expiry`), so that the parts add up to the
@@ -17,7 +17,7 @@ pub struct Activation {
     pub expiry: Nanos,
     /// Whether the service was still busy with an earlier expiry when this one passed.
     /// Then only the last stage is set: the time when the service next ran, so the
-    /// latency is that of a queued request.
+    /// latency is the latency of a queued request.
     pub missed: bool,
     /// Whether the service had still not run when the measurement ended. The latency is
     /// then the wait until that time, and the true latency is at least that (a

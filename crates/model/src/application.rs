@@ -1,4 +1,4 @@
-//! Application for which a recording was made.
+//! Application that a recording was made for.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -181,14 +181,14 @@ pub struct ThreadUsage {
     pub minor_faults: u32,
     /// Page faults that waited for a disk.
     pub major_faults: u32,
-    /// Part of the time off the CPU in which the budget of `SCHED_DEADLINE` was used up.
+    /// Part of the time off the CPU when the budget of `SCHED_DEADLINE` was used up.
     pub throttled: Nanos,
-    /// Part of the execution time in which the thread reclaimed memory.
+    /// Part of the execution time when the thread reclaimed memory.
     pub reclaim: Nanos,
     /// Whether the wait at the end is for memory: reclaim, or the limit of a control group.
     pub waits_for_memory: bool,
-    /// Thread that released a mutex with priority inheritance, for which the thread spun in
-    /// the kernel.
+    /// Thread that released a mutex with priority inheritance while this thread spun on it in the
+    /// kernel.
     pub spun_for: Option<(Tid, ThreadName)>,
 }
 
@@ -197,11 +197,11 @@ pub struct ThreadUsage {
 pub struct CycleWaits {
     /// Number of sleeps in the cycle.
     pub sleeps: u32,
-    /// Total length of those sleeps.
+    /// Total length of these sleeps.
     pub slept: Nanos,
     /// Number of stops and freezes.
     pub stops: u32,
-    /// Total length of those stops.
+    /// Total length of these stops.
     pub stopped: Nanos,
 }
 
@@ -233,21 +233,21 @@ pub struct ThreadActivation {
     pub waking: Nanos,
     /// CPU of the code that woke the thread.
     pub waker_cpu: Cpu,
-    /// Time of the last migration before the thread ran; `None` if there was none, or
-    /// if it is unknown.
+    /// Time of the last migration before the thread ran; `None` if it did not migrate, or if the
+    /// time is unknown.
     pub arrived: Option<Nanos>,
-    /// CPU that the thread left then, where it had waited since the wakeup; `None` if
-    /// there were several.
+    /// CPU that the thread left then. It had waited there since the wakeup. `None` if there were
+    /// several.
     pub left_cpu: Option<Cpu>,
     /// Time when the thread ran.
     pub running: Nanos,
-    /// CPU on which it ran first.
+    /// CPU where it ran first.
     pub first_cpu: Cpu,
     /// Time when it slept again.
     pub done: Nanos,
-    /// Time for which it waited for a CPU after it first ran.
+    /// Time spent waiting for a CPU after it first ran.
     pub preempted: Nanos,
-    /// Time for which it waited uninterruptibly.
+    /// Time spent waiting uninterruptibly.
     pub blocked: Nanos,
     /// Number of times that other threads got its CPU, or that it gave it away
     /// (`sched_yield`).
@@ -256,7 +256,7 @@ pub struct ThreadActivation {
     pub migrations: u32,
     /// Number of uninterruptible waits.
     pub blocks: u32,
-    /// CPU on which it ran last.
+    /// CPU where it ran last.
     pub cpu: Cpu,
     /// Whether its start was observed; if not, it ran already when the observation
     /// started, or the thread was just started.
@@ -303,7 +303,7 @@ pub struct UnfinishedActivation {
     pub origin: Nanos,
     /// Time when it ran; `None` if it still waited for a CPU.
     pub running: Option<Nanos>,
-    /// CPU on which it ran last.
+    /// CPU where it ran last.
     pub cpu: Cpu,
     /// Whether its start was observed; if not, the thread has not slept since `origin`.
     pub start_seen: bool,
@@ -316,7 +316,7 @@ pub struct ThreadExit {
     pub signal: u32,
     /// `RLIMIT_RTTIME`: maximum run time at a real-time priority without a sleep.
     pub rt_limit: Option<Nanos>,
-    /// Activation in which it ended, up to its end.
+    /// Last activation, up to the end of the thread.
     pub activation: Option<ThreadActivation>,
 }
 

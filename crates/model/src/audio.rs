@@ -98,7 +98,7 @@ pub enum AudioState {
         /// All devices of the interrupt.
         devices: Vec<String>,
     },
-    /// The interrupt of the sound card has no other device.
+    /// The interrupt of the sound card is not shared with another device.
     OwnInterrupt {
         /// Number of the interrupt.
         number: String,
@@ -109,7 +109,7 @@ pub enum AudioState {
     SoundOnUsb,
     /// No interrupt has the name of the sound card.
     SoundUnnamed,
-    /// The machine has no sound card.
+    /// The machine does not have a sound card.
     NoSoundCard,
     /// Interrupts run in threads, because of `PREEMPT_RT`.
     ThreadsOfRt,

@@ -14,8 +14,7 @@ use serde::{Deserialize, Serialize};
 pub enum Because {
     /// The firmware stopped all CPUs this number of times.
     SystemManagement(u32),
-    /// The running thread should have been preempted, and the sampler has no sample of
-    /// it.
+    /// The running thread should have been preempted, and the sampler did not sample it.
     NoSample,
     /// The CPU had to wait for another one, which had its timer.
     Elsewhere,
@@ -30,11 +29,11 @@ pub enum Because {
     /// effect: they are in control groups, and the other's group is not the heavier
     /// one.
     NiceInGroup,
-    /// There is no record of this time.
+    /// The record of this time is missing.
     NothingRecorded,
-    /// There is no record, although user code cannot prevent one.
+    /// The record is missing, although user code cannot prevent it.
     NothingInUserCode,
-    /// There is no record, not even of the switch that must have happened.
+    /// The record is missing, and so is the record of the switch that must have happened.
     NoSwitch,
     /// A stop of the whole CPU from outside may have taken the time.
     OrOutside,
@@ -44,7 +43,7 @@ pub enum Because {
     Idled,
     /// The thread has run since before the records start.
     BeforeRecord,
-    /// There are no records at all.
+    /// All records are missing.
     NothingKnown,
     /// The time when the thread could run is unknown.
     WakeUnseen,

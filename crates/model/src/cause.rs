@@ -205,7 +205,7 @@ pub struct NamedCause {
     /// Class of the cause.
     pub class: CauseClass,
     /// Name of the culprit: thread, interrupt, function, control group. `None`: the class
-    /// has none, or it is unknown.
+    /// does not have a culprit, or the culprit is unknown.
     pub who: Option<String>,
     /// Reason for an unknown culprit, or an additional fact.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub enum CaveatKind {
     /// laggard does not run as root, so some operations are refused.
     NotRoot,
-    /// The kernel has no type information for BPF.
+    /// The kernel lacks type information for BPF.
     NoBtf,
     /// The kernel is locked down.
     Lockdown,
@@ -26,7 +26,7 @@ pub enum CaveatKind {
     ServiceAbsent,
     /// The requested real-time priorities are not permitted.
     Priority,
-    /// This control group has no time for real-time threads.
+    /// This control group does not give time to real-time threads.
     RtGroup,
     /// Real-time threads are throttled.
     RtThrottling,

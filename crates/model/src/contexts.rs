@@ -12,7 +12,7 @@ use crate::{Cpu, Nanos, ParseNanosError, Service};
 /// Competition for the measured CPU, and the services measured next to it.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Contexts {
-    /// CPU for which all of them compete.
+    /// CPU that all of them compete for.
     pub cpu: Cpu,
     /// Number of processes that compute endlessly there, in addition to the measured
     /// one.
@@ -113,7 +113,7 @@ pub struct Competitors(u32);
 pub struct ParseCompetitorsError(String);
 
 impl Competitors {
-    /// Maximum number: a round of more processes gives no new information.
+    /// Maximum number: a round of more processes does not give new information.
     pub const MOST: u32 = 64;
     /// No busy process; the load competes.
     pub const NONE: Self = Self(0);
@@ -168,9 +168,9 @@ pub enum ParseBusyTurnsError {
     Range(Nanos),
 }
 
-/// Time per second for which the processes compute; all sleep for the rest. It is less
-/// than the 950 ms after which the kernel throttles real-time threads, which would also
-/// stop the measured ones, and leaves enough time for other work there.
+/// Computing time of the processes per second; all sleep for the rest. It is less than 950 ms.
+/// After 950 ms the kernel throttles real-time threads, which would also stop the measured ones.
+/// The rest leaves enough time for other work there.
 const BUSY: Nanos = Nanos::from_ms(900);
 const SECOND: Nanos = Nanos::from_secs(1);
 
@@ -182,7 +182,7 @@ impl BusyTurns {
     pub const SHORTEST: Nanos = Nanos::from_ms(1);
     /// Maximum length; of longer turns there are too few per second.
     pub const LONGEST: Nanos = Nanos::from_ms(100);
-    /// Time per second for which all of them sleep.
+    /// Time per second when all of them sleep.
     pub const REST: Nanos = Nanos::from_ns(SECOND.ns() - BUSY.ns());
 
     /// Returns the length of a turn.

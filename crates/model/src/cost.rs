@@ -65,7 +65,7 @@ pub struct OwnCost {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub outside_cpu_ns: Nanos,
     /// CPU time of threads that compute permanently on request (services that compete
-    /// with equals), in no other field and no overhead. Not stored.
+    /// with equals). Not part of another field or of the overhead. Not stored.
     #[serde(skip)]
     pub competing_cpu_ns: Nanos,
 }
@@ -79,8 +79,7 @@ fn is_zero(time: &Nanos) -> bool {
 }
 
 impl OwnCost {
-    /// Overhead as a fraction of the measured CPUs' time, 0 to 1, above which the
-    /// figures are not trusted.
+    /// Maximum trusted overhead, as a fraction of the measured CPUs' time, 0 to 1.
     pub const TOO_MUCH: f64 = 0.25;
 
     /// Returns the CPU time of all threads and BPF programs during the measurement.
@@ -93,7 +92,7 @@ impl OwnCost {
     }
 
     /// Returns the overhead since `earlier`, of the same run. The largest resident size
-    /// stays: it has no start.
+    /// is kept, because a difference of two maxima is meaningless.
     pub fn since(&self, earlier: &Self) -> Self {
         let before = |name: &str| earlier.programs.iter().find(|program| program.name == name);
         Self {

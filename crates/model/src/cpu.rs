@@ -71,7 +71,7 @@ pub enum ParseCpuListError {
     TooLarge(u32),
 }
 
-/// Maximum number of CPUs for which a Linux kernel can be built.
+/// Maximum number of CPUs of a Linux kernel.
 const MAX_CPUS: u32 = 8192;
 
 impl FromStr for CpuList {

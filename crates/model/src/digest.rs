@@ -10,7 +10,7 @@ use crate::{LoadLabel, NamedCause, Nanos, Route, Service};
 /// Version of the layout of a digest.
 pub const DIGEST_SCHEMA: u32 = 2;
 
-/// Summary of a recording, or the reason why there is none.
+/// Summary of a recording, or the reason why it is missing.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Digest {
     /// Version of this layout.
@@ -22,7 +22,7 @@ pub struct Digest {
     pub content: DigestContent,
 }
 
-/// Summary of a recording, or the reason why there is none.
+/// Summary of a recording, or the reason why it is missing.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DigestContent {
@@ -155,9 +155,9 @@ pub struct DigestCause {
     pub cause: NamedCause,
     /// Whether it is a thread of the laggard that recorded.
     pub is_ours: bool,
-    /// Number of late wakeups in which it took part.
+    /// Number of late wakeups that contain it.
     pub episodes: u64,
-    /// Number of late wakeups in which no other cause took more.
+    /// Number of late wakeups with this as the largest cause.
     pub first_in: u64,
     /// Time in all of them.
     pub total_ns: Nanos,

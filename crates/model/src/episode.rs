@@ -96,7 +96,7 @@ pub enum Activity {
     PageFault,
 }
 
-/// Interrupts of the CPU itself, which have no number.
+/// Interrupts of the CPU itself, which are not numbered.
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
 )]
@@ -122,7 +122,7 @@ pub enum Vector {
 pub enum Happening {
     /// An activity started, within the current one.
     Begin(Activity),
-    /// The innermost activity of this kind ended. The end of a function has no address:
+    /// The innermost activity of this kind ended. The end of a function does not have an address:
     /// it is 0.
     End(Activity),
     /// Another thread runs from now.
@@ -151,7 +151,7 @@ pub enum Happening {
 /// Range of Windows priorities in a switch, most urgent first.
 const WINDOWS: std::ops::RangeInclusive<i16> = 200..=231;
 
-/// Returns whether a priority in a switch is that of a normal Linux thread.
+/// Returns whether a priority in a switch belongs to a normal Linux thread.
 pub const fn is_normal_priority(priority: i16) -> bool {
     100 <= priority && priority < 140
 }
@@ -205,10 +205,10 @@ pub struct StackSample {
 pub enum Sampler {
     /// Non-maskable interrupt: samples code that disables interrupts.
     Nmi,
-    /// Timer: samples such code only when it enables interrupts again.
+    /// Timer: samples code with disabled interrupts only when it enables them again.
     CpuClock,
-    /// Profile interrupt of Windows, which is above those of devices: samples code that
-    /// blocks these, but code with interrupts disabled only when it enables them again.
+    /// Profile interrupt of Windows, which is above device interrupts: samples code that blocks
+    /// these, but code with interrupts disabled only when it enables them again.
     Profile,
 }
 
@@ -224,14 +224,14 @@ pub struct Span {
 /// Advance of a counter outside the kernel's control around an episode.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Stolen {
-    /// Time for which the hypervisor ran something else on this CPU.
+    /// Time that the hypervisor spent on something else on this CPU.
     pub time_ns: Nanos,
     /// Step of the counter; the true value can differ by one step.
     pub step_ns: Nanos,
 }
 
-/// Time for which the hypervisor ran something else on this CPU, by its clock with a
-/// resolution of a nanosecond.
+/// Time that the hypervisor spent on something else on this CPU, by its clock with a resolution of
+/// a nanosecond.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Steal {
     /// Previous reading.
@@ -246,9 +246,9 @@ pub struct Steal {
 /// its CPU quota.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Throttle {
-    /// Time when it was taken off the CPU.
+    /// Time when it left the CPU.
     pub at_ns: Nanos,
-    /// Thread that was taken off, or woken while its group was throttled.
+    /// Thread that had to leave the CPU, or was woken while its group was throttled.
     pub tid: Tid,
     /// Number of the control group whose quota was exhausted: the thread's or one above
     /// it. `None` if unknown, or recorded by an earlier version.
@@ -270,9 +270,8 @@ pub struct Evidence {
     /// Threads that were throttled with their control group, in time order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub throttles: Vec<Throttle>,
-    /// Times of the switches to threads that the kernel's fair server chose: those
-    /// threads run above every real-time priority. `None` if the kernel does not show
-    /// it.
+    /// Times of the switches to threads that the kernel's fair server chose. These threads run
+    /// above every real-time priority. `None` if the kernel does not show it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served: Option<Vec<Nanos>>,
     /// In time order; also a little before and after the window.
@@ -287,7 +286,7 @@ pub struct Evidence {
     pub steals: Option<Vec<Steal>>,
     /// System management interrupts around the window, if counted.
     pub smis: Option<u32>,
-    /// Spans in which all of several recorded CPUs were silent.
+    /// Spans when all of several recorded CPUs were silent.
     pub still: Vec<Span>,
     /// Spans without data, because records were lost or had not arrived.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -322,7 +321,7 @@ pub struct Episode {
     /// `expiry_ns`. Each is a late wakeup with the causes of the time since it was due.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passed_ns: Vec<Nanos>,
-    /// Thread of the line's service. `None` if it has no thread, or an earlier version
+    /// Thread of the line's service. `None` if the service is not a thread, or an earlier version
     /// recorded it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<Tid>,
@@ -392,8 +391,8 @@ impl Episode {
         Some(self.expiry_ns + *self.stages.get(&stage)?)
     }
 
-    /// Returns the time from which its CPU's activity matters: the expiry, or the
-    /// interrupt if another CPU had its timer. `CLOCK_MONOTONIC`.
+    /// Returns the first time when its CPU's activity matters: the expiry, or the interrupt if
+    /// another CPU had its timer. `CLOCK_MONOTONIC`.
     pub fn here_from(&self) -> Nanos {
         self.at(Stage::IrqElsewhere).unwrap_or(self.expiry_ns)
     }

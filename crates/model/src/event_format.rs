@@ -24,7 +24,7 @@ pub struct EventField {
 /// Reason why the layout of an event is unknown.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum FormatError {
-    /// The event has no name or number.
+    /// The name or number of the event is missing.
     #[error("the format has no `{0}`")]
     NoHeader(&'static str),
     /// A field cannot be read.
@@ -45,7 +45,7 @@ impl EventFormat {
     ///
     /// # Errors
     ///
-    /// Returns an error if the text is not such a file.
+    /// Returns an error if the text is not the format file of an event.
     pub fn parse(text: &str) -> Result<Self, FormatError> {
         let header = |key| {
             let value = text.lines().find_map(|line| line.strip_prefix(key));
@@ -68,7 +68,7 @@ impl EventFormat {
     ///
     /// # Errors
     ///
-    /// Returns an error if this kernel's event has no such integer.
+    /// Returns an error if this kernel's event lacks such an integer.
     pub fn integer(&self, name: &str) -> Result<EventField, FormatError> {
         let mut fields = self.fields.iter();
         let field = fields.find(|field| field.name == name && matches!(field.bytes, 1 | 2 | 4 | 8));

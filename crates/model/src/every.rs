@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Line, Nanos, Route, Service};
 
-/// Services for which only every second, fourth, ... expiry of the plan is measured.
-/// Services that are not listed are measured at each expiry. A service on the deferred
-/// route expires with its softirq, and the services there take turns.
+/// Services that are measured only at every second, fourth, ... expiry of the plan. Services that
+/// are not listed are measured at each expiry. A service on the deferred route expires with its
+/// softirq, and the services there take turns.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Every(BTreeMap<Service, NonZeroU32>);

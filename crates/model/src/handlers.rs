@@ -15,11 +15,11 @@ pub struct HandlerCounts {
     pub to_ns: Nanos,
     /// Number of CPUs.
     pub cpus: u64,
-    /// Whether steal time would be detected; true if there is no hypervisor.
+    /// Whether steal time would be detected; true without a hypervisor.
     pub stolen_is_seen: bool,
     /// Handlers, by kind and number.
     pub handlers: Vec<HandlerCount>,
-    /// Missing data: kinds without room, and runs without a recorded start or end.
+    /// Missing data: kinds that did not fit, and runs without a recorded start or end.
     pub missing: MissingRuns,
 }
 
@@ -58,7 +58,7 @@ pub struct HandlerCount {
 /// Number of runs in a range of durations.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct HandlerTimes {
-    /// Exclusive upper limit; the lower limit is that of the previous entry.
+    /// Exclusive upper limit; the lower limit is the limit of the previous entry.
     pub below_ns: Nanos,
     /// Number of runs.
     pub count: u64,

@@ -63,8 +63,8 @@ pub struct Throttling {
     /// `sched_rt_runtime_us`; `None` for no limit. Since Linux 6.12 it throttles
     /// threads only in control groups (`CONFIG_RT_GROUP_SCHED`).
     pub runtime_ns: Option<Nanos>,
-    /// The kernel's fair server, since Linux 6.12; `None` if there is none, or it could
-    /// not be read.
+    /// The kernel's fair server, since Linux 6.12; `None` if it does not exist or could not be
+    /// read.
     #[serde(default)]
     pub fair_server: Option<FairServer>,
 }
@@ -114,8 +114,8 @@ pub struct Settings {
     pub irqbalance: bool,
 }
 
-/// Identity of the measured machine, as far as it affects latency. Facts that the
-/// kernel does not report are `None` or empty.
+/// Properties of the measured machine that affect latency. Facts that the kernel does not report
+/// are `None` or empty.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Host {
     /// Name of the machine.
@@ -140,11 +140,11 @@ pub struct Host {
     pub processor: Processor,
     /// Memory in bytes.
     pub memory_bytes: u64,
-    /// Frequency scaling; empty if there is none.
+    /// Frequency scaling; empty without it.
     pub frequency: Vec<CpuFreq>,
     /// Whether turbo frequencies are allowed.
     pub turbo: Option<bool>,
-    /// Idle states of the first CPU; empty if there are none.
+    /// Idle states of the first CPU; empty without them.
     pub idle: Vec<Idle>,
     /// Idle driver and governor, such as `haltpoll`.
     pub idle_driver: Option<String>,

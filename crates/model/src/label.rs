@@ -44,8 +44,7 @@ impl LoadLabel {
         load.map_or_else(Self::none, LoadRun::label)
     }
 
-    /// Returns the text, `no load` without a load. It is external input: escape it for
-    /// display.
+    /// Returns the text; `no load` without a load. It is external input: escape it for display.
     pub fn as_str(&self) -> &str {
         &self.words
     }

@@ -128,7 +128,7 @@ pub use usage::{ParseUsageError, UsagePattern};
 pub use watched::{ParseTaskError, UnknownWay, WatchedTask, WokenWay};
 pub use whole::whole;
 
-/// One thread: what the kernel calls `pid` and user space calls TID.
+/// ID of a thread. The kernel calls it `pid`, user space calls it TID.
 #[derive(
     Clone,
     Copy,

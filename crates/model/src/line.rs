@@ -30,14 +30,14 @@ impl fmt::Display for Route {
 
 /// Stream of activations: a service on a CPU, reached by a route.
 ///
-/// `irq` has no separate line: every line's activations pass it.
+/// `irq` does not have a separate line: every line's activations pass it.
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
 )]
 pub struct Line {
     /// CPU of the service; a line never changes its CPU.
     pub cpu: Cpu,
-    /// Level at which it runs.
+    /// Level of its execution.
     pub service: Service,
     /// Route to it.
     pub route: Route,

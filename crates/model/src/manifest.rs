@@ -71,7 +71,7 @@ pub enum Keep {
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[schemars(rename = "Plan")]
 pub struct ProbePlan {
-    /// Mean time between a line's expiries, except for those in `every`. 0 if they are
+    /// Mean time between a line's expiries, except for lines of services in `every`. 0 if they are
     /// not planned (see `rows`).
     pub period_ns: Nanos,
     /// Services that are measured only at every n-th expiry; absent if none.
@@ -94,7 +94,7 @@ pub struct ProbePlan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stages: Option<Vec<Stage>>,
     /// Busy processes that competed for the CPU, and the services measured next to
-    /// them; absent if there were none.
+    /// them; absent without them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contexts: Option<Contexts>,
     /// Windows timer of the threads; absent for the system's default.
@@ -276,7 +276,7 @@ pub struct Account {
     pub planned: Option<u64>,
     /// Completely lost, for any reason.
     pub lost: u64,
-    /// Losses by reason, including those of a single stage.
+    /// Losses by reason, including losses of a single stage.
     pub losses: Losses,
     /// Waiting time of its thread.
     pub run_delay: Option<RunDelay>,
@@ -334,7 +334,7 @@ pub struct Manifest {
     pub counts: Vec<LineCount>,
     /// Load.
     pub load: Option<LoadRun>,
-    /// Application for which the recording was made, if there was one.
+    /// Application that the recording was made for, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<AskedApplication>,
     /// Machine.

@@ -156,7 +156,7 @@ fn quota_words(group: u64, symbols: &Symbols) -> String {
     )
 }
 
-/// Returns the name of a culprit; `None` if it has none. [`Culprit::because`] is not part of
+/// Returns the name of a culprit; `None` if it is not named. [`Culprit::because`] is not part of
 /// the name.
 pub fn who(culprit: &Culprit, symbols: &Symbols) -> Option<String> {
     let mut words = Vec::new();

@@ -89,8 +89,8 @@ impl Nanos {
     /// Returns the time from `start` to `end`, both read from the same clock.
     ///
     /// Returns `None` if `end` is earlier. That happens: two CPUs can read a clock in
-    /// another order than that of the events. The caller counts it; a wrapped or
-    /// clamped value would corrupt a maximum.
+    /// an order other than the order of the events. The caller counts it; a wrapped or clamped
+    /// value would corrupt a maximum.
     pub const fn between(start: Self, end: Self) -> Option<Self> {
         match end.0.checked_sub(start.0) {
             Some(ns) => Some(Self(ns)),

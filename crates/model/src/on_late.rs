@@ -5,7 +5,7 @@ use crate::{Histogram, Nanos};
 /// Counts of the late wakeups of a measurement and of the actions on them.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct LateActionReport {
-    /// Latency above which a wakeup is late; `None`: the threshold of each series.
+    /// Latency threshold: wakeups above it are late. `None`: the threshold of each series.
     pub threshold: Option<Nanos>,
     /// Minimum time between two late wakeups that are acted on.
     pub interval: Nanos,

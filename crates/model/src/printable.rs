@@ -46,9 +46,9 @@ pub const fn printable_json(text: &str) -> Printable<'_> {
     }
 }
 
-/// Escapes lines that GitHub Actions executes: those that start with `::`, also after
-/// spaces. Line breaks within a paragraph can put a name there. Commands that work
-/// anywhere in a line are escaped by [`printable`].
+/// Escapes lines that GitHub Actions executes: they start with `::`, also after spaces. Line breaks
+/// within a paragraph can put a name there. Commands that work anywhere in a line are escaped by
+/// [`printable`].
 pub fn without_commands(text: &str) -> Cow<'_, str> {
     let is_command = |line: &str| line.trim_start().starts_with("::");
     if !text.lines().any(is_command) {

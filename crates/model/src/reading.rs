@@ -4,14 +4,14 @@ use crate::{Activation, Batch, Episode, Line, Nanos, Route, STAGES, Service, Sta
 
 /// Latencies of one activation: of its line, and of the interrupt on the way.
 ///
-/// `irq` has no separate line, but readers treat it as one: they process each line's
+/// `irq` does not have a separate line, but readers treat it as one: they process each line's
 /// [`Line::interrupts`] as they do the line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Readings {
     /// Time from the expiry to the last stage.
     pub own: Nanos,
     /// Time from the expiry to the interrupt, if it was seen. `None` for a missed
-    /// activation, which has no interrupt.
+    /// activation, which does not have an interrupt.
     pub irq: Option<Nanos>,
 }
 
@@ -37,8 +37,8 @@ impl Line {
 }
 
 impl Service {
-    /// Returns whether the service has separate lines. `irq` does not: it has no stages
-    /// before it, and missed and lost activations belong to the lines that pass it.
+    /// Returns whether the service has separate lines. `irq` does not: stages before it do not
+    /// exist, and missed and lost activations belong to the lines that pass it.
     #[must_use]
     pub const fn has_lines(self) -> bool {
         !matches!(self, Self::Irq)

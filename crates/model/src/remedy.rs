@@ -129,7 +129,7 @@ impl Remedy {
 mod tests {
     use super::*;
 
-    /// A remedy is tested as long as its test exists.
+    /// A remedy is tested if its test exists.
     #[test]
     fn tests_of_remedies_exist() {
         let tests: String = [

@@ -31,9 +31,8 @@ pub enum RowsOf {
         /// ended.
         early: u64,
     },
-    /// Activation of another program's thread. Its expiry is that of the timer that
-    /// woke it, otherwise the start of the interrupt or softirq that did, otherwise the
-    /// wakeup.
+    /// Activation of another program's thread. Its expiry is the expiry of the timer that woke it,
+    /// otherwise the start of the interrupt or softirq that did, otherwise the wakeup.
     Activations,
     /// Duration in a trace of another system: a run of a handler, or a wait of a
     /// thread. Its expiry is the start.

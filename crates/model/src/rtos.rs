@@ -134,8 +134,8 @@ pub struct RtosWakeup {
     pub woken: u8,
     /// Time from the expiry of the timer to the first instruction of the woken thread.
     pub latency: Nanos,
-    /// Whether the running thread was still computing at that time, as far as it knew.
-    /// If not, it had given up and the CPU was free.
+    /// Whether the running thread, by its own report, was still computing at that time. If not, it
+    /// had given up and the CPU was free.
     pub preempted: bool,
     /// Upper bound of the steal time in between; `None` if the steal clock cannot be
     /// read.
@@ -161,7 +161,7 @@ pub struct RtosWakeups {
 }
 
 impl RtosWakeups {
-    /// Joins these wakeups with those of a second visit.
+    /// Joins these wakeups with the wakeups of a second visit.
     #[must_use]
     pub fn and(mut self, second: Self) -> Self {
         self.second_visit = Some(self.samples.len());
@@ -289,7 +289,7 @@ impl JsonSchema for WaitQueue {
     }
 }
 
-/// One wakeup from a queue in which threads of different priorities wait.
+/// One wakeup from a queue of waiting threads of different priorities.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct QueueWake {
     /// Real-time priority of the woken thread.
@@ -331,9 +331,9 @@ pub struct InversionRounds {
     pub inherit: Vec<InversionRound>,
     /// Rounds with a plain lock.
     pub plain: Vec<InversionRound>,
-    /// CPU time for which the low thread holds the lock.
+    /// CPU time that the low thread holds the lock.
     pub hold: Nanos,
-    /// Time for which the middle thread computes.
+    /// Computing time of the middle thread.
     pub middle: Nanos,
 }
 
@@ -342,7 +342,7 @@ pub struct InversionRounds {
 pub struct RtosDeferred {
     /// Number of these wakeups.
     pub woken: u64,
-    /// Number of these wakeups after which the thread ran before the softirq ended.
+    /// Number of these wakeups where the thread ran before the softirq ended.
     pub preempted: u64,
     /// Longest time from a wakeup to the end of the softirq.
     pub longest_wait: Nanos,

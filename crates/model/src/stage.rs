@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 pub enum Stage {
     /// First instruction of the timer interrupt's handler.
     Irq,
-    /// First instruction of the handler on another CPU, where the timer was queued
-    /// (`nohz_full`). Then there is no `irq`, which is always on the line's CPU.
+    /// First instruction of the handler if the timer was queued on another CPU (`nohz_full`), and
+    /// the handler ran there. Then `irq` is missing, which is always on the line's CPU.
     #[serde(rename = "irq_elsewhere")]
     IrqElsewhere,
     /// A thread that handles the interrupt was switched in (devices whose

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::by_name::by_name;
 use crate::{Absence, Nanos, Service, nearest};
 
-/// Mechanism with which a thread passes its CPU to the next.
+/// Mechanism that passes the CPU from a thread to the next.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum HandOver {
     /// All threads are runnable; the running one yields to the next (`sched_yield`).
@@ -145,7 +145,7 @@ pub struct SwitchWay {
     pub service: SwitchPolicy,
     /// Whether they are processes with separate memory.
     pub are_processes: bool,
-    /// Amount of memory that each accesses as soon as it has the CPU, bytes.
+    /// Amount of memory that each accesses after it gets the CPU, bytes.
     pub working_set_bytes: u64,
     /// Whether every second thread is on another CPU: this measures a wakeup.
     pub is_cross: bool,
@@ -160,11 +160,10 @@ pub struct SwitchRun<S = SwitchStretch> {
     pub way: SwitchWay,
     /// Reason why it is not available here, or was not completed.
     pub absence: Option<Absence>,
-    /// Stretches of the measurement, in order, interleaved with those of other
-    /// variants.
+    /// Stretches of the measurement, in order, interleaved with stretches of other variants.
     pub stretches: Vec<S>,
-    /// Stretch without tracing, if those in `stretches` were traced: it shows the
-    /// overhead of tracing.
+    /// Stretch without tracing, if the stretches in `stretches` were traced: it shows the overhead
+    /// of tracing.
     pub unwatched: Option<S>,
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Address, HandlerCounts, Nanos, Tid};
 
-/// Code at an address, as far as it was resolved after the run.
+/// Code at an address that was resolved after the run.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Symbol {
     /// Function; `None`: see `unknown`.
@@ -133,9 +133,9 @@ pub struct EpisodeNotes {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default)]
 pub struct LineWatch {
-    /// Time from which every latency above the threshold counted as late,
-    /// `CLOCK_MONOTONIC`; 0 for a given threshold. Before, only each new maximum did,
-    /// and latencies above any possible threshold. `None`: not before the end.
+    /// Time when the threshold came into effect: every latency above it counted as late,
+    /// `CLOCK_MONOTONIC`; 0 for a given threshold. Before, only each new maximum did, and latencies
+    /// above any possible threshold. `None`: not before the end.
     pub from_ns: Option<Nanos>,
     /// Number of kept episodes.
     pub kept: u64,
@@ -145,11 +145,10 @@ pub struct LineWatch {
     /// Number of activations before `from_ns` above the threshold that was decided then
     /// (or would have been at the end) that were not kept.
     pub early: u64,
-    /// Largest latency of those.
+    /// Largest latency of these early activations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub early_largest_ns: Option<Nanos>,
-    /// Late wakeups that have no trace data. `None`: recorded by a version that did not
-    /// count them.
+    /// Late wakeups without trace data. `None`: recorded by a version that did not count them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub untraced: Option<Untraced>,
 }

@@ -38,8 +38,8 @@ pub struct TaskCount {
     pub elapsed_ns: Nanos,
     /// Number of due jobs.
     pub jobs: u64,
-    /// Number of skipped jobs, because the task was so far behind that the rest of the
-    /// machine would have stalled. They are late.
+    /// Number of skipped jobs, because the task was too far behind, and the rest of the machine
+    /// would have stalled. They are late.
     pub skipped: u64,
     /// Number of jobs that ended after their deadline: late buffers.
     pub late: u64,
@@ -47,7 +47,7 @@ pub struct TaskCount {
     pub underruns: u64,
     /// Length of the longest run, in jobs.
     pub longest_run: u64,
-    /// Median time from the due time of a job to its end, of those served.
+    /// Median time from the due time of a job to its end, of the served jobs.
     pub median_response_ns: Nanos,
     /// p99 of the same time.
     pub p99_response_ns: Nanos,
@@ -58,7 +58,7 @@ pub struct TaskCount {
     /// Median of that time.
     pub median_work_ns: Nanos,
     /// Mean CPU time of a job, by the thread's clock, including wakeup and sleep;
-    /// absent inside the kernel, which has no such clock.
+    /// absent inside the kernel, which does not have such a clock.
     pub cpu_per_job_ns: Option<Nanos>,
     /// Page faults during the run, for a thread.
     pub page_faults: u64,

@@ -1,5 +1,4 @@
-//! Timers: the calls with which a program requests a later wakeup, and their
-//! measurements.
+//! Timers: the calls that a program uses to request a later wakeup, and their measurements.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,7 +21,7 @@ macro_rules! timers {
         }
 
         impl TimerApi {
-            /// All timers, including those of other systems, in display order.
+            /// All timers, including timers of other systems, in display order.
             pub const ALL: [Self; 41] = [$(Self::$timer,)*];
 
             /// Returns the name, which `--api` takes.
@@ -94,7 +93,7 @@ timers! {
 }
 
 impl TimerApi {
-    /// Number of Linux timers in [`Self::ALL`]; those of Windows follow.
+    /// Number of Linux timers in [`Self::ALL`]; Windows timers follow.
     const OF_LINUX: usize = 29;
 
     /// Timers of this system, in display order.
@@ -175,7 +174,7 @@ by_name!(
     unknown: UnknownTimer
 );
 
-/// Unknown timer. The error lists those of this system.
+/// Unknown timer. The error lists the timers of this system.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 #[error("`{name}` is not a known timer; choose from {}{}", names().join(", "), nearest(name, &names()))]
 pub struct UnknownTimer {
@@ -205,7 +204,7 @@ pub struct TimerRun {
     /// Repeated waits for the same period, in order.
     pub periodic: Vec<PeriodicWait>,
     /// Repeated pauses of the waits for several expiries. Empty if the timer does not
-    /// continue without a wait, or there was no time.
+    /// continue without a wait, or time ran out.
     pub held_off: Vec<HeldOff>,
     /// Waits of 1 to 3 ms from random times, in order.
     pub single: Vec<SingleWait>,

@@ -12,7 +12,7 @@ const KEPT: usize = LONGEST - 5;
 ///
 /// Spaces, commas and similar characters are replaced by `_`. A name of more than 32
 /// bytes keeps its first 27 and ends in `~` and four digits of a checksum of the whole,
-/// so that two long names with the same beginning differ.
+/// so that two long names with a common prefix differ.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct DriverName([u8; LONGEST]);
 
@@ -47,7 +47,7 @@ fn checksum(name: &str) -> u32 {
     (hash >> 16) ^ (hash & 0xffff)
 }
 
-/// Returns whether a byte needs no quoting in a list or a terminal.
+/// Returns whether a byte does not need quoting in a list or a terminal.
 const fn is_plain(byte: u8) -> bool {
     byte.is_ascii_graphic() && !matches!(byte, b',' | b'"' | b'\'' | b'\\' | b'`')
 }
@@ -64,8 +64,8 @@ impl fmt::Display for DriverName {
 pub enum TracedService {
     /// Interrupt service routines of a driver: their run times.
     Isr(DriverName),
-    /// Deferred procedure calls of a driver, including those of timers and threaded
-    /// ones: their run times.
+    /// Deferred procedure calls of a driver, including timer DPCs and threaded DPCs: their run
+    /// times.
     Dpc(DriverName),
     /// Threads that then ran with this priority, 0 to 31: their time in the ready
     /// state.

@@ -69,7 +69,7 @@ impl FromStr for WokenWay {
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct WatchedTask {
     name: ThreadName,
-    /// Number of the thread among those of that name, from 1.
+    /// Number of the thread among threads of that name, from 1.
     which: u32,
     way: WokenWay,
 }
@@ -121,7 +121,7 @@ impl WatchedTask {
     }
 }
 
-/// Returns whether a byte needs no quoting in a list, a file name or a terminal.
+/// Returns whether a byte does not need quoting in a list, a file name or a terminal.
 const fn is_plain(byte: u8) -> bool {
     byte.is_ascii_graphic() && !matches!(byte, b',' | b'#' | b'"' | b'\'' | b'\\' | b'`')
 }

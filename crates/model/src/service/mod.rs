@@ -1,4 +1,4 @@
-//! Services: the levels at which an application can run code.
+//! Services: the levels where an application can run code.
 
 mod parse;
 
@@ -8,8 +8,8 @@ pub use parse::ParseServiceError;
 
 use crate::{Nanos, Stage, TracedService, WatchedTask};
 
-/// Level at which an application can run code (OSDI'99 2.1: ISR, DPC, work item, high
-/// and default real-time thread).
+/// Level where an application can run code (OSDI'99 2.1: ISR, DPC, work item, high and default
+/// real-time thread).
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Service {
     /// Handler of the timer interrupt.
@@ -104,9 +104,9 @@ impl Service {
     pub const REALTIME: (u8, u8) = (16, 31);
 
     /// Returns the position in the display order, from the interrupt outward: irq,
-    /// softirq, DPC, threads by falling priority, boosted threads, those of Windows,
-    /// normal threads, work items; those of other programs and systems by name. Lower
-    /// is more direct; positions are unique.
+    /// softirq, DPC, threads by falling priority, boosted threads, Windows threads, normal threads,
+    /// work items; threads of other programs and systems by name. Lower is more direct; positions
+    /// are unique.
     #[must_use]
     pub const fn rank(self) -> ServiceRank {
         /// Beyond all slices, whose maximum is this number of nanoseconds.

@@ -36,7 +36,7 @@ pub enum ParseServiceError {
         meant = nearest(.0, &NAMES)
     )]
     Unknown(String),
-    /// The nice value is invalid, or that of `other`.
+    /// The nice value is invalid, or the one of `other`.
     #[error("the nice value of `{0}` is not -20 to 19 (0 is `other`); write it as `nice:-20`")]
     Nice(String),
     /// The slice is invalid for a normal thread.
