@@ -31,7 +31,7 @@ pub struct HandOverTimes {
 /// Computes the statistics of durations in any order, ns.
 ///
 /// # Errors
-/// If there are none.
+/// If durations are missing.
 pub fn hand_over_times(took_ns: &[u32]) -> Result<HandOverTimes, InputError> {
     at_least("hand-overs", took_ns, 1)?;
     let mut sorted = took_ns.to_vec();
@@ -66,9 +66,9 @@ pub fn growth(few: &[f64], many: &[f64], confidence: f64) -> Result<Option<MeanR
 /// Returns the durations of switches without interruptions, ns, in the same order.
 ///
 /// Steal time is known only at the next switch. It is subtracted from this switch or
-/// the previous one, whichever has more time from which it could have been stolen. If
-/// that would leave less than the minimum of all durations, it is subtracted from
-/// neither. Subtraction of interruptions also never leaves less than that minimum.
+/// the previous one, whichever has more time that could have been stolen. If that would leave less
+/// than the minimum of all durations, it is subtracted from neither. Subtraction of interruptions
+/// also never leaves less than that minimum.
 ///
 /// # Errors
 /// If both do not have the same length.
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn steal_time_is_subtracted_from_the_switch_that_lost_it() {
-        // Known at the switch after the one in which it was stolen,
+        // Known at the next switch after the one that it was stolen from,
         let late = net(
             &[600, 90_600, 610],
             &[taken(0, 0), taken(0, 0), taken(0, 90_000)],

@@ -33,7 +33,7 @@ pub fn trend(figures: &[f64]) -> Option<Trend> {
     let pairs = slopes.len();
     slopes.sort_by(f64::total_cmp);
     let slope = f64::midpoint(slopes[(pairs - 1) / 2], slopes[pairs / 2]);
-    // Maximum number of pairs out of order, if there were no ties.
+    // Maximum number of pairs out of order without ties.
     let against = (pairs - rising.abs_diff(falling)) / 2;
     let few: f64 = orders_by_inversions(figures.len())[..=against].iter().sum();
     Some(Trend {

@@ -33,7 +33,7 @@ pub struct Bumps {
     pub beyond: u64,
 }
 
-/// Minimum number of latencies; fewer show nothing.
+/// Minimum number of latencies; fewer are not conclusive.
 pub const MIN_LATENCIES: u64 = 60;
 /// Minimum number of bumps: two are always evenly spaced.
 const MIN_BUMPS: usize = 3;
@@ -58,8 +58,8 @@ const FEWEST_IN_REACH: f64 = 2.5;
 const MOST_IN_REACH: f64 = 32.0;
 const STEP: f64 = 0.2;
 const PHASES: u32 = 16;
-/// Quantile beyond which the search ends. Single stalls would otherwise extend the
-/// reach to a region without bumps.
+/// Quantile where the search ends. Single stalls would otherwise extend the reach to a region
+/// without bumps.
 const REACH: f64 = 0.995;
 /// Minimum spacing, ns. Scheduler turns are not shorter.
 const MIN_SPACING: f64 = 0.2e6;
@@ -68,7 +68,7 @@ const MIN_SPACING: f64 = 0.2e6;
 /// support any.
 ///
 /// Each bump exceeds the valleys on both sides by more than chance does. A smooth
-/// distribution with at most one peak therefore has none.
+/// distribution with at most one peak therefore does not have bumps.
 pub fn find_bumps(latencies: &Histogram) -> Option<Bumps> {
     if latencies.count() < MIN_LATENCIES {
         return None;
@@ -119,8 +119,8 @@ fn is_even(density: &Density, comb: BumpComb, reach: f64) -> bool {
     })
 }
 
-/// Returns the sum by which the bumps of this comb exceed their valleys. Returns `None`
-/// if they are not bumps or if there are too few.
+/// Returns the sum of the differences between the bumps of this comb and their valleys. Returns
+/// `None` if they are not bumps or if there are too few.
 fn height(density: &Density, comb: BumpComb, reach: f64) -> Option<f64> {
     let heights: Vec<Option<f64>> = comb
         .teeth(reach)

@@ -100,8 +100,8 @@ impl Waiter {
 #[derive(Debug)]
 pub(super) struct Judge<'a> {
     episode: &'a Episode,
-    /// Evidence of the episode. It has as many slices as records, so look records up
-    /// instead of iterating.
+    /// Evidence of the episode. It has one slice per record, so look records up instead of
+    /// iterating.
     index: &'a EvidenceIndex<'a>,
     /// Thread that waits for the CPU; `None` for a service without a thread, or if the
     /// evidence does not show it.
@@ -121,8 +121,7 @@ pub(super) struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// Creates a judge for an episode. `at_end` is the context in which the service
-    /// ran.
+    /// Creates a judge for an episode. `at_end` is the context where the service ran.
     pub(super) fn new(
         episode: &'a Episode,
         index: &'a EvidenceIndex<'a>,
@@ -381,9 +380,9 @@ impl<'a> Judge<'a> {
         (class, Culprit::default())
     }
 
-    /// Attributes a slice in which the scheduler ran a less urgent thread, or none. The
-    /// rule depends on the scheduling of the waiting thread. The thread that ran
-    /// instead does not distinguish causes.
+    /// Attributes a slice when the scheduler ran a less urgent thread or left the CPU idle. The
+    /// rule depends on the scheduling of the waiting thread. The thread that ran instead does not
+    /// distinguish causes.
     fn held_back(&self, slice: &Slice) -> (CauseClass, Culprit) {
         let Some(ours) = self.ours else {
             return (CauseClass::Throttled, Culprit::default());
@@ -409,9 +408,8 @@ impl<'a> Judge<'a> {
         (class, culprit)
     }
 
-    /// Attributes time in which the fair server runs `thread`, or real-time throttling
-    /// does in its place: a switch took the CPU from a real-time thread that could
-    /// continue.
+    /// Attributes time when the fair server runs `thread`, or real-time throttling does in its
+    /// place: a switch took the CPU from a real-time thread that could continue.
     fn judge_held_back(&self, slice: &Slice, thread: &Thread) -> Option<(CauseClass, Culprit)> {
         let ours = self.ours.filter(|ours| ours.priority < NORMAL)?;
         if slice.from < self.ready || thread.priority < NORMAL || ours.is(thread) {
@@ -473,7 +471,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Attributes the wait for an interrupt that is due. Only a sample can show that a
-    /// thread delayed it. User code cannot, and a missing sample is no evidence.
+    /// thread delayed it. User code cannot, and a missing sample is not evidence.
     fn judge_pending(&self, slice: &Slice) -> (CauseClass, Option<Address>) {
         if length(slice) <= DELIVERY {
             return (CauseClass::OwnPath, None);
@@ -519,7 +517,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Attributes a slice in which the service could run but `thread` does.
+    /// Attributes a slice when the service could run but `thread` does.
     fn judge_ready(
         &self,
         slice: &Slice,
@@ -672,7 +670,7 @@ pub(super) fn elsewhere(time: Nanos) -> (CauseClass, Culprit) {
     }
 }
 
-/// Attributes the time by which the thread allows its timer to be late.
+/// Attributes the latency that the thread permits for its timer (timer slack).
 pub(super) fn slack() -> (CauseClass, Culprit) {
     let culprit = Culprit {
         because: Some(Because::Slack),

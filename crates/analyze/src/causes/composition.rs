@@ -3,9 +3,8 @@
 //!
 //! After de Oliveira, Casini, de Oliveira & Cucinotta (ECRTS 2020): a service waits at
 //! most once for code that cannot be preempted, and during that wait for all activity
-//! above it, for as much of it as ever occurred in a window of that length. Their
-//! windows cover a whole trace. These cover the late wakeups, which contain the
-//! long pieces.
+//! above it, for the maximum of it in any window of that length. Their windows cover a whole trace.
+//! The windows here cover the late wakeups, which contain the long pieces.
 
 use std::collections::BTreeMap;
 
@@ -106,7 +105,7 @@ impl Pieces {
     }
 
     /// Combines the pieces. Returns `None` without pieces, or if the service waits for
-    /// its turn, because that wait has no bound.
+    /// its turn, because that wait is unbounded.
     pub fn compose(&self) -> Option<Composition> {
         if self.episodes == 0 || self.took_turns {
             return None;

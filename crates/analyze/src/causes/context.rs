@@ -109,7 +109,7 @@ impl Context {
         levels.map(|nested| &nested.open)
     }
 
-    /// Returns the nested activities, outermost first. Those of the thread precede its
+    /// Returns the nested activities, outermost first. The thread's activities precede its
     /// interrupts.
     pub fn activities(&self) -> Vec<Open> {
         let mut activities: Vec<Open> = self.innermost_first().copied().collect();
@@ -212,7 +212,7 @@ impl Follower {
         }
     }
 
-    /// Stores the activities of the outgoing thread and restores those of `tid`.
+    /// Stores the activities of the outgoing thread and restores the activities of `tid`.
     fn change_thread(&mut self, tid: Tid) {
         let own = std::mem::take(&mut self.own);
         let is_idle = |tid: Tid| tid == Tid(0);
@@ -252,8 +252,8 @@ impl Follower {
     }
 }
 
-/// Divides the time from `from` to `to` at every change and at `cuts`. The slices have
-/// no gaps and add up to the whole.
+/// Divides the time from `from` to `to` at every change and at `cuts`. The slices do not have gaps
+/// and add up to the whole.
 pub(super) fn slices(
     index: &EvidenceIndex<'_>,
     from: Nanos,
@@ -322,8 +322,7 @@ pub(super) fn slices(
     slices
 }
 
-/// Returns the times of last samples after which a switch was not recorded: the thread
-/// still ran then.
+/// Returns the times of last samples before an unrecorded switch: the thread still ran then.
 fn last_samples_before_lost_switches(index: &EvidenceIndex<'_>) -> Vec<Nanos> {
     let lost = index.switches.windows(2).filter(|two| two[1].is_lost);
     let last = lost.filter_map(|two| index.last_sample_of(two[0].tid, two[0].at, two[1].at));
@@ -353,7 +352,7 @@ impl ThreadSamples<'_> {
         index.first_among(self.samples, from, until)?.priority
     }
 
-    /// Returns the priority in the last sample from `since` until before `until`.
+    /// Returns the priority in the last sample from `from` until before `until`.
     fn priority_before(&self, index: &EvidenceIndex<'_>, from: Nanos, until: Nanos) -> Option<i16> {
         index.last_among(self.samples, from, until)?.priority
     }

@@ -15,7 +15,7 @@ use super::index::EvidenceIndex;
 /// Maximum time of these register writes, including in an emulator.
 const ASKING: Nanos = Nanos::from_us(200);
 
-/// Marks such parts: the evidence does not show which side took the time.
+/// Marks parts whose evidence does not show which side took the time, this CPU or the outside.
 pub(super) fn doubt_interrupts(parts: &mut [Part], index: &EvidenceIndex<'_>) {
     for part in parts {
         if part.time() > ASKING

@@ -58,7 +58,7 @@ fn is_in_fault(sample: &StackSample, symbols: &Symbols) -> bool {
     sample.kernel.iter().any(is_handler)
 }
 
-/// Samples of a thread, with a running count of those in page faults.
+/// Samples of a thread, with a running count of the samples in page faults.
 struct ThreadFaults<'a> {
     samples: &'a [&'a StackSample],
     /// Number of page-fault samples before each sample, and in total.

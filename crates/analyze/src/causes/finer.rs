@@ -1,9 +1,8 @@
 //! Rhythms at one half to one eighth of the period that was found first.
 //!
 //! The search first finds the clearest comb. That comb covers only each second or third
-//! visit in three cases: those visits are longer than the others, the period is shorter
-//! than the search covers, or only some of the visits, by chance the even ones, delayed
-//! a thread.
+//! visit in three cases: these visits are longer than the others, the period is shorter than the
+//! search covers, or only some visits delayed a thread (by chance the even ones).
 
 use laggard_model::Nanos;
 

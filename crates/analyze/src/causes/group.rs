@@ -1,5 +1,5 @@
 //! Control groups of threads that compete for a CPU: the groups that a quota stopped,
-//! and the levels at which the weights decide.
+//! and the levels where the weights decide.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -165,13 +165,13 @@ enum Weighed {
         /// Thread that ran.
         contender: Arc<str>,
     },
-    /// The groups are no disadvantage. The weights of the threads differ, with or without
+    /// The groups are not a disadvantage. The weights of the threads differ, with or without
     /// effect.
     Shared(Because),
 }
 
 /// Compares the weights of the waiting thread and of the thread that ran. Returns
-/// `None` if the groups and the threads have no different weights.
+/// `None` if neither the weights of the groups nor the weights of the threads differ.
 fn weighed(running: &Thread, own: &[SchedEntity], symbols: &Symbols) -> Option<Weighed> {
     let other = symbols.entities.get(&running.tid)?;
     let mut levels = own.iter().zip(other);

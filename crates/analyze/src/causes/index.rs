@@ -1,8 +1,8 @@
 //! Lookups in the evidence of one episode, each in logarithmic time.
 //!
-//! An episode can have hundreds of thousands of records and as many slices. Iterating
-//! over all records for each slice would take quadratic time, so every search uses this
-//! index. It relies on the time order that [`Evidence`] guarantees.
+//! An episode can have hundreds of thousands of records, and one slice per record. Iterating over
+//! all records for each slice would take quadratic time, so every search uses this index. It relies
+//! on the time order that [`Evidence`] guarantees.
 
 #[cfg(test)]
 use std::cell::Cell;
@@ -39,7 +39,7 @@ pub(super) struct Switch {
 /// Records of one thread, each list in time order.
 #[derive(Debug, Default)]
 struct ThreadRecords<'a> {
-    /// Least urgent priority with which the thread was switched in.
+    /// Least urgent priority of the thread at its switch-ins.
     least_urgent: Option<i16>,
     /// Switches to the thread, as positions in [`EvidenceIndex::switches`].
     arrivals: Vec<usize>,

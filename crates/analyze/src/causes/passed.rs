@@ -8,7 +8,7 @@ use super::{HashMap, Part};
 /// Share of a cause in the expiries that passed during an episode.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct PassedShare {
-    /// Number of these expiries in which the cause took part.
+    /// Number of these expiries where the cause took part.
     pub wakeups: u64,
     /// Time that the cause took in them, summed over the expiries.
     pub total: Nanos,

@@ -12,9 +12,9 @@ use super::{Explanation, HashMap};
 pub struct RankedCause {
     /// The cause.
     pub cause: NamedCause,
-    /// Number of episodes in which it took part.
+    /// Number of episodes that contain it.
     pub episodes: usize,
-    /// Number of episodes in which no other cause took more time.
+    /// Number of episodes with this as the largest cause.
     pub first_in: usize,
     /// Late wakeups with the cause: episodes, and expiries that passed during them.
     pub wakeups: u64,
@@ -206,9 +206,9 @@ impl<'a> Ranks<'a> {
 }
 
 impl CountedCause {
-    /// Returns the largest latency of any episode if this cause had taken no time. Of
-    /// the episodes without the cause only the latest matters, and the search looks at
-    /// no more of them than the cause has episodes.
+    /// Returns the largest latency of any episode without the time of this cause. Only the latest
+    /// episode without the cause matters. The search visits at most the number of the cause's
+    /// episodes before it.
     fn largest_without(&self, latencies: &[Nanos], latest_first: &[usize]) -> Nanos {
         let is_without = |episode: &usize| self.episodes.binary_search(episode).is_err();
         let without = latest_first.iter().copied().find(is_without);

@@ -30,9 +30,9 @@ const ROUNDS_PER_ALARM: f64 = 4.0;
 /// returns whether the rhythm started or ended during the recording, with at most the
 /// same error.
 ///
-/// Each cause is searched in its large visits and, if they differ, in the visits in
-/// which it was the largest part. One culprit by name can be several sources (a timer
-/// callback that many arm), and only one of them may matter.
+/// Each cause is searched in its large visits and, if they differ, in the visits where it was the
+/// largest part. One culprit by name can be several sources (a timer callback that many arm), and
+/// only one of them may matter.
 pub fn rhythms(causes: &[&RankedCause], watched: &Watched) -> Vec<Option<Rhythm>> {
     rhythms_at(ALPHA, causes, watched)
 }
@@ -124,8 +124,8 @@ fn rhythm(visits: &[f64], alpha: f64) -> Option<Rhythm> {
         rounds,
         ..SourceSearch::new(exposure, &TOLERANCES, MIN_PERIOD, SEED)
     };
-    // The times ascend within the exposure. Too short an exposure for the shortest
-    // period is refused, and then there is no rhythm.
+    // The times ascend within the exposure. An exposure that is too short for the shortest period
+    // is refused. The rhythm is then unknown.
     let source = periodic_sources(&times, &how).ok()?.into_iter().next()?;
     Some(Rhythm {
         period: nanos(source.comb.period)?,
@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Returns a visit at `ms` in which the cause is the largest part.
+    /// Returns a visit at `ms` with the cause as the largest part.
     fn met(ms: u64, took: Nanos) -> Met {
         Met {
             expiry: Nanos::from_ms(90_000 + ms),
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(rhythm.hits, 9);
     }
 
-    /// Every 350 ms, every fifth as long as the longest or half of it.
+    /// Every 350 ms; every fifth has the length of the longest or half of it.
     #[test]
     fn rhythm_includes_visits_of_five_alternating_lengths() {
         let mut cause = cause(&[]);
@@ -406,8 +406,8 @@ mod tests {
         cause
     }
 
-    /// Each cause is searched twice if its large visits differ from those in which it
-    /// is the largest part.
+    /// Each cause is searched twice if its large visits differ from the visits where it is the
+    /// largest part.
     #[test]
     fn false_alarm_rate_holds_for_two_searches_per_cause() {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(43);

@@ -8,10 +8,9 @@ use super::Part;
 /// in `parts`, in time order.
 ///
 /// A timer's sample is stamped within the timer interrupt and shows the interrupted
-/// code: the part before. An NMI's sample shows the part in which it is stamped. The
-/// function omits two kinds of samples: those that would show a stop from outside,
-/// because the interrupted code did not take that time, and those from before another
-/// CPU fired the timer.
+/// code: the part before. An NMI's sample shows the part where it is stamped. The function omits
+/// two kinds of samples. A sample of a stop from outside is omitted, because the interrupted code
+/// did not take that time. A sample from before another CPU fired the timer is also omitted.
 pub fn samples_by_part<'a>(episode: &'a Episode, parts: &[Part]) -> Vec<(usize, &'a StackSample)> {
     let sampler = episode.evidence.sampler.map(|(sampler, _)| sampler);
     let is_above = matches!(sampler, Some(Sampler::Nmi | Sampler::Profile));

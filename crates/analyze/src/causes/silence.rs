@@ -1,4 +1,4 @@
-//! Silences: intervals in which a CPU should have written a record but did not.
+//! Silences: intervals when a CPU should have written a record but did not.
 //!
 //! The sampler interrupts every CPU at a steady rate. If no record exists, either the
 //! CPU was stopped (hypervisor, firmware), or interrupts were disabled, or the recorder
@@ -88,7 +88,7 @@ impl<'a> Silence<'a> {
                     activity: context.softirq().map(|open| open.activity),
                     function: context.function().map(|open| open.activity),
                     frame: sample.kernel.first().copied(),
-                    // Windows has no counter of stops of whole CPUs.
+                    // Windows does not count stops of whole CPUs.
                     because: self.is_windows.then_some(Because::OrOutside),
                     ..Culprit::default()
                 },

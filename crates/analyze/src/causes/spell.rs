@@ -7,17 +7,16 @@
 
 use laggard_model::Nanos;
 
-/// Number of visits up to which the probability that all are unseen is multiplied
-/// factor by factor.
+/// Up to this number of visits, the probability that all are unseen is multiplied factor by factor.
 const MAX_TURNS: f64 = 10_000.0;
-/// Number of visits from which the fraction of seen visits is estimated. If too many
-/// episodes were late to keep all, the kept ones are spread unevenly over a recording.
+/// From this number of visits, the fraction of seen visits is estimated. If too many episodes were
+/// late to keep all, the kept ones are spread unevenly over a recording.
 const RATE_VISITS: usize = 20;
 /// Maximum rate of kept episodes in a stretch with room for every episode, relative to the
 /// rest, if not all episodes were kept.
 const MAX_RATE_WITH_ROOM: f64 = 0.5;
 
-/// Interval in which visits would have been seen.
+/// Interval when visits would have been seen.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Watched {
     /// Time since which late wakeups were kept; `None` if unknown.
@@ -31,12 +30,12 @@ pub struct Watched {
     pub kept: Option<Vec<Nanos>>,
 }
 
-/// Part of the watched time in which a rhythm was present.
+/// Part of the watched time when a rhythm was present.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Spell {
-    /// First visit, if chance does not explain that none came before.
+    /// First visit. Absent if earlier visits may be missing by chance.
     pub from: Option<Nanos>,
-    /// Last visit, if chance does not explain that none came after.
+    /// Last visit. Absent if later visits may be missing by chance.
     pub to: Option<Nanos>,
 }
 
@@ -74,8 +73,7 @@ pub(super) fn spell(
     }
 }
 
-/// Returns the numbers of seen and unseen visits among those due after the first of
-/// `visits`, up to the last.
+/// Returns the numbers of seen and unseen visits after the first of `visits`, up to the last.
 fn rate(visits: &[f64], period: f64, near: f64) -> (f64, f64) {
     let tooth = |visit: f64, origin: f64| {
         let turns = (visit - origin) / period;
@@ -244,7 +242,7 @@ mod tests {
             ..complete.clone()
         };
         assert_eq!(found(&visits, &lost).to, None);
-        // Other episodes took the room of those that were not kept.
+        // Other episodes took the space of the episodes that were not kept.
         assert_eq!(found(&visits, &kept(900)).to, None);
         assert!(found(&visits, &kept(10)).to.is_some());
     }

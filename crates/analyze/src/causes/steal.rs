@@ -1,4 +1,4 @@
-//! Intervals in which the hypervisor had the CPU, from its clock and the CPU's records.
+//! Intervals when the hypervisor had the CPU, from its clock and the CPU's records.
 //!
 //! A reading gives the amount of stolen time since the previous reading, not its
 //! position. A CPU that the hypervisor stopped writes no record, so the stolen time
@@ -12,7 +12,7 @@ use super::index::EvidenceIndex;
 /// Minimum gap. Shorter ones are the work between two records.
 const MIN_GAP: Nanos = Nanos::from_us(50);
 
-/// Returns the stolen intervals in time order; `None` if there is no steal clock.
+/// Returns the stolen intervals in time order; `None` without a steal clock.
 pub(super) fn stolen(index: &EvidenceIndex<'_>) -> Option<Vec<Span>> {
     let steals = index.evidence.steals.as_ref()?;
     let mut spans: Vec<Span> = Vec::new();

@@ -8,7 +8,7 @@ use super::Slice;
 use super::context::slices;
 use super::index::EvidenceIndex;
 
-/// Interval without gaps for which a CPU's flight recorder data was kept.
+/// Interval of a CPU's kept flight recorder data, without gaps.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CpuTimeline {
     /// CPU of the flight recorder.

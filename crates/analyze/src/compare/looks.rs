@@ -23,13 +23,13 @@ use statrs::distribution::{ContinuousCDF, Normal};
 use crate::InputError;
 use crate::input::probability;
 
-/// Maximum number of looks: one per such part of the rounds. More gain little (Pocock
+/// Maximum number of looks, each after the same number of rounds. More looks gain little (Pocock
 /// 1977).
 const PARTS: usize = 4;
-/// Rounds of a turn A B B A, in which an even drift changes both sides equally.
+/// Rounds of a turn A B B A. In a turn, an even drift changes both sides equally.
 const TURN: usize = 2;
 
-/// Rounds after which recordings are compared.
+/// Rounds before a comparison of the recordings.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RoundLooks {
     /// Ascending; the last value is the number of all rounds.
@@ -55,7 +55,7 @@ impl RoundLooks {
         }
     }
 
-    /// Returns the numbers of rounds after which to look; the last is the end.
+    /// Returns the numbers of rounds before each look; the last is the end.
     pub fn after(&self) -> &[usize] {
         &self.after
     }

@@ -20,8 +20,8 @@ pub struct MeanRatio {
 /// Computes the ratio of the geometric means of two samples of positive values. The
 /// interval is Welch's (1947) for the difference of the means of the logarithms.
 ///
-/// The interval does not apply to arithmetic means. One of many values can dominate
-/// those, and their ratio may lie outside it.
+/// The interval does not apply to arithmetic means. A single value can dominate an arithmetic mean,
+/// and the ratio of arithmetic means may lie outside the interval.
 ///
 /// # Errors
 /// If a sample is empty, a value is not positive, or the confidence is out of its

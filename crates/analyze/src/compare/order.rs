@@ -1,4 +1,4 @@
-//! Order in which the recordings of two sides were made (docs/method.md 10.10).
+//! Order of the recordings of two sides (docs/method.md 10.10).
 //!
 //! With the order A B B A repeated, a job that runs in every fourth recording occurs in
 //! recordings of one side only. Such an order cannot distinguish the job from the
@@ -37,9 +37,8 @@ impl RecordingOrder {
     }
 
     /// Draws an order of this number of rounds from a seed. Each round has one
-    /// recording of each side. Of 64 random orders, this is the one in which a job of
-    /// any period falls most evenly on both sides, after all rounds and after four or
-    /// more.
+    /// recording of each side. The result is the best of 64 random orders: a job of any period
+    /// falls most evenly on both sides, after all rounds and after four or more.
     pub fn from_seed(rounds: usize, seed: u64) -> Self {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
         let mut draw = || {
@@ -70,7 +69,7 @@ impl RecordingOrder {
 
     /// Returns the period of the order in recordings, if the order repeats at least
     /// twice from the first recording to the last. One recording may be missing. A random
-    /// order has no period: it can look like a repetition by chance if some are missing.
+    /// order does not have a period: it can look like a repetition by chance if some are missing.
     pub fn repeats_after(&self) -> Option<usize> {
         self.repetition().map(|repetition| repetition.period)
     }
@@ -118,8 +117,7 @@ impl RecordingOrder {
         })
     }
 
-    /// Returns whether the repetition has as many recordings of one side as of the
-    /// other.
+    /// Returns whether the repetition has equal numbers of recordings of both sides.
     fn is_balanced(&self, repetition: Repetition) -> bool {
         let first = (0..repetition.period).filter(|&position| {
             let mut sides = self.sides.iter().enumerate();
@@ -147,7 +145,7 @@ impl RecordingOrder {
     }
 
     /// Returns the imbalance of the whole order and of its prefixes of eight or more
-    /// recordings, after which verdicts are possible.
+    /// recordings, where verdicts are possible.
     fn imbalance_of_parts(&self) -> f64 {
         let count = self.sides.len();
         let parts = (8..count).step_by(4).chain([count]);

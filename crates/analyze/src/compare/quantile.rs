@@ -40,8 +40,7 @@ pub struct QuantileRatio {
 /// clusters and the differences between repetitions.
 ///
 /// # Errors
-/// If a side has no repetition, a repetition has no latency, or a number is out of its
-/// range.
+/// If a side lacks repetitions, a repetition lacks latencies, or a number is out of its range.
 pub fn quantile_ratio(
     first: &[Vec<Histogram>],
     second: &[Vec<Histogram>],

@@ -21,7 +21,7 @@ use crate::{InputError, Interval};
 /// Level below which the variation between recordings is reported. No verdict depends
 /// on it.
 const VARIATION_LEVEL: f64 = 0.1;
-/// Number of pairs of which one may contradict the others.
+/// In this number of pairs, one pair may contradict the others.
 const PAIRS_PER_CONTRADICTION: usize = 3;
 
 /// Number of late wakeups in a recording.
@@ -42,7 +42,7 @@ impl RecordingCount {
     /// `duration`, on CPUs whose times add up to `exposure`.
     ///
     /// # Errors
-    /// If a cluster lies outside the recording, or the recording has no duration.
+    /// If a cluster lies outside the recording, or the duration of the recording is zero.
     pub fn of(mut times: Vec<f64>, duration: f64, exposure: f64) -> Result<Self, InputError> {
         times.sort_by(f64::total_cmp);
         let event = |&time: &f64| Event {
@@ -83,8 +83,8 @@ pub struct SetsCompared {
     pub between: f64,
     /// Whether that is more than chance.
     pub varies: bool,
-    /// Multiple by which the rate of both sides grew evenly from the first recording to
-    /// the last, if that is significant. Then the ratio is the ratio at equal times.
+    /// Factor of the even growth of both sides' rates from the first recording to the last, if that
+    /// is significant. Then the ratio is the ratio at equal times.
     pub trend: Option<f64>,
     /// Whether only the order prevents a verdict: it repeats itself, so a periodic job
     /// could be the difference, or hide one.
@@ -102,7 +102,7 @@ pub struct SetsCompared {
 /// `margin` and `margin` count as equal.
 ///
 /// # Errors
-/// If a side has no recording, or a number is out of its range.
+/// If a side lacks recordings, or a number is out of its range.
 pub fn compare_recordings(
     first: &[RecordingCount],
     second: &[RecordingCount],
@@ -233,8 +233,8 @@ fn level(side: &[RecordingCount], index: usize, trend: Option<&Trend>) -> Vec<Re
     levelled
 }
 
-/// Returns how many times more the recordings vary than `dispersions` explain, and
-/// whether that is more than chance. A trend has taken `lost` degrees of freedom.
+/// Returns the ratio of the recordings' variation to the variation that `dispersions` explain, and
+/// whether it exceeds chance. A trend has taken `lost` degrees of freedom.
 fn between(sides: [&[RecordingCount]; 2], dispersions: [f64; 2], lost: f64) -> (f64, bool) {
     let (statistic, freedom) = within(sides, dispersions);
     let freedom = freedom - lost;
@@ -302,8 +302,8 @@ struct Observations {
 impl Observations {
     /// Widens the interval so that the ratio also holds recording by recording: by
     /// Student's interval of the difference of the means of the rates' logarithms, which
-    /// makes no assumption about the reason for the variation. The interval has `error`
-    /// times the error probability. Single recordings have no such interval.
+    /// does not assume a reason for the variation. The interval has `error` times the error
+    /// probability. Single recordings do not have such an interval.
     fn widen(&self, ratio: &mut RateRatio, confidence: f64) {
         let logs = &self.logs;
         let free = |side: &Vec<f64>| side.len() as f64 - 1.0;
@@ -313,7 +313,7 @@ impl Observations {
         };
         let middle = mean(&logs[1]) - mean(&logs[0]);
         let squares = |side: &Vec<f64>| match side.len() {
-            // A single recording has no deviation.
+            // The deviation of a single recording is unknown.
             1 => 0.0,
             _ => variance(side) * free(side),
         };

@@ -156,8 +156,7 @@ impl DistanceSums {
         self.sums[i * self.width + j]
     }
 
-    /// Returns the distance of the values before `cut` from those between `cut` and
-    /// `end`.
+    /// Returns the distance of the values before `cut` from the values between `cut` and `end`.
     fn energy(&self, cut: usize, end: usize) -> f64 {
         let (n, m) = (cut as f64, (end - cut) as f64);
         let first = self.upto(cut, cut);

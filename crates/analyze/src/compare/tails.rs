@@ -36,10 +36,10 @@ pub struct TailsCompared {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TailsRefused(pub [Vec<Reason>; 2]);
 
-/// Compares the sizes of the peaks of two sides. The threshold is the larger of the
-/// lowest thresholds above which each side has a Pareto tail. The test is the
-/// likelihood ratio of two forms, with free shape and scale, to one (Wilks 1938; for
-/// such tails Coles 2001, 2.6.6). With two degrees of freedom p = exp(-statistic / 2).
+/// Compares the sizes of the peaks of two sides. Each side has a lowest threshold where its Pareto
+/// tail starts. The larger one is used. The test is the likelihood ratio of two forms, with free
+/// shape and scale, to one (Wilks 1938; for such tails Coles 2001, 2.6.6). With two degrees of
+/// freedom p = exp(-statistic / 2).
 ///
 /// # Errors
 /// If a side does not support a model, for the reasons that refuse a forecast

@@ -10,7 +10,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 use super::order::RecordingOrder;
 use crate::sample::mean;
 
-/// Level at which a trend is removed.
+/// Significance level for removing a trend.
 const LEVEL: f64 = 0.05;
 /// Minimum number of recordings for a trend.
 const MIN_RECORDINGS: usize = 6;

@@ -12,10 +12,10 @@
 //! variance of the sum of their squared sizes. The clusters as found give a wrong
 //! variance. If bursts last, less than the whole time lies between them, so too many
 //! clusters are found and some are divided; if they overlap, several are merged. The
-//! variance is therefore computed from pairs of events at most as far apart as the
-//! longest cluster lasts, minus the pairs expected by chance (the second moment of a
-//! point process: Ripley 1976). The sums of 20 windows of the time detect clustering on
-//! longer scales. The larger variance counts.
+//! variance is therefore computed from pairs of events that are at most the length of the longest
+//! cluster apart, minus the pairs expected by chance (the second moment of a point process: Ripley
+//! 1976). The sums of 20 windows of the time detect clustering on longer scales. The larger
+//! variance counts.
 //!
 //! **Interval.** The interval combines a rate and a mean size. Given n, the mid-p
 //! interval of the rate (Lancaster 1961; Cohen & Yang 1994) uses half of each of
@@ -25,8 +25,8 @@
 //! clusters of equal size this is the mid-p interval of a Poisson rate. If sizes
 //! differ, their variance is itself estimated from few values. The interval is then
 //! wider by the ratio of Student's t to the normal distribution. The degrees of freedom
-//! are those of the mean of the squared sizes (twice its square divided by its
-//! variance: Satterthwaite 1946).
+//! come from the mean of the squared sizes (twice its square divided by its variance: Satterthwaite
+//! 1946).
 
 use statrs::distribution::{ContinuousCDF, Normal};
 use statrs::function::beta::beta_reg;
@@ -41,8 +41,8 @@ use crate::{InputError, Interval};
 /// Variation of sizes that a single size does not show; with n sizes, 1/n of it is
 /// added.
 const PRIOR: f64 = 0.5;
-/// Number of clusters above which the interval is the normal interval of a logarithm,
-/// and degrees of freedom above which Student's t is the normal distribution.
+/// With more clusters, the interval is the normal interval of a logarithm. With more degrees of
+/// freedom, Student's t is the normal distribution.
 const MANY: f64 = 10_000.0;
 
 /// Independent events behind a series of events.
@@ -64,7 +64,7 @@ impl Clusters {
     /// `None` without events.
     ///
     /// # Errors
-    /// If events are not in time order, lie outside the span or have no size.
+    /// If events are not in time order, lie outside the span or have size zero.
     pub fn of(events: &[Event], span: f64) -> Result<Option<Self>, InputError> {
         positive("span", span)?;
         let times: Vec<f64> = events.iter().map(|event| event.at).collect();
@@ -118,7 +118,7 @@ fn freedom(squares: &[f64]) -> f64 {
     2.0 * count * count / spread
 }
 
-/// Returns the deviate beyond which Student's t has probability `tail`. Uses the normal
+/// Returns the deviate that Student's t exceeds with probability `tail`. Uses the normal
 /// distribution for many degrees of `freedom`.
 fn deviate(tail: f64, freedom: f64) -> Result<f64, InputError> {
     if freedom > MANY {
@@ -135,12 +135,12 @@ fn deviate(tail: f64, freedom: f64) -> Result<f64, InputError> {
 
 /// Returns the interval of the expected sum of events if `sum` was observed in
 /// `clusters`: the limits of clusters at a steady rate, or the wider ones of a rate that
-/// varies slowly if the events show it. Without events, the upper limit is that of one
+/// varies slowly if the events show it. Without events, the upper limit is the limit for one
 /// cluster of size 1: 2.9957 at 95 %, the rule of three.
 ///
 /// In simulations of bursts of equal and of geometric size: one to ten in each and 25
 /// bursts, a 95 % interval contained the truth in .94 to .97 of the cases. For six
-/// isolated events it does in .98, because integers have no exact 2.5 % limits.
+/// isolated events it does in .98, because integers do not have exact 2.5 % limits.
 ///
 /// # Errors
 /// If a number is out of its range.

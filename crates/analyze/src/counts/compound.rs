@@ -10,9 +10,9 @@ use crate::{InputError, Interval};
 /// Number of sums that are drawn per interval, always with the same seed.
 const ROUNDS: usize = 1_000;
 const SEED: u64 = 1982;
-/// Shape of the Pareto tail of sizes beyond the largest observed one, if sizes vary as
-/// much as exponential ones do; smaller if they vary less. Chosen for equal coverage of
-/// sums of exponential and of heavier sizes.
+/// Shape of the Pareto tail of sizes beyond the largest observed one, if sizes vary like
+/// exponential ones; smaller if they vary less. Chosen for equal coverage of sums of exponential
+/// and of heavier sizes.
 const SHAPE_BEYOND: f64 = 0.4;
 
 /// Observed events of varying size.
@@ -24,7 +24,7 @@ pub struct SizedEvents {
     pub mean: f64,
     /// Variance of the sizes divided by the square of the mean.
     pub variation: f64,
-    /// Number of sizes from which mean and variation are known.
+    /// Minimum number of sizes for estimates of mean and variation.
     pub sizes: f64,
     /// Largest size.
     pub largest: f64,
@@ -92,7 +92,7 @@ impl Draws {
                 range: "positive and finite",
             })
         };
-        // Fewer than one size would leave no distribution.
+        // With fewer than one size the distribution would not be defined.
         let freedom = (sizes / variation).max(1.0);
         Ok(Self {
             events,
@@ -110,7 +110,7 @@ impl Draws {
 
     fn sum(&self, random: &mut Pcg64Mcg) -> f64 {
         let expected = self.expected.sample(random);
-        // A mean of zero, once in very many draws, gives no events.
+        // A mean of zero, once in very many draws, gives zero events.
         let count: f64 = Poisson::new(expected).map_or(0.0, |poisson| poisson.sample(random));
         let mean = self.events.mean / self.error.sample(random).max(f64::MIN_POSITIVE);
         let variation = self.events.variation;

@@ -4,7 +4,7 @@ use crate::sample::{index, variance};
 
 /// Number of windows whose sums are compared.
 const WINDOWS: usize = 20;
-/// Maximum duration of a group, as a fraction of the time, for which pairs are
+/// Maximum duration of a group, as a fraction of the time. Pairs of longer groups are not
 /// informative.
 const MAX_GROUP_FRACTION: f64 = 0.25;
 
@@ -57,8 +57,8 @@ impl Circle<'_> {
         (0..self.events.len()).map(gap).collect()
     }
 
-    /// Returns the number of distinct times: a stop of several CPUs is one event. There
-    /// are no more groups than that.
+    /// Returns the number of distinct times: a stop of several CPUs is one event. The number of
+    /// groups is at most this number.
     pub(super) fn instants(self) -> usize {
         let gaps = self.gaps().into_iter();
         gaps.filter(|&gap| gap > ROUNDING).count().max(1)
@@ -93,8 +93,8 @@ impl Circle<'_> {
     }
 
     /// Returns the variance of the sum of all events from pairs: the products of the
-    /// sizes of all pairs at most as far apart as the longest group lasts, minus those
-    /// expected by chance.
+    /// sizes of all pairs that are at most the length of the longest group apart, minus the
+    /// products expected by chance.
     pub(super) fn variance_by_pairs(self, groups: &[EventGroup]) -> f64 {
         let reach = groups.iter().map(|group| group.lasted).fold(0.0, f64::max);
         if reach > MAX_GROUP_FRACTION * self.span {

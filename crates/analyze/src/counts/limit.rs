@@ -10,8 +10,8 @@
 //!
 //! A recording without events does not show how large a cluster is. Its upper limit
 //! holds only for clusters up to a size that the caller states; zero events bound a
-//! count by 2.9957 clusters at 95 %. [`AgainstLimit::holds_to`] is the largest size for
-//! which the count is still within its limit.
+//! count by 2.9957 clusters at 95 %. [`AgainstLimit::holds_to`] is the largest size that keeps the
+//! count within its limit.
 
 use super::clusters::{Clusters, clustered_interval};
 use super::rate::{rate_interval, rate_upper_limit};
@@ -43,7 +43,7 @@ pub struct Tallied {
 /// late.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StallSize {
-    /// Latency above which a wakeup is late, ns.
+    /// Maximum latency of a wakeup that is not late, ns.
     pub limit_ns: f64,
     /// Mean time between two wakeups of all CPUs together, ns: a stall may stop every
     /// CPU.
@@ -51,8 +51,8 @@ pub struct StallSize {
 }
 
 impl StallSize {
-    /// Returns the number of late wakeups in a stall of this length (at least 1): those
-    /// that expire while more than the limit is left of it.
+    /// Returns the number of late wakeups in a stall of this length (at least 1): wakeups that
+    /// expire while more than the limit is left of the stall.
     pub fn wakeups(&self, length_ns: f64) -> f64 {
         ((length_ns - self.limit_ns) / self.apart_ns).max(1.0)
     }
@@ -102,11 +102,10 @@ pub struct AgainstLimit {
     /// Verdict.
     pub verdict: LimitVerdict,
     /// Multiple of the recorded time until a verdict, if the rate stays the same;
-    /// `None` if there is a verdict already, or if it would take a million times as
-    /// long.
+    /// `None` if there is a verdict already, or if it would take a million times the recorded time.
     pub times: Option<f64>,
-    /// Largest cluster, in events, for which the count would be within its limit;
-    /// `None` if it is not within it even for clusters of one event.
+    /// Largest cluster, in events, that would keep the count within its limit; `None` if it is not
+    /// within it even for clusters of one event.
     pub holds_to: Option<f64>,
 }
 
@@ -148,8 +147,8 @@ pub fn against_limit(
     })
 }
 
-/// Returns the largest cluster size for which `count` is within the limit. The upper
-/// limit grows with the size, so this is a bisection.
+/// Returns the largest cluster size that keeps `count` within the limit. The upper limit grows with
+/// the size, so this is a bisection.
 fn holds_to(count: &Tallied, limit: f64, confidence: f64) -> Result<Option<f64>, InputError> {
     let of_seen = count.limits_of_clusters(confidence)?;
     let is_within = |together: f64| -> Result<bool, InputError> {
@@ -300,7 +299,7 @@ mod tests {
         }
     }
 
-    /// Of `samples` none exceeded, and one in 100,000 may.
+    /// Evaluates `samples` without an exceedance against a limit of one in 100,000.
     fn of_none(samples: u32, together: f64) -> AgainstLimit {
         against_limit(&none(together), f64::from(samples) * 1e-5, 0.95).unwrap()
     }

@@ -26,9 +26,9 @@ struct LevelFactors {
     beyond: [f64; 11],
 }
 
-/// Errors for which factors are known, descending. They were calculated for 0.8 to 787
-/// expected events and for each last length that [`Looks::doubling`] plans; the tests check a
-/// part of these. From nine looks, the factors are those of eight looks.
+/// Errors with known factors, descending. They were calculated for 0.8 to 787 expected events and
+/// for each last length that [`Looks::doubling`] plans; the tests check a part of these. For nine
+/// or more looks, the factors of eight looks are used.
 const LEVEL_FACTORS: [LevelFactors; 2] = [
     LevelFactors {
         error: 0.05,
@@ -48,7 +48,7 @@ const LEVEL_FACTORS: [LevelFactors; 2] = [
     },
 ];
 
-/// Lengths of data at which to look.
+/// Lengths of data at the looks.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Looks {
     /// Ascending.

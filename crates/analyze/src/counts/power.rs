@@ -61,9 +61,8 @@ fn power_given(events: u64, share: f64, equal: f64, alpha: f64) -> f64 {
     low.iter().chain(&high).map(|&k| truth.pmf(k)).sum()
 }
 
-/// Returns the smallest expected count in the reference arm at which the rate test
-/// reaches `power`: 24.9 for a doubled rate at 80 % power, 5 % level and equal
-/// exposures.
+/// Returns the smallest expected count in the reference arm that gives the rate test the power
+/// `power`: 24.9 for a doubled rate at 80 % power, 5 % level and equal exposures.
 ///
 /// # Errors
 /// If a number is out of its range. A `ratio` within 2 % of 1 is refused, because no

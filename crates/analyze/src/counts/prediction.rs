@@ -13,8 +13,8 @@ const MAX_COUNT: u64 = 1 << 40;
 /// rate. Given the sum of both, the split is binomial. The coverage is at least
 /// `confidence` for any rate.
 ///
-/// If counts vary `dispersion` times as much as Poisson counts, that many events count
-/// as one. Values below 1 count as 1.
+/// If the variance of counts is `dispersion` times the variance of Poisson counts, that number of
+/// events counts as one. Values below 1 count as 1.
 ///
 /// # Errors
 /// If a number is out of its range.
@@ -112,7 +112,7 @@ mod tests {
                     chance(mean, before) * inside
                 })
                 .sum();
-            // Small counts have no exact 2.5 % limits.
+            // Small counts do not have exact 2.5 % limits.
             let most = if mean < 10.0 { 1.0 } else { 0.98 };
             assert!(
                 (0.95..most).contains(&covered),

@@ -22,9 +22,9 @@ fn chi_squared_quantile(freedom: f64, share: f64) -> f64 {
 /// Returns the exact two-sided interval of a rate, from `events` in `exposure`.
 ///
 /// `events` need not be an integer: a mean over replays is allowed and makes the
-/// interval conservative. Below one event the lower limit has no meaning: it falls
-/// without bound. Coverage is never below `confidence`: 0.986 at a true mean of 0.5,
-/// 0.975 at 10, 0.955 at 100 for 95 % (docs/method.md 5.1).
+/// interval conservative. Below one event the lower limit is meaningless: it falls without bound.
+/// Coverage is never below `confidence`: 0.986 at a true mean of 0.5, 0.975 at 10, 0.955 at 100 for
+/// 95 % (docs/method.md 5.1).
 ///
 /// # Errors
 /// If a number is out of its range.

@@ -19,10 +19,10 @@ pub struct RateRatio {
     pub p: f64,
 }
 
-/// Number of events above which the interval of a ratio of effective counts is the
-/// normal interval of its logarithm. The difference is less than 1 % there.
+/// With more events, the interval of a ratio of effective counts is the normal interval of its
+/// logarithm. The difference is less than 1 % there.
 const MANY: f64 = 2_000.0;
-/// Log odds at which a fraction is 0 or 1 in double precision.
+/// Log odds of a fraction that is 0 or 1 in double precision.
 const ODDS: (f64, f64) = (-700.0, 700.0);
 
 /// Returns the ratio of the rate `second.0 / second.1` to `first.0 / first.1`, each a

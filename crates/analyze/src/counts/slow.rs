@@ -35,9 +35,9 @@ const CORRELATION_TIMES: [f64; 3] = [0.1, 0.3, 1.0];
 const DEVIATIONS: [f64; 4] = [0.3, 0.7, 1.5, 3.0];
 /// Prior probability of a steady rate. The others share the rest equally.
 const STEADY: f64 = 0.2;
-/// Minimum Bayes factor at which a recording shows slow variation. By simulation with at
-/// least 8 events: 12 and 6 % of the steady recordings with 30 and 100 events reach it, and
-/// 92 % of the recordings in which the rate changes five times.
+/// Minimum Bayes factor of a recording with slow variation. By simulation with at least 8 events:
+/// 12 and 6 % of the steady recordings with 30 and 100 events reach it, and 92 % of the recordings
+/// whose rate changes five times.
 const MIN_EVIDENCE: f64 = 0.7;
 /// Minimum number of independent events that can show slow variation.
 const MIN_EVENTS: f64 = 5.0;
@@ -74,7 +74,7 @@ impl SlowVariation {
     /// `span` that starts at zero; `None` without events.
     ///
     /// # Errors
-    /// If the span is not positive, or an event has no size.
+    /// If the span is not positive, or the size of an event is zero.
     pub fn of(events: &[Event], span: f64) -> Result<Option<Self>, InputError> {
         positive("span", span)?;
         if events.is_empty() {

@@ -139,7 +139,7 @@ mod tests {
             totals[&group].iter().map(Histogram::count).collect()
         };
         assert_eq!(counts((Service::Fifo(90), Route::Direct)), [3, 2, 2, 2, 4]);
-        // A missed activation has no interrupt.
+        // A missed activation does not have an interrupt.
         assert_eq!(counts((Service::Irq, Route::Direct)), [3, 1, 2, 1, 3]);
     }
 

@@ -20,7 +20,7 @@ const MERGED: usize = 4;
 pub struct Point {
     /// Programmed time, `CLOCK_MONOTONIC`.
     pub expiry: Nanos,
-    /// CPU on which the service ran.
+    /// CPU where the service ran.
     pub cpu: Cpu,
     /// Exact latency.
     pub latency: Nanos,
@@ -72,9 +72,8 @@ impl Cut {
     }
 }
 
-/// Returns the latency above which samples are kept exactly: `threshold`, or lower if
-/// the largest thousandth (at most about 2,000 samples) is. A small number of samples
-/// is kept completely.
+/// Returns the limit for keeping samples exactly. It is `threshold`, or lower to include the
+/// largest thousandth (at most about 2,000 samples). A small number of samples is kept completely.
 pub fn limit(latency: &Histogram, threshold: Nanos) -> Nanos {
     let count = latency.count() as f64;
     if count <= MIN_EXACT_SAMPLES {
@@ -213,7 +212,7 @@ impl Course {
     }
 
     /// Returns a served activation with the median latency, within 1 % if possible, and
-    /// with as many stages as possible.
+    /// with the maximum number of stages.
     pub const fn typical(&self) -> Option<&Activation> {
         match self.focus.median {
             Some(_) => self.typical.as_ref(),

@@ -16,8 +16,8 @@ pub struct Courses {
 }
 
 impl Focus {
-    /// Selects the samples of `group`: all, or if `is_partly`, only those that the
-    /// recording kept.
+    /// Selects the samples of `group`: all, or if `is_partly`, only the samples that the recording
+    /// kept.
     pub fn of(group: &Group, threshold: Nanos, is_partly: bool) -> Self {
         let histogram = group.latency.histogram();
         let median = match group.quantile(0.5) {

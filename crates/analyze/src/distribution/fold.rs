@@ -73,7 +73,7 @@ impl Fold {
         }
     }
 
-    /// Sets the lost activations, which bound the quantiles. Losses have no time, so
+    /// Sets the lost activations, which bound the quantiles. The times of losses are unknown, so
     /// each part of the time may have had them.
     pub fn set_lost(&mut self, lost: Lost) {
         self.lost = lost;
@@ -208,7 +208,7 @@ impl Gather for Fold {
     }
 }
 
-/// Number of rows of one line from which their columns are counted one after the other.
+/// If a line has at least this number of rows, their columns are counted one after the other.
 const MIN_RUN: usize = 16;
 
 fn add_rows(tallies: &mut [LineTally], batch: &Batch, rows: std::ops::Range<usize>) {

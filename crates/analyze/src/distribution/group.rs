@@ -57,8 +57,8 @@ pub struct Group {
     pub steps: [Tally; STAGES.len()],
     /// Time from the wakeup to the first instruction: waking to user.
     pub thread: Tally,
-    /// Time from the softirq to the first instruction of what it woke (the thread latency of
-    /// OSDI'99). Recordings of the tail have it for the kept samples alone.
+    /// Time from the softirq to the first instruction of the woken thread or work item (the thread
+    /// latency of OSDI'99). Recordings of the tail have it for the kept samples alone.
     pub after_softirq: Tally,
 }
 

@@ -1,4 +1,4 @@
-//! Quantiles, as far as the sample determines them.
+//! Quantiles that the sample determines.
 //!
 //! Two effects make a quantile uncertain. An activation that was still waiting when the
 //! measurement ended is right-censored (type I: the end of the study was fixed in
@@ -48,7 +48,7 @@ pub fn quantile(histogram: &Histogram, q: f64) -> Quantile {
 /// Returns the quantile `q` (0 to 1) of the times in `times` and `lost` more. The times
 /// in `censored`, a part of `times`, are lower limits.
 pub fn bounded(times: &Histogram, censored: &Histogram, lost: u64, q: f64) -> Quantile {
-    // The median of three samples is no estimate either.
+    // The median of three samples is not an estimate either.
     let share = (1.0 - q).min(q);
     if (times.count() as f64) * share < MIN_BEYOND {
         // Without rounding, 1 - 0.9999 would require one sample too many.

@@ -10,7 +10,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts `time`, whose activation expired at `expiry`. Of equal largest times, the
+    /// Counts `time`, whose activation expired at `expiry`. If two largest times are equal, the
     /// earlier one counts.
     pub fn add(&mut self, time: Nanos, expiry: Nanos) {
         if self.histogram.max().is_none_or(|max| time >= max) {

@@ -6,7 +6,7 @@ use super::{Exceedance, Stream};
 use crate::InputError;
 use crate::input::{ascending, finite};
 
-/// Interval, ns, in which a service could not run.
+/// Interval, ns, when a service could not run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Blackout {
     /// Start.
@@ -40,7 +40,7 @@ pub(crate) fn check_blackouts(blackouts: &[Blackout]) -> Result<(), InputError> 
 /// A late wakeup shows when its blackout ended: before it was served, by the
 /// latency of an ordinary activation on a free CPU. It does not show when the blackout
 /// started: between the last run of the service and the expiry. An activation with an
-/// ordinary latency shows no blackout: it found the CPU free. It does not show the time
+/// ordinary latency does not show a blackout: it found the CPU free. It does not show the time
 /// between it and the previous one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StreamBlackouts {

@@ -23,9 +23,9 @@ pub struct Exceedance {
     pub expiry: Nanos,
     /// Time until the service ran.
     pub latency: Nanos,
-    /// Last time before `expiry` at which the service is known to have run. If the
-    /// previous activation was lost, its earliest possible expiry. For an interrupt,
-    /// this time may lie after `expiry`: the CPU served another interrupt then.
+    /// Last time before `expiry` when the service is known to have run. If the previous activation
+    /// was lost, its earliest possible expiry. For an interrupt, this time may lie after `expiry`:
+    /// the CPU served another interrupt then.
     pub free_until: Nanos,
 }
 
@@ -45,7 +45,7 @@ impl Exceedance {
 /// Late wakeups of one service on one CPU by one route.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Stream {
-    /// CPU on which the service ran.
+    /// CPU where the service ran.
     pub cpu: Cpu,
     /// Service that ran.
     pub service: Service,
@@ -53,15 +53,15 @@ pub struct Stream {
     pub route: Route,
     /// Number of activations, late or not.
     pub samples: u64,
-    /// Latency above which every activation is in `exceedances`. Of the activations in
-    /// one stall, only the first is, which waited longest. A stall of a second
-    /// therefore does not displace a thousand others.
+    /// Every activation above this latency is in `exceedances`. Only the first activation of a
+    /// stall is included, which waited longest. A stall of a second therefore does not displace a
+    /// thousand other activations.
     pub floor: Nanos,
     /// Late wakeups, by expiry.
     pub exceedances: Vec<Exceedance>,
 }
 
-/// Interval in which every expiry was late.
+/// Interval with only late expiries.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct LateStretch {
     /// First expiry that waited in it.
@@ -74,8 +74,8 @@ pub struct LateStretch {
 }
 
 impl Stream {
-    /// Returns the stalls in which activations were, or would have been, more than
-    /// `threshold` late, in order of their first expiry.
+    /// Returns the stalls that made, or would have made, activations more than `threshold` late, in
+    /// order of their first expiry.
     pub fn stalls_beyond(&self, threshold: Nanos) -> Vec<LateStretch> {
         let least = threshold + Nanos::from_ns(1);
         let late = self.exceedances.iter();

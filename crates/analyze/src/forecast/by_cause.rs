@@ -17,7 +17,7 @@ use crate::sample::index;
 const MAX_UNCERTAINTY: f64 = 3.0;
 /// Minimum fraction of a group's largest peaks that makes the group periodic.
 const MIN_PERIODIC_SHARE: f64 = 0.8;
-/// Fraction of periodic peaks above which a group does not support a tail.
+/// Maximum fraction of periodic peaks in a group that supports a tail.
 const MAX_PERIODIC_SHARE_OF_TAIL: f64 = 0.2;
 /// Probability that chance alone makes any group of any observation look periodic.
 const FALSE_ALARM: f64 = 0.01;
@@ -30,8 +30,7 @@ const MAX_SEARCHED: usize = 60;
 const TOLERANCES: [f64; 2] = [5e6, 20e6];
 /// Shortest searched period, ns: several tolerances.
 const MIN_PERIOD: f64 = 0.2e9;
-/// Maximum fraction of peaks of unknown cause, if they are too few for a tail of their
-/// own.
+/// Maximum fraction of peaks of unknown cause, if they are too few for a separate tail.
 const MAX_UNKNOWN_SHARE: f64 = 0.05;
 
 /// Peaks with their causes.

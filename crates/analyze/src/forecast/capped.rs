@@ -3,11 +3,10 @@
 //!
 //! The ranks of an exposure T bound horizons up to T (1 - q) / q with probability q.
 //! Longer horizons need an assumption: the level exceeded once in a time grows no
-//! faster than a power of that time, its *shape*. Then a horizon n times as long as the
-//! ranks bound stays below n ^ shape times the observed maximum with probability q,
-//! because levels n ^ shape times as high are n times as rare. If the tail is a power
-//! law of exactly that shape, the probability is exactly q; for a lighter tail it is
-//! higher.
+//! faster than a power of that time, its *shape*. Then a horizon n times the length that the ranks
+//! bound stays below n ^ shape times the observed maximum with probability q, because levels n ^
+//! shape times as high are n times as rare. If the tail is a power law of exactly that shape, the
+//! probability is exactly q; for a lighter tail it is higher.
 //!
 //! The shape is not estimated, because a recording shorter than the horizon does not
 //! show it. The assumed value was chosen with back-tests: docs/validation/forecasts.md.
@@ -34,10 +33,9 @@ pub const ASSUMED_HELD_RECORDED: (f64, f64) = (0.77, 0.97);
 pub const ASSUMED_HELD_RARE: (f64, f64) = (0.47, 0.84);
 
 /// Returns a bound that a time of `horizon` stays below with probability `confidence`,
-/// if the tail is no heavier than `shape`: the largest peak, or the threshold without
-/// peaks, scaled for the horizon. The bound is at least [`super::prediction_bound`].
-/// Returns `None` beyond [`FARTHEST_HORIZON`], and if the largest peak is 0, because
-/// multiples of 0 bound nothing.
+/// if the tail is at most as heavy as `shape`: the largest peak, or the threshold without peaks,
+/// scaled for the horizon. The bound is at least [`super::prediction_bound`]. Returns `None` beyond
+/// [`FARTHEST_HORIZON`], and if the largest peak is 0, because multiples of 0 are not a bound.
 ///
 /// # Errors
 /// If a number is out of its range.

@@ -23,7 +23,7 @@ pub struct Cluster {
 /// Distances are measured from an end to the next start, so a long stall is one
 /// cluster.
 ///
-/// A good `run` is the time in which a backlog drains: the larger of two ticks and the
+/// A good `run` is the time that a backlog takes to drain: the larger of two ticks and the
 /// buffering n t.
 ///
 /// # Errors

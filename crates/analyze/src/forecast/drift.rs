@@ -64,7 +64,7 @@ pub enum Course {
 pub struct Change {
     /// Time since the start of the peaks' exposure.
     pub at: f64,
-    /// Latencies after it, relative to those before.
+    /// Latencies after the change, relative to the latencies before.
     pub times: f64,
 }
 
@@ -132,9 +132,9 @@ impl Course {
     }
 
     /// Returns the level that peaks in the present state exceed once per `horizon` on
-    /// average. Of a drift, the interval includes the states from the start to the end of the
-    /// horizon. If latencies drift or changed, only ranks give it: levelled peaks lack those
-    /// that were below the threshold, so that a model of their tail would be wrong.
+    /// average. If latencies drift, the interval includes the states from the start to the end of
+    /// the horizon. If latencies drift or changed, only ranks give it: levelled peaks lack the
+    /// peaks below the threshold, so that a model of their tail would be wrong.
     ///
     /// # Errors
     /// As for [`return_level`].

@@ -6,7 +6,7 @@ use crate::InputError;
 use crate::input::{finite, positive, probability};
 use crate::sample::{descending, index};
 
-/// Return level as far as the peaks determine it.
+/// Return level that the peaks determine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EmpiricalLevel {
     /// Value interpolated between order statistics; `None` if the exposure is shorter
@@ -19,8 +19,8 @@ pub struct EmpiricalLevel {
     pub high: Option<f64>,
 }
 
-/// Returns the exposure from which the peaks bound the return level of `horizon` from
-/// above: -ln((1 - confidence) / 2) horizons, 3.69 at 95 %.
+/// Returns the minimum exposure whose peaks bound the return level of `horizon` from above:
+/// -ln((1 - confidence) / 2) horizons, 3.69 at 95 %.
 ///
 /// # Errors
 /// If a number is out of its range.
@@ -71,7 +71,7 @@ fn interpolated(descending: &[f64], expected: f64) -> Option<f64> {
 }
 
 /// Returns the ranks of the lower and the upper limit: the largest r with P(N <= r - 1)
-/// <= `tail`, 0 if there is none.
+/// <= `tail`, 0 if r does not exist.
 pub(super) fn limiting_ranks(expected: f64, tail: f64) -> (u64, u64) {
     let Ok(count) = Poisson::new(expected) else {
         return (0, 0);

@@ -5,7 +5,7 @@ use crate::InputError;
 use crate::input::at_least;
 use crate::sample::sorted;
 
-/// Probabilities at which [`anderson_darling_quantile`] is tabulated.
+/// Tabulated probabilities of [`anderson_darling_quantile`].
 pub const FIT_LEVELS: [f64; 9] = [0.5, 0.75, 0.8, 0.85, 0.9, 0.95, 0.975, 0.99, 0.995];
 
 /// Quantiles of the Anderson-Darling statistic of samples that follow the fitted
@@ -103,7 +103,7 @@ fn probabilities(excesses: &[f64], pareto: Pareto) -> Result<Vec<f64>, InputErro
 /// with more weight on the tails.
 ///
 /// # Errors
-/// If there is no excess.
+/// If excesses are missing.
 pub fn anderson_darling(excesses: &[f64], pareto: Pareto) -> Result<f64, InputError> {
     let z = probabilities(excesses, pareto)?;
     let n = z.len() as f64;

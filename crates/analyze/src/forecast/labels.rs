@@ -61,7 +61,7 @@ impl<'a> Labels<'a> {
     /// the threshold, no activation was kept.
     ///
     /// # Errors
-    /// Never for the peaks from which the labels were made.
+    /// Never for the peaks that the labels were made from.
     pub fn above(
         &self,
         peaks: &Peaks,
@@ -87,7 +87,7 @@ impl<'a> Labels<'a> {
     /// activation stays unchanged.
     ///
     /// # Errors
-    /// Never for the peaks from which the labels were made.
+    /// Never for the peaks that the labels were made from.
     pub fn without(&self, peaks: &Peaks, cause: usize) -> Result<Peaks, InputError> {
         let left = |activation: &ExplainedLatency| {
             let own = activation

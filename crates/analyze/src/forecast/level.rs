@@ -29,10 +29,10 @@ pub struct LevelSettings {
     pub farthest: f64,
     /// Minimum shape of a tail that is too heavy.
     pub heavy_shape: f64,
-    /// Fraction of the error that `confidence` leaves for which a model's interval is
-    /// computed. The decision to refuse depends on the same peaks, tails are not of one
-    /// form, and a recording is short. With a tenth, the intervals of accepted
-    /// forecasts have the nominal coverage (`tests/it/coverage.rs`).
+    /// Error of a model's interval, as a fraction of 1 - `confidence`. The decision to refuse
+    /// depends on the same peaks, tails are not of one form, and a recording is short. With a
+    /// tenth, the intervals of accepted forecasts have the nominal coverage
+    /// (`tests/it/coverage.rs`).
     pub error_share: f64,
 }
 
@@ -234,8 +234,7 @@ fn candidate(sorted: &[f64], largest: usize) -> Result<Candidate, InputError> {
     })
 }
 
-/// Returns the lowest threshold above which one Pareto distribution fits
-/// (docs/method.md 8.5).
+/// Returns the lowest threshold whose excesses fit one Pareto distribution (docs/method.md 8.5).
 fn chosen(sizes: &[f64]) -> Result<Candidate, Reason> {
     let sorted = descending(sizes);
     let mut counts: Vec<usize> = CANDIDATES
@@ -274,11 +273,10 @@ pub(super) fn tail_of(peaks: &Peaks, settings: &LevelSettings) -> Result<(Tail, 
     Ok((tail, count))
 }
 
-/// Returns the lowest threshold above which the peaks have a Pareto tail that a
-/// forecast would use.
+/// Returns the lowest threshold whose excesses have a Pareto tail that a forecast would use.
 ///
 /// # Errors
-/// Every reason against such a tail, for any horizon.
+/// Returns all reasons against a Pareto tail, for any horizon.
 pub(crate) fn tail_threshold(peaks: &Peaks) -> Result<f64, Vec<Reason>> {
     let settings = LevelSettings::default();
     let mut reasons = limits(peaks, peaks.exposure(), &settings);

@@ -33,8 +33,8 @@ pub enum Component {
 /// Mixture of independent causes.
 ///
 /// Exact for independent causes, by simulation (`tests/it/mixture.rs`). Causes that
-/// come together and whose latencies add up exceed the level more often: twice as often
-/// if the rarer one never comes alone.
+/// come together and whose latencies add up exceed the level more often: at twice the rate if the
+/// rarer one never comes alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mixture {
     components: Vec<Component>,
@@ -46,7 +46,7 @@ impl Mixture {
     /// `compression` times as fast as its use does.
     ///
     /// # Errors
-    /// If there is no component, a periodic one has no size, or a number is not
+    /// If components are missing, the size of a periodic one is missing, or a number is not
     /// positive.
     pub fn new(components: Vec<Component>, compression: f64) -> Result<Self, InputError> {
         at_least("components", &components, 1)?;
@@ -112,7 +112,7 @@ impl Mixture {
                     *tail = redrawn(*tail, *exposure, &mut random)?;
                 }
             }
-            // A level below the threshold is known only as such.
+            // A level below the threshold is unknown. The threshold stands for it.
             levels.push(
                 drawn
                     .return_level(horizon)
@@ -138,7 +138,7 @@ impl Mixture {
         self.components.iter().map(expected).sum()
     }
 
-    /// Returns the lowest level at which every random component is known.
+    /// Returns the lowest level where every random component is known.
     pub(super) fn floor(&self) -> f64 {
         self.components
             .iter()

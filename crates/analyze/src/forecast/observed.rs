@@ -39,8 +39,8 @@ pub struct ObservedPeaks {
     pub peaks: Peaks,
     /// Per peak: time span of its cluster.
     pub spans: Vec<PeakSpan>,
-    /// Time and peak of every cluster, including those below the threshold of the
-    /// peaks, one observation after the other.
+    /// Time and peak of every cluster, including clusters below the threshold of the peaks, one
+    /// observation after the other.
     pub events: Vec<(f64, f64)>,
 }
 
@@ -56,12 +56,11 @@ pub struct PeakSpan {
 }
 
 /// Returns the largest peaks of `observations` one after the other, in ns.
-/// Simultaneous latencies on several CPUs are one peak, so levels are those of the
-/// worst CPU. Keeps at least 500 peaks and at least twice the number of horizons in the
-/// exposure.
+/// Simultaneous latencies on several CPUs are one peak, so levels describe the worst CPU. Keeps at
+/// least 500 peaks and at least twice the number of horizons in the exposure.
 ///
 /// # Errors
-/// If there is no observation, or an observation has no duration.
+/// If observations are missing, or the duration of one is zero.
 pub fn peaks_of(observations: &[Observation<'_>], horizon: f64) -> Result<Peaks, InputError> {
     Ok(observe(observations, horizon)?.peaks)
 }
@@ -120,7 +119,7 @@ pub fn observe(
 /// find a period by chance in 1 % of all cases, and p refers to all of them.
 ///
 /// # Errors
-/// If a recording has no duration.
+/// If the duration of a recording is zero.
 pub fn periodic_share(
     observations: &[Observation<'_>],
     events: &[(f64, f64)],
@@ -161,8 +160,8 @@ pub fn periodic_share(
     Ok((sources, largest_share))
 }
 
-/// Returns the latency above which exceedances are sparse and numerous enough; never
-/// below the floor of a stream.
+/// Returns a threshold with sparse and sufficiently numerous exceedances; never below the floor of
+/// a stream.
 fn threshold(observations: &[Observation<'_>], exposure: f64, most: usize) -> f64 {
     let streams = || {
         observations

@@ -3,10 +3,10 @@
 //! Past and future are divided into blocks of equal length. Assume that they are
 //! exchangeable (no order of them is more likely than another). Then the r blocks with
 //! the largest values are equally likely any r of the N past and H future ones, for any
-//! distribution. Of these C(N + H, r) choices, C(N, r) contain past blocks only.
-//! Exactly in those cases, the whole future stays at or below the r-th largest observed
-//! value. (For N = H it is Epstein 1954, "Tables for the Distribution of the Number of
-//! Exceedances", equation 2 with no exceedance.)
+//! distribution. C(N, r) of these C(N + H, r) choices contain past blocks only. Exactly in these
+//! cases, the whole future stays at or below the r-th largest observed value. (For N = H it is
+//! Epstein 1954, "Tables for the Distribution of the Number of Exceedances", equation 2 with no
+//! exceedance.)
 
 use super::{ObservedPeaks, Peaks, ljung_box};
 use crate::InputError;
@@ -38,8 +38,8 @@ pub struct BlockCounts {
 /// Necessary length of a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockLength {
-    /// Shortest length at which the largest values of neighbouring blocks do not depend
-    /// on each other, or a twentieth of the exposure.
+    /// Shortest length of blocks whose largest values do not depend on the neighbouring block's, or
+    /// a twentieth of the exposure.
     pub length: f64,
     /// Whether they still depend on each other.
     pub is_dependent: bool,
@@ -69,8 +69,8 @@ pub fn chance_of_new_largest(exposure: f64, horizon: f64) -> Result<f64, InputEr
     Ok(horizon / (exposure + horizon))
 }
 
-/// Returns the exposure from which the largest observed value is a bound for `horizon`
-/// with probability `confidence`: 1 horizon at .5, 9 at .9.
+/// Returns the minimum exposure that makes the largest observed value a bound for `horizon` with
+/// probability `confidence`: 1 horizon at .5, 9 at .9.
 ///
 /// # Errors
 /// If a number is out of its range.
@@ -185,7 +185,7 @@ pub fn shortest_block(observed: &ObservedPeaks) -> f64 {
 
 /// Returns whether neighbours are more alike than by chance.
 fn depends(maxima: &[f64]) -> bool {
-    // Equal values have no dependence.
+    // Equal values are not dependent.
     ljung_box(&ranks(maxima), LAGS).is_ok_and(|test| test.p < DEPENDENCE_LEVEL)
 }
 

@@ -109,8 +109,7 @@ impl Profile<'_> {
         (value, point)
     }
 
-    /// Returns the level at which the loss exceeds `cut`, starting from `from` with
-    /// growing steps.
+    /// Returns the level where the loss exceeds `cut`, starting from `from` with growing steps.
     fn limit(&self, from: f64, best: Nuisance, cut: f64, mut step: f64) -> f64 {
         let (mut inside, mut near) = (from, best);
         for _ in 0..400 {

@@ -14,7 +14,7 @@ pub enum Reason {
         /// Number of peaks that are needed.
         needed: usize,
     },
-    /// The level lies below the threshold of the peaks, where no data exist.
+    /// The level lies below the threshold of the peaks. Data below the threshold are missing.
     BelowThreshold {
         /// Upper limit of the level, ns.
         at_most: f64,
@@ -92,10 +92,10 @@ pub enum Reason {
 pub struct Refusal {
     /// All reasons; never empty.
     pub reasons: Vec<Reason>,
-    /// Exposure from which a model may be possible at the rate of peaks so far; `None`
-    /// if longer recording alone does not help.
+    /// Minimum exposure for a model at the current rate of peaks; `None` if longer recording alone
+    /// does not help.
     pub exposure_for_model: Option<f64>,
-    /// Exposure from which no model is needed.
+    /// Minimum exposure that makes a model unnecessary.
     pub exposure_without_model: f64,
 }
 
@@ -108,8 +108,8 @@ impl Reason {
         None
     }
 
-    /// Returns the exposure from which this reason disappears at the rate of peaks so
-    /// far; `None` if longer recording does not remove it.
+    /// Returns the exposure that removes this reason at the current rate of peaks; `None` if longer
+    /// recording does not remove it.
     pub fn exposure_needed(&self, exposure: f64) -> Option<f64> {
         match *self {
             Self::TooFewPeaks { peaks: 0, .. } => None,

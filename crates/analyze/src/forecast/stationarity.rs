@@ -8,7 +8,7 @@ use crate::InputError;
 use crate::input::{at_least, finite, positive};
 use crate::sample::{index, mean, variance};
 
-/// Critical value at which [`kpss`] rejects a constant level at 1 %.
+/// Critical value of [`kpss`] for rejecting a constant level at 1 %.
 pub const KPSS_CRITICAL_1_PERCENT: f64 = 0.739;
 /// Test statistic with its p-value.
 #[derive(Clone, Copy, Debug, PartialEq)]

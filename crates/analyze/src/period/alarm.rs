@@ -9,16 +9,16 @@ use crate::InputError;
 use crate::input::{at_least, positive};
 
 /// Returns the p-value of a comb of this `score` among `events` events: the fraction of
-/// `rounds` sets of as many events at random times in which the same search finds an
-/// equally good comb, including the found one (Davison & Hinkley 1997, 4.2). It is
-/// never below 1 / (`rounds` + 1); 199 rounds permit a decision at 1 %.
+/// `rounds` sets of the same number of events at random times where the same search finds an
+/// equally good comb, including the found one (Davison & Hinkley 1997, 4.2). It is never below 1 /
+/// (`rounds` + 1); 199 rounds permit a decision at 1 %.
 ///
 /// A p-value above `most` is not computed to the end; the result is then some number
 /// above it (Besag & Clifford 1991). Most combs of random times are recognised after a
 /// few rounds.
 ///
 /// # Errors
-/// If there is no round or the exposure is not positive.
+/// If the number of rounds is zero or the exposure is not positive.
 pub(super) fn alarm_below(
     most: f64,
     score: f64,
@@ -56,8 +56,8 @@ pub(super) fn alarm_below(
 ///
 /// Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian
 /// Journal of Statistics 6, section 3: each subject has the level `alpha` divided by
-/// their number. Those that pass are found, and the rest has `alpha` divided by the
-/// number of the rest. This holds for any dependence between the subjects.
+/// their number. Subjects that pass are found. The remaining subjects have the level `alpha`
+/// divided by their number, and so on. This holds for any dependence between the subjects.
 pub fn held_together<T>(
     alpha: f64,
     count: usize,
@@ -92,11 +92,11 @@ pub(super) fn can_be_drawn(most: f64, events: usize, rounds: usize) -> bool {
 }
 
 /// Returns an upper limit of [`alarm_below`] without drawing: the probability of one
-/// comb through two of the events (its score), times the number of such combs
-/// (Bonferroni). Combs share most of their teeth, so the limit is far too high: 14 to
-/// 1,000 times the fraction in 3,000 to 40,000 draws of 16 to 60 events at tolerances
-/// of 5 and 20 ms within 7 and 60 s, for fractions of 30 to 0.1 %. That covers the
-/// combs that only the refinement of the fit finds.
+/// comb through two of the events (its score), times the number of combs through two events
+/// (Bonferroni). Combs share most of their teeth, so the limit is far too high: 14 to 1,000 times
+/// the fraction in 3,000 to 40,000 draws of 16 to 60 events at tolerances of 5 and 20 ms within 7
+/// and 60 s, for fractions of 30 to 0.1 %. That covers the combs that only the refinement of the
+/// fit finds.
 pub(super) fn most_likely_alarm(score: f64, events: usize, search: &CombSearch) -> f64 {
     let events = events as f64;
     let tried = events * (events - 1.0) / 2.0 * f64::from(search.most_teeth_apart);
@@ -119,7 +119,7 @@ mod tests {
             Some(index).filter(|&index| p[index] <= alpha)
         });
 
-        // 0.05 / 4, then 0.05 / 2 for those that are left, then 0.05.
+        // 0.05 / 4, then 0.05 / 2 for the remaining ones, then 0.05.
         assert_eq!(
             finds,
             [Some((0, 4)), Some((1, 2)), Some((2, 4)), Some((3, 1))]

@@ -282,7 +282,7 @@ mod tests {
         counts
     }
 
-    /// Returns the number of `runs` recordings without a period in which one is found.
+    /// Returns how many of `runs` recordings without a period appear to have one.
     fn alarms(kind: Aperiodic, count: usize, exposure: f64, runs: u64) -> u64 {
         (0..runs)
             .filter(|&seed| {

@@ -65,8 +65,8 @@ pub struct Comb {
     pub hits: usize,
     /// Number of teeth within the exposure.
     pub teeth: usize,
-    /// -log10 of the probability that random events hit as many teeth of one given
-    /// comb; not a p-value of the search.
+    /// -log10 of the probability that random events hit the same number of teeth of one given comb;
+    /// not a p-value of the search.
     pub score: f64,
     /// Standard error of the period; `None` with fewer than three events.
     pub period_error: Option<f64>,
@@ -206,8 +206,8 @@ pub(super) fn score(hits: usize, teeth: usize, by_chance: f64) -> f64 {
 }
 
 /// Returns the integer nearest to `turns`, for values below 2^51: a sum of this size
-/// has no fraction digits. `round_ties_even` is a function call on x86-64 without SSE
-/// 4.1 and took most of the search time.
+/// does not have fraction digits. `round_ties_even` is a function call on x86-64 without SSE 4.1
+/// and took most of the search time.
 fn nearest_whole(turns: f64) -> f64 {
     const NO_FRACTION: f64 = 6_755_399_441_055_744.0; // 1.5 * 2^52
     (turns + NO_FRACTION) - NO_FRACTION

@@ -11,7 +11,7 @@ const MIN_FILL_OF_SECOND: f64 = 0.8;
 const MIN_STEP: f64 = 10.0;
 /// Relative error of a step that counts as a part of a second.
 const ABOUT: f64 = 0.01;
-/// Parts of a second to which timers are rounded or that programs choose as periods.
+/// Parts of a second that timers are rounded to or that programs choose as periods.
 const PARTS_OF_SECOND: [f64; 5] = [1.0, 2.0, 4.0, 5.0, 10.0];
 /// Maximum probability that events on a lattice coarser than a second give a comb.
 const MAX_CHANCE: f64 = 0.05;
@@ -61,8 +61,8 @@ impl Lattices {
         lattices
     }
 
-    /// Returns the logarithm (base 10) of the largest probability for a lattice to
-    /// which the kernel may round timers.
+    /// Returns the logarithm (base 10) of the largest probability for a lattice that the kernel may
+    /// round timers to.
     pub(super) fn log_p_if_plausible(&self) -> f64 {
         self.plausible
     }
@@ -74,7 +74,7 @@ impl Lattices {
 }
 
 /// Returns whether the period divides a second and events at random whole parts of it
-/// would hit as many teeth.
+/// would hit the same number of teeth.
 fn is_thin_second(comb: &Comb, search: &CombSearch, second: f64) -> bool {
     let parts = (second / comb.period).round();
     let off = (parts * comb.period - second).abs();
@@ -83,7 +83,7 @@ fn is_thin_second(comb: &Comb, search: &CombSearch, second: f64) -> bool {
 }
 
 /// Returns the logarithm (base 10) of the probability that any comb on the lattice of
-/// this `step` has as many hits as `comb`, if the events are on random teeth.
+/// this `step` has at least the hits of `comb`, if the events are on random teeth.
 fn chance(times: &[f64], comb: &Comb, search: &CombSearch, step: f64) -> f64 {
     let number = |time: f64| ((time - comb.phase) / step).round();
     let first = ((-comb.phase - search.tolerance) / step).ceil();

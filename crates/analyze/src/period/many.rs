@@ -1,10 +1,9 @@
 //! Search for a comb among hundreds or thousands of events (docs/method.md 7.4).
 //!
 //! Comparing all combs through two events takes cubic time. Candidates are therefore
-//! the distances at which most pairs of events lie, and one half to one eighth of them.
-//! Each candidate is extended from pairs at that distance, over twice as many teeth at
-//! each step, because the precision of the period must increase with the length of the
-//! comb.
+//! the most frequent distances of pairs of events, and one half to one eighth of them. Each
+//! candidate is extended from pairs at that distance. The number of teeth doubles at each step,
+//! because the precision of the period must increase with the length of the comb.
 
 use super::comb::{CombFit, StraightLine, score};
 use super::{Comb, CombSearch};
@@ -51,8 +50,7 @@ pub(super) fn comb_among(times: &[f64], search: &CombSearch) -> Option<Comb> {
     best.map(|fit| fit.comb(times, search))
 }
 
-/// Returns the distances at which more pairs of events lie than at neighbouring
-/// distances.
+/// Returns the distances with more pairs of events than neighbouring distances have.
 fn distances(times: &[f64], search: &CombSearch) -> Vec<f64> {
     let cell = search.tolerance;
     let longest = search.longest.min(search.exposure);

@@ -55,7 +55,7 @@ pub struct PeriodicSource {
 /// of each source are removed before the next search.
 ///
 /// # Errors
-/// As for [`find_comb`], or if there is no search.
+/// As for [`find_comb`], or if searches are missing.
 pub fn periodic_sources(
     times: &[f64],
     how: &SourceSearch,
@@ -88,7 +88,7 @@ fn clearest(times: &[f64], how: &SourceSearch) -> Result<Option<PeriodicSource>,
         };
         let paid = how.searches.len() as f64;
         let most = how.alpha / paid;
-        // A clear comb needs no draws, which take most of the time.
+        // A clear comb does not need draws, which take most of the time.
         let limit = most_likely_alarm(comb.score, times.len(), search);
         let alone = if limit > most && can_be_drawn(most, times.len(), how.rounds) {
             let draws = (how.rounds, how.seed);

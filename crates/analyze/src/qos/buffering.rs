@@ -36,7 +36,7 @@ impl Buffering {
     ///
     /// # Errors
     /// With fewer than two buffers, a period that is not positive, or a compute time
-    /// that is negative or as long as the period.
+    /// that is negative or not shorter than the period.
     pub fn new(buffers: u32, period: f64, compute: f64) -> Result<Self, InputError> {
         if buffers < 2 {
             return Err(InputError::OutOfRange {
@@ -53,8 +53,8 @@ impl Buffering {
     /// `deadline` after its due time.
     ///
     /// # Errors
-    /// With a period that is not positive, a compute time that is negative or as long
-    /// as the period, or a deadline shorter than the compute time.
+    /// With a period that is not positive, a compute time that is negative or not shorter than the
+    /// period, or a deadline shorter than the compute time.
     pub fn with_deadline(period: f64, compute: f64, deadline: f64) -> Result<Self, InputError> {
         positive("buffer period", period)?;
         not_negative("compute time", compute)?;
@@ -106,7 +106,7 @@ impl Buffering {
         response > self.tolerance() + self.rounding()
     }
 
-    /// Returns the maximum excess of a response over the tolerance that is no miss.
+    /// Returns the maximum excess of a response over the tolerance that is not a miss.
     pub(super) fn rounding(self) -> f64 {
         self.tolerance() * ROUNDING_FRACTION
     }

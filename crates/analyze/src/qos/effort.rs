@@ -2,8 +2,8 @@
 
 use super::{Buffering, Observed};
 
-/// Returns the maximum number of jobs in a replay of everything `observed`: those near
-/// blackouts, or all if the work and ordinary latency of a job take the whole period.
+/// Returns the maximum number of jobs in a replay of everything `observed`: the jobs near
+/// blackouts, or all jobs if the work and ordinary latency of a job take the whole period.
 pub fn jobs_to_play(observed: &[Observed], buffering: Buffering) -> f64 {
     let period = buffering.period();
     let of_cpu = |cpu: &Observed| {

@@ -76,7 +76,7 @@ pub fn expectation(
         let misses = list.misses(observed, buffering, (exposure, horizon), confidence)?;
         let misses = widened(misses, list.runs.misses);
         let failures = if list.runs.are_long() {
-            // One per 100 late jobs: they are no more independent than these.
+            // One per 100 late jobs: they are not more independent than these.
             Interval {
                 low: misses.low / LONG_RUN,
                 high: misses.high / LONG_RUN,

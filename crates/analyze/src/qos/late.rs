@@ -154,7 +154,7 @@ pub fn late_jobs(
 /// therefore be omitted if their sum is too short.
 ///
 /// This holds for any handling of misses: a dropped job leaves its time to others, and
-/// a stream that restarts has no backlog.
+/// a stream that restarts does not have a backlog.
 fn harmful(blackouts: &[Blackout], buffering: Buffering, cost: f64) -> Vec<Blackout> {
     let period = buffering.period();
     // Average work per ns.

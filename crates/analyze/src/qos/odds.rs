@@ -24,16 +24,16 @@ pub struct SeenFailures {
 
 /// Number of recordings that are drawn.
 const DRAWS: u64 = 200;
-/// Expected number of clusters above which a single recording stands for many: the number
-/// then varies by less than a twentieth.
+/// With a larger expected number of clusters, a single recording stands for many: the number then
+/// varies by less than a twentieth.
 const MANY: f64 = 500.0;
 
 /// Returns the probability that a new recording of `length` decides about the `goal`, a mean
 /// time to failure: its interval lies above the goal or below it.
 ///
 /// The new recording is drawn: a rate from Jeffreys' posterior, a Poisson number of clusters
-/// of equal size at random times. Its interval is the one of [`super::outlook`]. The rate
-/// of a machine can also vary slowly, so the result is an upper limit.
+/// of equal size at random times. Its interval comes from [`super::outlook`]. The rate of a machine
+/// can also vary slowly, so the result is an upper limit.
 ///
 /// # Errors
 /// If a number is out of its range.
@@ -115,7 +115,7 @@ mod tests {
         odds_of_verdict(failures, length, 1.0, 0.95).unwrap()
     }
 
-    /// Less than 2.9957 goals without a failure decide nothing.
+    /// A recording without a failure decides only if it lasts 2.9957 goals or longer.
     #[test]
     fn short_recordings_without_failures_decide_nothing() {
         assert!(odds(0.0, 0.5, 2.9) < 0.5);

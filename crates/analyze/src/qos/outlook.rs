@@ -7,7 +7,7 @@ use crate::counts::{Dispersion, clustered_interval, dispersion_index};
 use crate::input::{at_least, positive};
 use crate::{InputError, Interval};
 
-/// Number of windows in which episodes are counted to detect bursts.
+/// Number of windows for counting episodes, which detects bursts.
 const WINDOWS: usize = 20;
 
 /// Failure rate of a stream of jobs. A failure is the start of a run of late jobs; a
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn failures_are_at_most_the_jobs() {
-        // One burst: the rate of such an interval carries little information.
+        // The interval has one burst, so its rate carries little information.
         let burst = (0..40).map(|k| (50.0 + 18.0 * f64::from(k), 12.0));
         let storm = Observed {
             exposure: 1_000.0,

@@ -53,7 +53,8 @@ impl Runs {
         self.largest = self.largest.max(length);
     }
 
-    /// Returns whether runs are so long that failures count late jobs, not runs.
+    /// Returns whether runs are too long to count as one failure each. Failures then count late
+    /// jobs.
     pub(super) fn are_long(self) -> bool {
         self.misses / LONG_RUN > self.count
     }

@@ -17,7 +17,7 @@ use crate::counts::{dispersion_index, rate_interval};
 use crate::input::{at_least, positive};
 use crate::{InputError, Interval};
 
-/// Number of windows in which late wakeups are counted to detect bursts.
+/// Number of windows for counting late wakeups, which detects bursts.
 const WINDOWS: usize = 20;
 
 /// Assumed variance relative to Poisson, if the times of the counted events are
@@ -55,8 +55,7 @@ pub struct Bounds {
     pub exposure: f64,
     /// Number of failures, as an interval of the observation.
     pub failures: Interval,
-    /// Number of jobs with a latency beyond the slack, from the fraction of such
-    /// activations.
+    /// Number of jobs with a latency beyond the slack, from the fraction of activations beyond it.
     pub late: f64,
 }
 
@@ -65,14 +64,13 @@ pub struct Bounds {
 ///
 /// A late wakeup shows a stall from its expiry, or from the last run of the
 /// service, until it was served. A job that is due in it with more than its slack
-/// remaining is late, independent of the probe. If that part is as long as a whole
-/// buffer, such a job exists in every phase; otherwise in a corresponding fraction of
-/// phases.
+/// remaining is late, independent of the probe. If the part of the stall with more than the slack
+/// remaining has the length of a whole buffer, a late job exists in every phase. Otherwise it
+/// exists in a corresponding fraction of phases.
 ///
 /// If stalls were not stored, each late wakeup may have been a failure. If the
-/// probe is too coarse, the limits are those of rates from samples. Several stalls in
-/// one job, each shorter than the slack, are included only as far as they were
-/// observed.
+/// probe is too coarse, the limits come from the rates of samples. Several stalls in one job, each
+/// shorter than the slack, are included only if they were observed.
 ///
 /// # Errors
 /// If nothing was observed or a number is out of its range.

@@ -17,7 +17,7 @@ use crate::input::{all_positive, paired, probability};
 /// the CPUs more alike than chance does.
 ///
 /// # Errors
-/// If there are not as many exposures as counts, or a number is out of its range.
+/// If the numbers of exposures and counts differ, or a number is out of its range.
 pub fn stand_out(clusters: &[f64], exposure: &[f64], error: f64) -> Result<Vec<usize>, InputError> {
     paired("counts", clusters, "exposures", exposure)?;
     all_positive("exposures", exposure)?;

@@ -52,7 +52,7 @@ fn demand_of(tasks: &[Task], length: f64) -> f64 {
 ///
 /// # Errors
 /// If a task is not valid, or more than two million deadlines would have to be checked:
-/// with a utilisation this close to 1 there is no practical test.
+/// with a utilisation this close to 1 the test is not practical.
 pub fn edf_demand(tasks: &[Task], blocking: f64) -> Result<Demand, InputError> {
     check_all(tasks)?;
     not_negative("blocking", blocking)?;
@@ -95,7 +95,7 @@ pub fn edf_demand(tasks: &[Task], blocking: f64) -> Result<Demand, InputError> {
     })
 }
 
-/// Returns the deadline beyond which none can be missed first.
+/// Returns the last deadline that can be the first missed one.
 fn horizon(tasks: &[Task], utilization: f64, blocking: f64) -> f64 {
     if utilization > 1.0 - 1e-9 {
         return hyperperiod(tasks);

@@ -6,7 +6,7 @@ use super::{ROUNDING, Task, utilization};
 use crate::InputError;
 use crate::input::{not_negative, positive};
 
-/// Number of jobs or steps after which a response counts as unbounded.
+/// A response counts as unbounded after this number of jobs or steps.
 const MAX_STEPS: usize = 1_000_000;
 
 /// Losses of processor time in addition to the tasks.
@@ -31,8 +31,8 @@ impl std::fmt::Debug for Supply<'_> {
 /// Worst response of a task.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Response {
-    /// Time from a job's arrival to its end in the worst case; infinite if the task is
-    /// not bounded, or not within a million steps of the analysis.
+    /// Worst-case time from a job's arrival to its end; infinite if it is unbounded, or if the
+    /// analysis would need more than a million steps.
     pub time: f64,
     /// Job of the busy period with the worst response, from 0.
     pub job: u64,
@@ -46,7 +46,7 @@ pub struct Response {
 /// busy period.
 ///
 /// # Errors
-/// If a task is not valid or there is none at `index`.
+/// If a task is not valid, or if `index` is out of range.
 pub fn response_time(
     tasks: &[Task],
     index: usize,

@@ -14,8 +14,7 @@ pub struct Task {
     pub deadline: f64,
     /// Release jitter J: the longest time from arrival to release.
     pub jitter: f64,
-    /// Blocking B: the longest time for which lower priorities block the task, once per
-    /// busy period.
+    /// Blocking B: the longest time that lower priorities block the task, once per busy period.
     pub blocking: f64,
 }
 
@@ -55,9 +54,9 @@ pub(super) fn check_all(tasks: &[Task]) -> Result<(), InputError> {
     tasks.iter().try_for_each(|task| task.check())
 }
 
-/// Joins neighbours that differ in nothing but their cost and blocking: as many jobs of
-/// each arrive in any window, so that they delay others as one task with the sum of their
-/// costs does. A thousand instances of a task are one.
+/// Joins neighbours that differ in nothing but their cost and blocking: equal numbers of jobs of
+/// each arrive in any window, so that they delay others like one task with the sum of their costs.
+/// A thousand instances of a task are one.
 pub(super) fn joined(tasks: &[Task]) -> Vec<Task> {
     let mut joined: Vec<Task> = Vec::new();
     for task in tasks {

@@ -4,11 +4,10 @@
 /// much smaller than the bracket.
 const HALVINGS: usize = 200;
 
-/// Returns the point between `low` and `high` at which `f` changes sign, to the last
-/// bit.
+/// Returns the point between `low` and `high` where `f` changes sign, to the last bit.
 ///
-/// `f(low)` and `f(high)` must differ in sign. Otherwise the result is the end at which
-/// `f` is nearest to a change, as a confidence limit at the edge of its range requires.
+/// `f(low)` and `f(high)` must differ in sign. Otherwise the result is the end where `f` is nearest
+/// to a change, as a confidence limit at the edge of its range requires.
 pub(crate) fn root_between(f: impl Fn(f64) -> f64, mut low: f64, mut high: f64) -> f64 {
     let negative_below = f(low) < 0.0;
     for _ in 0..HALVINGS {

@@ -30,7 +30,7 @@ pub fn intervals(gaps: &[f64]) -> Option<Intervals> {
 
 /// Returns the fraction of `gaps` near zero that directly follow one of about two
 /// periods: the timer waits one period too long and then fires twice. After a stall,
-/// several such gaps follow a long one; these do not count.
+/// several gaps near zero follow a long one. They do not count.
 pub fn paired(gaps: &[f64], period: f64) -> f64 {
     let is_double = |gap: f64| (1.5..2.5).contains(&(gap / period));
     let is_none = |gap: f64| gap < period / 5.0;
@@ -41,9 +41,9 @@ pub fn paired(gaps: &[f64], period: f64) -> f64 {
     pairs as f64 / gaps.len().max(1) as f64
 }
 
-/// Returns the fraction of intervals near zero with which a timer of too long intervals
-/// catches up: its debt grows with each callback until one comes at once. Intervals
-/// after a stall do not count. 0 if the timer does not catch up.
+/// Returns the fraction of intervals near zero. With them a timer of too long intervals catches up:
+/// its debt grows with each callback until one comes at once. Intervals after a stall do not count.
+/// 0 if the timer does not catch up.
 pub fn caught_up(gaps: &[f64], period: f64) -> f64 {
     let is_none = |gap: f64| gap < MAX_NEAR_ZERO * period;
     let mut is_after_stall = true;
@@ -94,8 +94,8 @@ pub fn tick_of_doubled(gaps: &[f64], period: f64) -> Option<f64> {
     (is_shorter && is_seen && !is_caught_up).then_some(tick)
 }
 
-/// Fraction of a period below which an interval is near zero. An interval of as many
-/// periods as intervals near zero follow it is a stall.
+/// Fraction of a period below which an interval is near zero. An interval of n periods is a stall
+/// if n intervals near zero follow it.
 const MAX_NEAR_ZERO: f64 = 0.2;
 const STALL: f64 = 1.5;
 

@@ -1,17 +1,17 @@
-//! Grid of a timer: the times when it expires, if it has such a grid.
+//! Grid of a timer: regular times when it expires, if any.
 
 use super::{Waits, difference, share_above};
 use crate::InputError;
 use crate::period::{Tick, TickSearch, find_tick};
 use crate::sample::{quantile, sorted};
 
-/// Grid on which waits end.
+/// Grid of the ends of waits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TickGrid {
     /// Tick, ns.
     pub tick: f64,
-    /// Fraction of waits that ended more than a tick late, 0 to 1. A timer that uses
-    /// the next grid point has none.
+    /// Fraction of waits that ended more than a tick late, 0 to 1. 0 for a timer that uses the next
+    /// grid point.
     pub beyond: f64,
 }
 
@@ -28,21 +28,20 @@ const MIN_POWER: f64 = 0.5;
 /// minimum spread of the lateness, in ticks: a timer that uses the next grid point is
 /// late by zero to one tick,
 const MIN_SPREAD: f64 = 0.5;
-/// and minimum difference, in ticks, between the lower quartile of the waits and that
+/// and minimum difference, in ticks, between the lower quartile of the waits and the lower quartile
 /// of the finest sleep. At most this fraction of the finest sleeps may be that late.
 const MIN_DELAY: f64 = 0.1;
 const BUSY: f64 = 0.3;
-/// Number of ticks beyond which a wait did not end at the next grid point, even with
-/// the time until the thread ran.
+/// A wait that took more ticks than this did not end at the next grid point, even with the time
+/// until the thread ran.
 const MAX_TICKS: f64 = 1.1;
 
-/// Returns the grid of these waits; `None` if there is no clear one. `reference` is the
-/// latency of the finest sleep just before each: on a busy CPU, threads of all timers
-/// run at the scheduler's tick, which is not a grid of the timer.
+/// Returns the grid of these waits; `None` without a clear one. `reference` is the latency of the
+/// finest sleep just before each: on a busy CPU, threads of all timers run at the scheduler's tick,
+/// which is not a grid of the timer.
 ///
 /// # Errors
-/// If a time is not finite, or the times span so long that the search would take
-/// minutes.
+/// If a time is not finite, or the times span too long an interval: the search would take minutes.
 pub fn find_grid(waits: &Waits, reference: &[f64]) -> Result<Option<TickGrid>, InputError> {
     let woke = &waits.woke[..waits.woke.len().min(MAX_WAITS)];
     if woke.len() < MIN_WAITS {
@@ -67,8 +66,8 @@ pub fn find_grid(waits: &Waits, reference: &[f64]) -> Result<Option<TickGrid>, I
     }))
 }
 
-/// Returns the longest multiple of a tick on which the times are about as concentrated.
-/// Times on a grid of 4 ms are on one of 2 ms too, and chance decides which fits best.
+/// Returns the longest multiple of a tick that concentrates the times about equally. Times on a
+/// grid of 4 ms are on one of 2 ms too, and chance decides which fits best.
 fn longest(woke: &[f64], tick: Tick) -> Result<Tick, InputError> {
     let mut best = tick;
     let mut times = 2.0;

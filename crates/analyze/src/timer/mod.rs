@@ -1,6 +1,5 @@
-//! Accuracy of timers (docs/method.md 11): the grid on which they expire, the unit to
-//! which they round, their latency relative to another timer, and whether they fire in
-//! pairs or drift.
+//! Accuracy of timers (docs/method.md 11): the grid of their expiries, the unit that they round to,
+//! their latency relative to another timer, and whether they fire in pairs or drift.
 
 mod difference;
 mod gaps;

@@ -1,4 +1,4 @@
-//! Unit to which a timer rounds the requested times.
+//! Unit that a timer rounds the requested times to.
 
 use super::Waits;
 use crate::sample::{quantile, sorted};

@@ -83,7 +83,7 @@ fn cited_sections_exist() {
 
 #[test]
 fn comments_cite_only_files_of_the_repository() {
-    // In two pieces, so that this file has no hit.
+    // In two pieces, so that this file does not contain a hit.
     let outside = ["METHO", "DS "].concat();
     let mut files = Vec::new();
     sources(&root().join("crates"), &mut files);

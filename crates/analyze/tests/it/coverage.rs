@@ -211,7 +211,7 @@ fn accepted_forecasts_of_heavy_and_mixed_tails_are_covered() {
     }
 }
 
-/// Returns the share of runs in which a forecast of ten exposures is refused.
+/// Returns the share of runs that refuse a forecast of ten exposures.
 fn refused(peaks: impl Fn(&mut Pcg64Mcg) -> Peaks) -> f64 {
     let runs = 40;
     let refused = (0..runs)

@@ -186,8 +186,8 @@ fn coverage_is_95_percent_for_bursts() {
     }
 }
 
-/// The coverage is that of one CPU, within a few percent: if the gaps suggest more
-/// clusters than events, a single CPU has no more.
+/// The coverage equals the coverage of one CPU, within a few percent: if the gaps suggest more
+/// clusters than events, a single CPU does not have more either.
 #[test]
 fn interval_for_cpus_that_stop_together_is_that_of_one() {
     for (size, is_even) in SIZES {

@@ -116,7 +116,7 @@ fn run_at_its_limit_is_rarely_called_broken_or_met() {
 fn run_with_the_longest_covered_stalls_is_rarely_called_met() {
     for longest in [0.03, 0.2] {
         for expected in [1.0, 2.9, 10.0] {
-            // Each stall has as many late wakeups as the longest one.
+            // All stalls have the same number of late wakeups as the longest one.
             let size = PROBE.wakeups(longest * 1e9);
             let isolated = Stalls {
                 expected,
@@ -136,7 +136,7 @@ fn run_with_the_longest_covered_stalls_is_rarely_called_met() {
     }
 }
 
-/// The answer covers a burst of short stalls that make as many wakeups late together as
+/// The answer covers a burst of short stalls. Together they make the same number of wakeups late as
 /// one stall of the longest length.
 #[test]
 fn bursts_as_large_as_the_longest_stall_are_seldom_called_met() {
@@ -155,7 +155,7 @@ fn bursts_as_large_as_the_longest_stall_are_seldom_called_met() {
                 let stalls = |burst: &Event| {
                     let begin = burst.at;
                     (0..STALLS).map(move |stall| Event {
-                        // A burst that goes on after the run began before another.
+                        // A burst that goes on after the run started before another.
                         at: (begin + apart * stall as f64) % SPAN,
                         size: size / STALLS as f64,
                     })

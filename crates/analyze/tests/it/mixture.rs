@@ -9,7 +9,7 @@ use laggard_model::Nanos;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// The unit of time is the ns, that of latency the ms.
+/// The unit of time is the ns, the unit of latency is the ms.
 const S: f64 = 1e9;
 const HOUR: f64 = 3_600.0 * S;
 const THRESHOLD: f64 = 1.0;

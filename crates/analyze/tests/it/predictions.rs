@@ -20,7 +20,7 @@ enum Length {
     Equal,
     /// Pareto of shape 0.4: occasionally longer than ever before.
     Heavy,
-    /// One in seven is ten times as long.
+    /// One in seven has ten times the length.
     Two,
     /// Five seconds on average.
     Seconds,
@@ -151,7 +151,7 @@ fn future_counts_have_the_nominal_coverage() {
         );
         println!("{what}");
         // 0.95 with a tolerance of 0.03, and 0.01 for the simulation. Small counts of
-        // failures have no exact 2.5 % limits.
+        // failures do not have exact 2.5 % limits.
         let most = if counted[0] < 10.0 { 1.0 } else { 0.99 };
         assert!((0.91..=most).contains(&inside[0]), "{what}");
         assert!((0.91..=0.99).contains(&inside[1]), "{what}");

@@ -14,8 +14,8 @@ const RUNS: u64 = 200;
 const WRONG: f64 = 0.05 / 6.0;
 
 /// Returns the logarithm of the rate of each of `count` recordings with `events`
-/// expected, `times` as many from recording `from`. The machine's rate drifts by
-/// exp(`drift` x normal). The next recording keeps `memory` of it.
+/// expected, multiplied by `times` from recording `from`. The machine's rate drifts by exp(`drift`
+/// x normal). The next recording keeps `memory` of it.
 fn series(
     (count, from): (usize, usize),
     (events, times): (f64, f64),

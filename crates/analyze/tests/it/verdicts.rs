@@ -9,8 +9,8 @@ use laggard_analyze::compare::{
 
 use crate::drifting::{Job, Machine, RUNS, STEADY, recorded, recorded_in};
 
-/// Returns the fractions of comparisons of `pairs` pairs, recorded A B B A A B ..., in
-/// which B, with `times` the rate, is worse and is better.
+/// Returns the fractions of comparisons of `pairs` pairs, recorded A B B A A B ..., that find B,
+/// with `times` the rate, worse and better.
 fn verdicts(machine: Machine, pairs: usize, times: f64) -> (f64, f64) {
     let mut counts = [0_u32; 2];
     for run in 0..RUNS {

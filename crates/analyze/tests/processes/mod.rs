@@ -37,7 +37,7 @@ pub(crate) struct Process {
     pub(crate) kind: Kind,
     pub(crate) span: f64,
     pub(crate) events: f64,
-    /// Minimum coverage of a 95 % interval. Below .9 if a recording often has no storm.
+    /// Minimum coverage of a 95 % interval. Below .9 if a recording often lacks a storm.
     pub(crate) least: f64,
 }
 
@@ -89,7 +89,7 @@ impl Coverage {
     }
 }
 
-/// Processes of which the coverage is simulated.
+/// Processes for the simulation of coverage.
 pub(crate) const PROCESSES: [Process; 33] = [
     process(Kind::Steady, 100.0, 3.0, 0.93),
     process(Kind::Steady, 100.0, 10.0, 0.93),

@@ -48,8 +48,8 @@ pub(crate) fn mean_time(process: Process, runs: u64) -> Coverage {
     coverage
 }
 
-/// Simulates 95 % prediction intervals of the number of failures in a run as long as the
-/// recording.
+/// Simulates 95 % prediction intervals of the number of failures in a run of the recording's
+/// length.
 #[allow(dead_code, reason = "not each test program predicts")]
 pub(crate) fn future_failures(process: Process, runs: u64) -> Coverage {
     let mut coverage = Coverage::default();

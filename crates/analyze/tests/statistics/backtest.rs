@@ -394,7 +394,7 @@ fn back_test(
     coverage
 }
 
-/// Processes of which the return level is known at each time.
+/// Processes whose return level is known at each time.
 const LEVELS: [&str; 4] = [
     "steady, Pareto tail of shape 0.2",
     "latency grows to 4 times",

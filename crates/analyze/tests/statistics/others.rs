@@ -27,7 +27,7 @@ fn normal(random: &mut Pcg64Mcg) -> f64 {
     Normal::new(0.0, 1.0).unwrap().sample(random)
 }
 
-/// Draws a side whose latencies are `times` as large. The logarithm of the scale has these
+/// Draws a side whose latencies are multiplied by `times`. The logarithm of the scale has these
 /// deviations between recordings and between blocks.
 fn side(times: f64, (between, within): (f64, f64), random: &mut Pcg64Mcg) -> Vec<Vec<Histogram>> {
     let mut repetitions = Vec::new();
@@ -127,7 +127,7 @@ pub(crate) fn tables(page: &mut Page) {
     samples(page);
 }
 
-/// Adds intervals of quantiles of which some samples were lost.
+/// Adds intervals of quantiles with lost samples.
 fn quantiles(page: &mut Page) {
     page.section_of(
         "`show`: quantile with lost samples",

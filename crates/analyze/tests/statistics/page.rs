@@ -48,7 +48,7 @@ impl Page {
         let interval = wilson(coverage.held, coverage.answered);
         let (share, width) = (coverage.share(), coverage.width());
         let width = match width {
-            // A bound has no lower limit.
+            // A bound does not have a lower limit.
             f64::INFINITY => "-".into(),
             0.0..1e3 => format!("{width:.1}"),
             _ => "> 1,000".into(),

@@ -46,8 +46,8 @@ fn crowded(records: u64) -> Scene {
     scene.ours(i64::try_from(turns * 40 + 90).unwrap())
 }
 
-/// Returns symbols in which the waiting thread is in a group with a quota and the
-/// others are in another group.
+/// Returns symbols: the waiting thread is in a group with a quota, and the others are in another
+/// group.
 fn groups() -> Symbols {
     let level = |group: &str, weight| SchedEntity {
         group: group.into(),

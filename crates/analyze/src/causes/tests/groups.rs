@@ -2,8 +2,7 @@ use super::*;
 
 const NORMAL: i16 = 120;
 
-/// Returns an episode in which a normal thread with the TID of `fifo:90` waits while
-/// `runs` has the CPU.
+/// Returns an episode: a normal thread with the TID of `fifo:90` waits while `runs` has the CPU.
 fn waiting(runs: u32) -> Episode {
     let mut scene = late_thread(2_000)
         .switch(-500, runs, "other", NORMAL)

@@ -80,8 +80,8 @@ fn silence_that_all_cpus_mostly_shared_is_a_stall() {
     assert_eq!(class(13_000, 19_000), CauseClass::InterruptsOff);
 }
 
-/// Returns a scene in which `function` runs in a timer interrupt until 12 us, and the
-/// interrupt continues until `end`.
+/// Returns a scene: `function` runs in a timer interrupt until 12 us, and the interrupt continues
+/// until `end`.
 fn interrupt_after(function: u64, end: i64) -> Scene {
     let timer = Activity::Hrtimer(Address(function));
     late_thread(9_000)
@@ -159,8 +159,8 @@ fn slow_timer_function_is_doubted_only_before_irq_work() {
     assert!(asking.culprit.because.is_some());
 }
 
-/// Returns a scene in which another CPU fired the timer `by` us late, while a thread of
-/// this CPU was in the kernel and this CPU had a tick.
+/// Returns a scene: another CPU fired the timer `by` us late, while a thread of this CPU was in the
+/// kernel and this CPU had a tick.
 fn fired_elsewhere(by: u64) -> Scene {
     let time = i64::try_from(by).unwrap();
     Scene::new(&[

@@ -179,8 +179,7 @@ fn idle_cpu_with_a_runnable_thread_means_throttling() {
     assert_eq!(scene.main_causes()[0].0, CauseClass::RtThrottled);
 }
 
-/// Returns a scene in which a thread that never sleeps has the CPU until normal threads
-/// take it.
+/// Returns a scene: a thread that never sleeps has the CPU until normal threads take it.
 fn taken_by_normal() -> Scene {
     late_thread(3_000)
         .switch(-900_000, 40, "spinner", 49)
