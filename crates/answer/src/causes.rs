@@ -40,7 +40,7 @@ pub struct Composed {
 pub struct Above {
     #[serde(flatten)]
     pub cause: NamedCause,
-    /// Maximum time in a window as long as the latency, ns.
+    /// Maximum time in a window of the length of the latency, ns.
     pub time_ns: f64,
 }
 
@@ -53,11 +53,11 @@ pub enum CauseSet {
     Class {
         class: CauseClass,
     },
-    /// All causes that have no set of their own.
+    /// All causes without a separate set.
     Others,
 }
 
-/// Reason why late wakeups have no trace data.
+/// Reason why late wakeups lack trace data.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MissingTraces {
@@ -146,7 +146,7 @@ impl KnownCauses {
         self.not_kept.1 += notes.lines.iter().map(|line| line.early).sum::<u64>();
     }
 
-    /// Returns why some late wakeups have no trace data; `None` if all have.
+    /// Returns why some late wakeups lack trace data; `None` if all have it.
     pub(crate) const fn missing_traces(&self) -> Option<MissingTraces> {
         match self.not_kept {
             (0, 0) => None,

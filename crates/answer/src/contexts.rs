@@ -26,10 +26,10 @@ pub struct ContextsReport {
     pub rows: Vec<ContextRow>,
 }
 
-/// Times at which a turn can end.
+/// Times when a turn can end.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct TurnEnd {
-    /// Distance of two such times.
+    /// Distance of two consecutive times.
     pub every_ns: Nanos,
     /// Whether they are the kernel's ticks.
     pub is_tick: bool,
@@ -130,8 +130,8 @@ impl From<Bumps> for BumpRow {
     }
 }
 
-/// Returns the latencies per context; `None` if the plan has no contexts. `by_session`: the kernel
-/// shares the CPU among sessions first.
+/// Returns the latencies per context; `None` if the plan does not have contexts. `by_session`: the
+/// kernel shares the CPU among sessions first.
 pub(crate) fn contexts(
     plan: &ProbePlan,
     groups: &[Group],

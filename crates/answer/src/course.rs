@@ -177,7 +177,7 @@ fn view(course: &Course, manifest: &Manifest, blamed: &Blamed) -> CourseView {
         }
     }
     let example = |activation: Option<&Activation>| {
-        // The interrupt has only one part, so there is nothing to draw.
+        // The interrupt has only one part, so a drawing would be empty.
         let activation = activation.filter(|_| focus.service.has_lines())?;
         example_view(activation, lines, start)
     };

@@ -31,7 +31,7 @@ const HOUR: u64 = 3_600_000_000_000;
 /// Map by service and route.
 type ByLine<T> = BTreeMap<(Service, Route), T>;
 
-/// Returns the digest of the recording in `dir`, or the reason why there is none.
+/// Returns the digest of the recording in `dir`, or the reason why it is missing.
 ///
 /// `words` states why figures are not trustworthy.
 pub fn digest(dir: &Path, words: Words) -> Digest {

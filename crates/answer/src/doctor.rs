@@ -142,7 +142,7 @@ pub fn doctor(
 }
 
 /// Returns the causes of the late wakeups of a recording, or the reason why it does not show
-/// those of `host`.
+/// the causes on `host`.
 fn late_wakeups(
     recording: &Recording,
     host: &Host,

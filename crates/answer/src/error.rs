@@ -25,7 +25,7 @@ pub enum AnswerError {
         task: String,
         /// Service that runs it.
         service: Service,
-        /// The recordings that were asked, with backticks between.
+        /// Recordings of the question, separated by backticks.
         recordings: String,
     },
 }

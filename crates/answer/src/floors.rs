@@ -1,4 +1,4 @@
-//! Latency from which a tail recording has all samples.
+//! Floor of a tail recording: it has all samples of this latency or more.
 
 use std::collections::BTreeMap;
 
@@ -40,13 +40,13 @@ impl Floors {
         Self(counted.filter_map(floor).collect())
     }
 
-    /// Returns the latency up to which samples of the line may be missing.
+    /// Returns a latency of the line. Samples up to this latency may be missing.
     pub(crate) fn of_line(&self, line: Line) -> Option<Nanos> {
         let key = (Some(line.cpu), line.service, line.route);
         self.0.get(&key).copied()
     }
 
-    /// Raises the floors of `streams` to the latency from which they are complete.
+    /// Raises the floors of `streams`. The streams are complete above the new floors.
     pub(crate) fn raise(&self, streams: &mut [Stream]) {
         for stream in streams {
             let key = (Some(stream.cpu), stream.service, stream.route);

@@ -85,7 +85,7 @@ pub enum LoadError {
         .0.display()
     )]
     Empty(PathBuf),
-    /// The question needs a rate per time, and the recording has no schedule.
+    /// The question needs a rate per time, and the recording lacks a schedule.
     #[error(
         "`{}` contains {of}, so rates per time are unknown: {why}; use `laggard show`, `laggard report --figure distribution`, or `share` in `laggard check`",
         dir.display()
@@ -137,7 +137,7 @@ pub enum LoadError {
 pub(crate) struct Searched {
     /// Distributions over all CPUs.
     pub(crate) groups: Vec<Group>,
-    /// Latency floors from which samples are complete.
+    /// Latency floors. All samples above them are complete.
     pub(crate) floors: Floors,
     pub(crate) sums: Vec<LineSum>,
     pub(crate) late: Collector,
@@ -192,7 +192,7 @@ fn identity(manifest: &Manifest) -> (Nanos, Option<Timestamp>, u64) {
 /// Reads every sample of the recordings and groups them by load.
 ///
 /// # Errors
-/// If a recording cannot be opened, is given twice, has no wakeup, or has rows without rates.
+/// If a recording cannot be opened, is given twice, is empty, or has rows without rates.
 pub fn loads(ask: &Ask) -> Result<Vec<Load>, LoadError> {
     let recordings = open(&ask.dirs)?;
     have_rates(&recordings)?;
@@ -227,8 +227,8 @@ pub fn have_no_work(recordings: &[Recording]) -> Result<(), LoadError> {
 /// Reads the recordings for shares. Rows without rates are accepted.
 ///
 /// # Errors
-/// If a recording cannot be opened, is given twice, has no wakeup, or has rows of another kind than
-/// the others.
+/// If a recording cannot be opened, is given twice, is empty, or has rows of another kind than the
+/// others.
 pub(crate) fn loads_for_shares(ask: &Ask) -> Result<Vec<Load>, LoadError> {
     let recordings = open(&ask.dirs)?;
     let plan = |recording: &Recording| recording.manifest().plan.clone();
@@ -258,7 +258,7 @@ fn read(recordings: &[Recording], ask: &Ask) -> Result<Vec<Load>, LoadError> {
     Ok(Load::of(runs.collect::<Result<_, _>>()?))
 }
 
-/// Refuses recordings whose rows have no rate over time.
+/// Refuses recordings whose rows lack a rate over time.
 ///
 /// # Errors
 /// If a recording is of this kind.
@@ -270,7 +270,7 @@ pub fn have_rates(recordings: &[Recording]) -> Result<(), LoadError> {
     refused.map_or(Ok(()), Err)
 }
 
-/// Returns the reason why rows of this plan have no rates; `None` if they have rates.
+/// Returns the reason why rows of this plan lack rates; `None` if they have rates.
 pub(crate) fn no_rates(dir: &Path, plan: &ProbePlan) -> Option<LoadError> {
     let (rows, why) = plan.rows.words(plan.period_ns).zip(plan.rows.no_rates())?;
     let dir = dir.into();
@@ -393,7 +393,7 @@ impl Run {
     /// Computes the data of a recording from its samples.
     ///
     /// # Errors
-    /// If the recording has no wakeup.
+    /// If the recording does not have a wakeup.
     pub(crate) fn new(recording: &Recording, searched: Searched) -> Result<Self, LoadError> {
         let manifest = recording.manifest();
         let dir = recording.dir();
@@ -471,7 +471,7 @@ pub(crate) fn collector(manifest: &Manifest) -> Collector {
     Collector::of(manifest.lines.iter().map(gap).collect())
 }
 
-/// The samples, searched for late ones, and how many there are of each.
+/// Searches the samples for late ones, and counts them.
 pub(crate) fn search(recording: &Recording, threads: NonZeroUsize) -> (Searched, Fold) {
     let manifest = recording.manifest();
     let lines = manifest.lines.len();

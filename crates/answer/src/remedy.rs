@@ -12,7 +12,7 @@ use crate::why::CauseShare;
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Fix {
-    /// Reduce what laggard measures, because its own threads are the cause.
+    /// Reduce what laggard measures, because laggard's threads are the cause.
     MeasureLess,
     /// Keep CPUs out of deep idle states.
     HoldAwake,
@@ -39,7 +39,7 @@ pub enum Fix {
     AboveSoftirqs,
     /// Keep the source of the softirq off the CPU, or use `PREEMPT_RT`.
     MoveSoftirqs,
-    /// Keep the thread off the CPU. The kernel preempts in as many places as it can.
+    /// Keep the thread off the CPU. The kernel already preempts in all places possible.
     MoveThread,
     /// Use `PREEMPT_RT`, or keep the thread off the CPU.
     PreemptRt,
@@ -79,7 +79,7 @@ pub enum Fix {
     FindStopper,
     /// Look at the CPU that handled the timer, or disable the migration of timers.
     TimerMigration,
-    /// Look at an episode, because the cause has no known fix.
+    /// Look at an episode, because a fix of the cause is not known.
     Inspect {
         /// Number of the episode with the longest time of the cause.
         episode: u64,
@@ -97,8 +97,8 @@ pub enum Fix {
 }
 
 impl Fix {
-    /// Returns the remedy under which the table of tests has the fix. `None`: it changes
-    /// nothing.
+    /// Returns the remedy that has the fix in the table of tests. `None`: it does not change
+    /// anything.
     pub const fn remedy(&self) -> Option<Remedy> {
         Some(match self {
             Self::MeasureLess => Remedy::LessMeasuring,

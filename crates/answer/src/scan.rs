@@ -87,8 +87,7 @@ pub fn scan<G: Gather>(
     }
 }
 
-/// Returns the counts from the histograms of a recording of the tail, and a time at which it still
-/// ran.
+/// Returns the counts from the histograms of a recording of the tail, and a time when it still ran.
 pub(crate) fn stored(
     recording: &Recording,
     shortfalls: &mut Vec<Shortfall>,

@@ -161,7 +161,7 @@ pub struct SwitchSeries {
 /// Returns the first context switches with `threads` threads or, if no run has that many,
 /// with the smallest number of threads. `None` without any switch.
 fn series(measured: &SwitchesMeasured, threads: usize) -> Option<SwitchSeries> {
-    // On a busy machine a stretch may have no switch.
+    // On a busy machine a stretch may not contain a switch.
     let series = |run: &SwitchRun<StretchFigures>| {
         let mut stretches = run.stretches.iter();
         let stretch = stretches.find(|stretch| !stretch.first.is_empty())?;
@@ -403,9 +403,9 @@ impl SwitchReport {
 }
 
 impl SwitchRow {
-    /// Returns the fraction of the times that a thread left the CPU in which another
-    /// program's thread took it. `None` if the kernel's count and this one agree to 1 %. A
-    /// thread that regularly runs between two of the threads is not counted.
+    /// Returns the fraction of a thread's switch-outs that gave the CPU to a thread of another
+    /// program. `None` if the kernel's count and this one agree to 1 %. A thread that regularly
+    /// runs between two of the threads is not counted.
     pub fn taken_by_others(&self) -> Option<f64> {
         let measured = self.count as f64 + self.left_out as f64 + self.unkept as f64;
         let kernel = self.counted_by_kernel as f64;

@@ -18,7 +18,7 @@ pub struct Waiting {
     pub served: u64,
     /// Number of wakeups that were still waiting.
     pub still_waiting: u64,
-    /// Time for which the first of them had waited: a lower limit of its latency.
+    /// Wait of the first of them when measuring ended: a lower limit of its latency.
     pub at_least_ns: Nanos,
 }
 

@@ -70,7 +70,7 @@ impl AttachCollector {
         let whole = &cycle.whole;
         let mut started = Vec::new();
         while let Some((at, thread)) = held.started.pop_front_if(|(at, _)| *at <= whole.done) {
-            // Other threads than those of a timer have an end that only the program knows.
+            // Only the program knows when threads without a timer end a cycle.
             if at >= whole.running && matches!(whole.woken, WokenBy::Timer(_)) {
                 started.push(thread);
             }
@@ -89,18 +89,18 @@ impl AttachCollector {
         (home, last): (Home, Option<ThreadActivation>),
         cycles: Vec<ThreadCycle>,
     ) -> Vec<ThreadCycle> {
-        let process_of = |number: &u32| self.threads.get(number).map(|seen| seen.thread.process);
+        let process_of = |number: &u32| self.threads.get(number).map(|state| state.thread.process);
         let started = self
             .threads
             .get(&number)
-            .and_then(|seen| seen.started.as_ref());
+            .and_then(|state| state.started.as_ref());
         let is_of_process = started.is_some_and(|started| {
             process_of(&started.starter).is_some()
                 && process_of(&started.starter) == process_of(&number)
         });
-        let seen = self.threads.get_mut(&number);
+        let state = self.threads.get_mut(&number);
         let Some((ended, started)) =
-            seen.and_then(|seen| Some((seen.ended?, seen.started.as_mut()?)))
+            state.and_then(|state| Some((state.ended?, state.started.as_mut()?)))
         else {
             return cycles;
         };
@@ -125,10 +125,11 @@ impl AttachCollector {
                 self.done(number, cycle);
             }
         }
-        let is_old = |at: Nanos| until.saturating_sub(at) > MAX_UNDECIDED_AGE + MAX_UNDECIDED_AGE;
-        while let Some((_, number)) = self.brief.pop_front_if(|(at, _)| is_old(*at)) {
-            let seen = self.threads.get_mut(&number);
-            let started = seen.and_then(|seen| seen.started.take());
+        let is_old =
+            |time: Nanos| until.saturating_sub(time) > MAX_UNDECIDED_AGE + MAX_UNDECIDED_AGE;
+        while let Some((_, number)) = self.brief.pop_front_if(|(ended, _)| is_old(*ended)) {
+            let state = self.threads.get_mut(&number);
+            let started = state.and_then(|state| state.started.take());
             for cycle in started.into_iter().flat_map(|started| started.cycles) {
                 self.done(number, cycle);
             }
@@ -141,9 +142,13 @@ impl AttachCollector {
         let (cycle, numbers) = held.waiting.front()?;
         let is_old = until.saturating_sub(cycle.whole.done) > MAX_UNDECIDED_AGE;
         let is_decided =
-            |seen: &ThreadState| seen.ended.is_some() || seen.builder.home() != Home::Undecided;
+            |state: &ThreadState| state.ended.is_some() || state.builder.home() != Home::Undecided;
         let threads = numbers.iter().map(|number| self.threads.get(number));
-        if !is_old && !threads.into_iter().all(|seen| seen.is_some_and(is_decided)) {
+        if !is_old
+            && !threads
+                .into_iter()
+                .all(|state| state.is_some_and(is_decided))
+        {
             return None;
         }
         let (mut cycle, numbers) = held.waiting.pop_front()?;

@@ -43,8 +43,8 @@ impl AttachCollector {
     pub fn report(mut self, measured: &AttachMeasured, symbols: &Symbols) -> AttachReport {
         self.settle();
         for (&number, thread_state) in &self.threads {
-            // A thread that was woken and never ran has a row; one that ended in its first cycle
-            // has none.
+            // A thread that was woken and never ran has a row; a thread that ended in its first
+            // cycle does not.
             let is_cut = thread_state.ended.is_none() || thread_state.exit.signal != 0;
             if let Some((_, unfinished)) = thread_state.unfinished.as_ref().filter(|_| is_cut) {
                 let key = (number, self.way_of_unfinished(number, unfinished));
@@ -215,7 +215,7 @@ impl AttachCollector {
         }
     }
 
-    /// Sums a figure over all threads, also those without a row.
+    /// Sums a figure over all threads, also threads without a row.
     fn sum(&self, figure: impl Fn(&ThreadState) -> u64) -> u64 {
         self.threads.values().map(figure).sum()
     }
@@ -369,7 +369,7 @@ fn wakers(line: &LineState, symbols: &Symbols) -> Vec<AttachWaker> {
     let mut counts: BTreeMap<(AttachWakerKind, Option<String>), u64> = BTreeMap::new();
     for (waker, &count) in &line.wakers {
         let key = match waker {
-            // The scheduler has no timer function.
+            // The scheduler does not have a timer function.
             Waker::Function(Address(0)) => (AttachWakerKind::NextPeriod, None),
             Waker::Function(address) => timer(&symbols.kernel_name(*address)),
             Waker::Thread(name) => (AttachWakerKind::Thread, Some(name.to_string())),

@@ -1,4 +1,4 @@
-//! Busy threads: they compute for most of the time and have no period.
+//! Busy threads: they compute for most of the time and are not periodic.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +10,9 @@ use super::AttachCollector;
 const MIN_SHARE: f64 = 0.8;
 
 impl AttachCollector {
-    /// Returns the busy threads to which a deadline for the process does not apply. The time
-    /// between two of their waits for a lock is not a cycle that the user knows. If all
-    /// threads are busy, or if the user named the threads, the deadline applies to them.
+    /// Returns the busy threads. A deadline for the process does not apply to them. The time
+    /// between two of their waits for a lock is not a cycle that the user knows. If all threads are
+    /// busy, or if the user named the threads, the deadline applies to them.
     pub(super) fn busy(&self, to: Nanos) -> BTreeSet<u32> {
         if self.asked.names_threads || self.asked.deadline.is_none() {
             return BTreeSet::new();

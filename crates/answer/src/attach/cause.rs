@@ -66,7 +66,7 @@ pub enum AttachCauseKind {
     OtherThreads,
     /// Move to another CPU.
     Move,
-    /// Wait on a CPU on which the thread did not run.
+    /// Wait on a CPU where the thread did not run.
     OtherCpu,
     /// The control group was frozen.
     Frozen,

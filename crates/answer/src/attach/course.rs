@@ -13,7 +13,7 @@ const FIRST_LENGTH: Nanos = Nanos::from_ms(100);
 const EIGHTHS: usize = 8;
 /// Minimum number of cycles in each of them.
 const MIN_CYCLES: u64 = 8;
-/// Probability of such a trend in a random order below which it is significant.
+/// A trend is significant if its probability in a random order is below this.
 const MAX_CHANCE: f64 = 0.01;
 
 /// Eighth of the time of a thread.
@@ -207,7 +207,7 @@ mod tests {
         );
         let total: u64 = course_so_far.parts.iter().map(|part| part.count).sum();
         assert_eq!(total, 1_001);
-        // A week without cycles has no mean.
+        // A week without cycles does not have a mean.
         assert_eq!(course_so_far.course(), None);
         assert_eq!(
             course(100, Nanos::from_ms(1), |_| Nanos::ZERO).course(),

@@ -242,7 +242,7 @@ pub struct AttachCycles {
     pub cut: u64,
     /// Skipped cycle numbers.
     pub skipped: u64,
-    /// Marks that were dropped because there was no room.
+    /// Marks that were dropped because their memory was full.
     pub dropped: u64,
 }
 

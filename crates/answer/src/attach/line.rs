@@ -16,7 +16,7 @@ use super::timers::ThreadTimers;
 const MAX_FOR_PERIOD: usize = 32;
 /// Cycles in a row that do not fit the period before another one is estimated.
 const MIN_MISFITS: usize = 8;
-/// Maximum number of cycles that wait for a period; older ones have none.
+/// Maximum number of cycles that wait for a period; older cycles do not get one.
 const MAX_PENDING: usize = 256;
 /// Maximum number of cycles of other origin between two cycles of a timer.
 const MAX_OTHERS: usize = 64;
@@ -65,7 +65,7 @@ pub(super) struct LineState {
     /// Sleeps within cycles, and their total length.
     pub(super) sleeps: u64,
     pub(super) slept: Nanos,
-    /// Cycles in which the end of a preemption was not seen.
+    /// Cycles with a preemption whose end was not seen.
     pub(super) back_unseen: u64,
     pub(super) preemptions: u64,
     pub(super) migrations: u64,
@@ -144,8 +144,8 @@ pub(super) struct CauseSum {
     pub(super) mainly: u64,
     /// Cycles that would have been in time without it.
     pub(super) avoided: u64,
-    /// Cycles that would have been in time without it and other causes, but not without one
-    /// of them.
+    /// Cycles that would have been in time without this cause and others together. Removing a
+    /// single one of them would not be enough.
     pub(super) jointly: u64,
     pub(super) largest: Nanos,
 }
@@ -361,7 +361,7 @@ impl LineState {
     /// Counts the expiries of other timers of the thread during a cycle.
     fn pass_timers(&mut self, cycle: &ThreadCycle, policy: ThreadPolicy, deadline: Nanos) {
         let passed = self.timers.add(cycle, deadline);
-        // With one timer, the next cycle shows which expiries had no wakeup.
+        // With one timer, the next cycle shows which expiries did not cause a wakeup.
         if !self.timers.are_several() {
             return;
         }
@@ -417,8 +417,8 @@ impl LineState {
     fn grid_of_timer(&self, origins: &[Nanos]) -> Option<Nanos> {
         let timer = self.pending.back()?.cycle.whole.timer?;
         let mut cycles = self.pending.iter().rev().take(origins.len());
-        let is_one = cycles.all(|one| one.cycle.whole.timer == Some(timer));
-        is_one.then(|| grid(origins)).flatten()
+        let is_same = cycles.all(|pending| pending.cycle.whole.timer == Some(timer));
+        is_same.then(|| grid(origins)).flatten()
     }
 
     fn start_phase(&mut self, period: Nanos) {
@@ -437,7 +437,7 @@ impl LineState {
         }
     }
 
-    /// Counts the waiting cycles in the newest phase, and returns those that missed its
+    /// Counts the waiting cycles in the newest phase, and returns the cycles that missed its
     /// period. The cycle after them was due at `next`.
     fn end_pending(&mut self, next: Option<Nanos>, has_deadline: bool) -> Vec<MissedEarlier> {
         let usual = self.period();
@@ -450,7 +450,7 @@ impl LineState {
         if has_deadline {
             self.deadline = Some(limit);
         }
-        // A program that catches up has cycles at short intervals, which are no period.
+        // A program that catches up has cycles at short intervals, which are not periods.
         let is_usual = usual.is_none_or(|usual| 2 * limit.ns() >= usual.ns());
         if let Some(deadline) = self.deadline
             && self.given_period.is_none()
@@ -489,7 +489,7 @@ impl LineState {
         std::mem::take(&mut self.passed)
     }
 
-    /// Drops an implied deadline: the thread turned out to have none.
+    /// Drops an implied deadline, because the thread turned out not to have one.
     pub(super) fn drop_implied_deadline(&mut self) {
         if self.is_given {
             return;
@@ -505,7 +505,7 @@ impl LineState {
         }
     }
 
-    /// Number of cycles, including those without a wakeup.
+    /// Number of cycles, including cycles without a wakeup.
     pub(super) fn cycles(&self) -> u64 {
         self.response.count() + self.counted.passed
     }
@@ -628,8 +628,8 @@ fn removals(taken: &[AttachTaken], excess: Nanos) -> Vec<Removal> {
 
 /// Returns the cycles that were due and late while `pending` or a cycle after it went on, before
 /// the one that was due at `next`: a program that is behind does not sleep between them. A program
-/// that continues at another phase skips them, and a program with relative sleeps has none. The
-/// cycle itself may be of another timer of the thread: then they are counted from `grid`.
+/// that continues at another phase skips them, and a program with relative sleeps does not have
+/// any. The cycle itself may be of another timer of the thread: then they are counted from `grid`.
 fn passed(
     grid: &mut Option<Nanos>,
     pending: &DueUnknown,

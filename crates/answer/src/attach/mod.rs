@@ -75,7 +75,7 @@ pub struct AttachRequest {
     pub cycle: CycleChoice,
     /// Whether the user named the threads: each has the deadline, also a busy one.
     pub names_threads: bool,
-    /// Duration of a page fault that needs no disk, on this machine; 0: not known.
+    /// Duration of a page fault without disk access on this machine; 0: not known.
     pub page_fault: Nanos,
 }
 
@@ -86,7 +86,7 @@ pub struct AttachLost {
     pub overwritten: u64,
     /// Records with times out of order: the clocks of two CPUs disagree.
     pub disordered: u64,
-    /// Threads that the kernel had no memory for.
+    /// Threads whose state the kernel could not allocate.
     pub unwatched: u64,
     /// Calls of BPF programs that the kernel skipped, because the program already ran.
     pub skipped: u64,
@@ -106,7 +106,7 @@ pub struct AttachMeasured {
     pub from: Nanos,
     /// End of the measurement.
     pub to: Nanos,
-    /// Number of threads, including those whose records were all lost.
+    /// Number of threads, including threads whose records were all lost.
     pub threads: u64,
     /// Threads that ended during the measurement.
     pub ended: u64,
@@ -145,7 +145,7 @@ pub struct AttachReport {
     /// Application whose deadline is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub application: Option<String>,
-    /// Comparison with deadlines of all threads, including those without a row.
+    /// Comparison with deadlines of all threads, including threads without a row.
     pub held: AttachHeld,
     /// Worst cycle of all threads; absent: no thread has a deadline.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -171,7 +171,7 @@ pub struct AttachReport {
 }
 
 impl AttachReport {
-    /// Share of lost records above which the report is not trustworthy.
+    /// The report is not trustworthy if the share of lost records is larger.
     const MAX_LOST_SHARE: f64 = 0.1;
 
     /// Share of lost records.
@@ -246,7 +246,7 @@ pub struct AttachCollector {
     go: GoPrograms,
     /// Cycles that may go on in threads that they started, by the thread that started them.
     held_cycles: BTreeMap<u32, HeldCycles>,
-    /// Brief threads whose cycles are not part of those of other threads: end, and number.
+    /// Brief threads whose cycles are not part of other threads' cycles: end, and number.
     brief: VecDeque<(Nanos, u32)>,
     /// Cycles that ended since the last call of [`AttachCollector::take_ended`].
     ended: Vec<ThreadCycle>,
@@ -266,8 +266,8 @@ pub struct AttachCollector {
 
 /// Maximum number of marks that wait for their thread.
 const MAX_UNPLACED: usize = 65_536;
-/// Looks after which an unknown thread is not a watched one: its record comes with the look after
-/// the mark at the latest.
+/// A thread that is still unknown after this number of looks is not watched: the record of a
+/// watched thread comes with the look after the mark at the latest.
 const MAX_LOOKS: u8 = 2;
 
 impl AttachRequest {
@@ -560,7 +560,7 @@ impl AttachCollector {
             && (source != WokenWay::Thread || !self.is_in_ring(number))
     }
 
-    /// Whether a thread runs goroutines, which move between threads: its cycles are not those of
+    /// Whether a thread runs goroutines, which move between threads: its cycles are not cycles of
     /// the program.
     pub(super) fn is_go(&self, number: u32) -> bool {
         let state = self.threads.get(&number);
@@ -670,7 +670,7 @@ impl AttachCollector {
     }
 
     /// Chooses some of the cycles that were due while an earlier one went on: each represents
-    /// those next to it.
+    /// the cycles next to it.
     fn choose_passed(&mut self, key: (u32, WokenWay), passed: &[PassedCycles]) {
         const MAX_CHOSEN: usize = 8;
         for passed in passed {
@@ -720,7 +720,7 @@ impl AttachCollector {
 /// Processes: number of looks, and whether they are Go programs.
 type GoPrograms = BTreeMap<u32, (u32, bool)>;
 
-/// Returns what ends a cycle of the threads of a process: goroutines have no cycles.
+/// Returns what ends a cycle of the threads of a process: goroutines do not have cycles.
 fn choice<'a>(asked: &'a CycleChoice, go: &GoPrograms, process: u32) -> &'a CycleChoice {
     match (asked, go.get(&process)) {
         (CycleChoice::Auto, Some((_, true))) => &CycleChoice::Wake,

@@ -4,7 +4,7 @@ use laggard_model::Nanos;
 
 /// A gap is this near to a multiple of the period, as a part of the period.
 const TOLERANCE: f64 = 1.0 / 10.0;
-/// Share of the gaps that fit, and of those that are one period long.
+/// Share of the gaps that fit, and share of the gaps that are one period long.
 const MIN_FITTING: f64 = 0.9;
 const MIN_SINGLE: f64 = 0.6;
 const MIN_WAKES: usize = 8;
@@ -73,7 +73,7 @@ pub(super) fn multiple_of(gap: f64, period: f64) -> Option<u64> {
     (periods >= 1.0 && is_near).then_some(count)
 }
 
-/// Returns true if two periods differ so much that a wake of one cannot belong to the other.
+/// Returns true if two periods differ too much for a wake of one to belong to the other.
 pub(super) fn differ(first: Nanos, second: Nanos) -> bool {
     const APART: f64 = 1.05;
     let (first, second) = (first.as_f64(), second.as_f64());
@@ -105,8 +105,8 @@ mod tests {
     /// Expiries every 5 ms; the thread wakes for every third, and sometimes for the next one, too.
     #[test]
     fn expiries_of_a_late_thread_are_on_a_grid() {
-        let at = [3, 6, 9, 11, 14, 17, 20, 22, 25, 28, 31, 33];
-        let late = times(at.into_iter().map(|number| number * 5_000));
+        let expiries = [3, 6, 9, 11, 14, 17, 20, 22, 25, 28, 31, 33];
+        let late = times(expiries.into_iter().map(|number| number * 5_000));
 
         assert_eq!(period(&late), None);
         assert_eq!(grid(&late), Some(Nanos::from_ms(5)));

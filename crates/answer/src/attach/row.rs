@@ -125,12 +125,12 @@ pub struct AttachLate {
     pub taken: AttachTaken,
     /// Missed cycles with this cause.
     pub activations: u64,
-    /// Missed cycles in which no other cause took more time.
+    /// Missed cycles with this as the largest cause.
     pub mainly: u64,
     /// Misses that would have been in time without this cause.
     pub avoided: u64,
-    /// Misses that would have been in time without this cause and others, but not without one
-    /// of them.
+    /// Misses that would have been in time without this cause and others together. Removing a
+    /// single one of them would not be enough.
     pub jointly: u64,
     /// Maximum in one cycle.
     pub largest_ns: Nanos,
@@ -297,7 +297,7 @@ pub struct AttachStops {
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachPeriod {
     pub period_ns: Nanos,
-    /// Periods between the first wakeup and the last in which no wakeup was seen.
+    /// Periods without a wakeup between the first wakeup and the last.
     pub without_wake: u64,
 }
 
@@ -337,15 +337,15 @@ pub struct AttachRow {
     pub counts_from: CountsFrom,
     /// Wakers, most frequent first.
     pub wakers: Vec<AttachWaker>,
-    /// Number of cycles, or of wakeups if there is no home wait.
+    /// Number of cycles, or of wakeups without a home wait.
     pub activations: u64,
     /// Cycles whose wakeup was not seen: they count from the expiry of the sleep that the
     /// thread had started.
     pub inferred: u64,
     /// Cycles whose start on a CPU was not seen: their latency is an upper bound.
     pub run_unseen: u64,
-    /// Cycles in which the thread was not observed when it ran again after a preemption or a wait.
-    /// Their execution time may include time of others.
+    /// Cycles with a preemption or wait whose end was not observed. Their execution time may
+    /// include time of others.
     pub back_unseen: u64,
     /// Lost cycles of the thread, however woken.
     pub lost: u64,
@@ -356,7 +356,7 @@ pub struct AttachRow {
     pub unseen: u32,
     /// Cycles of the thread with a stop or a freeze, for any source of wakeups.
     pub stopped: u32,
-    /// Home wait, where its cycles end; absent: each sleep ends a cycle.
+    /// Home wait: it ends a cycle. If absent, each sleep ends a cycle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub home: Option<AttachSite>,
     /// Whether the home wait is a sleep for a time, not until a time.
@@ -407,10 +407,10 @@ pub struct AttachRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<AttachDeadline>,
     /// Whether the thread is busy: it computes for most of the time, waits only for locks,
-    /// and has no period. A deadline for the whole process does not apply to it.
+    /// and is not periodic. A deadline for the whole process does not apply to it.
     pub is_busy: bool,
     /// Whether the thread runs goroutines of a Go program, which move between threads: its cycles
-    /// are not those of the program. A deadline for the whole process does not apply to it.
+    /// are not cycles of the program. A deadline for the whole process does not apply to it.
     pub is_go: bool,
     /// Cycle that had not ended at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -418,7 +418,7 @@ pub struct AttachRow {
 }
 
 impl AttachRow {
-    /// Returns whether it missed no deadline and is not past one.
+    /// Returns whether it met every deadline and no pending deadline has passed.
     pub fn is_quiet(&self) -> bool {
         let has_missed = self
             .deadline

@@ -1,5 +1,5 @@
-//! Timers of a thread that has several: cycles of one that are due while the callback of another
-//! goes on have no wakeup.
+//! Timers of a thread that has several: a cycle that is due during the callback of another timer
+//! does not have a wakeup.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -23,7 +23,7 @@ const MAX_PASSED: usize = 100_000;
 /// Timer of a thread that has several.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachTimer {
-    /// Period, estimated; absent: it has none.
+    /// Estimated period; absent if the timer is not periodic.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub period_ns: Option<Nanos>,
     /// Cycles that were due, with or without a wakeup.
@@ -162,7 +162,7 @@ impl TimerState {
         }
     }
 
-    /// Counts the expiries during a cycle of the thread, and adds those that were late.
+    /// Counts the expiries during a cycle of the thread, and adds the late ones.
     fn pass(&mut self, cycle: &ThreadActivation, deadline: Nanos, late: &mut Vec<Nanos>) {
         let (Some(period), Some(&woke)) = (self.period, self.expiries.back()) else {
             return;

@@ -11,7 +11,7 @@ use super::row::{AttachKill, AttachRow};
 
 /// Worst cycle: the longest one that is past its deadline and did not end, otherwise the one
 /// that misses its deadline by most. Threads that missed a deadline come first, then the most
-/// urgent (the others may be late because of it), then those with a period.
+/// urgent (the others may be late because of it), then threads with a period.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachWorst {
     pub name: String,

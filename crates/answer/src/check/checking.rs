@@ -85,8 +85,8 @@ pub(super) struct CountAndLimit<'a> {
     pub(super) is_waiting_late: Option<bool>,
     /// Whether the recording has every event.
     pub(super) is_kept: bool,
-    /// Number of late wakeups in one stall, as far as the recording shows it; `None` if the
-    /// figure does not depend on the length of stalls.
+    /// Number of late wakeups that the recording shows in one stall; `None` if the figure does not
+    /// depend on the length of stalls.
     pub(super) together: Option<f64>,
 }
 

@@ -3,8 +3,8 @@
 //!
 //! The trace data shows the work of a CPU while a wakeup was late. A handler that runs too
 //! long is seen if a timer expires in it so early that the wakeup is later than the
-//! threshold. Of handlers that take twice the limit, these are all in whose first half a
-//! timer expires.
+//! threshold. This holds for every handler that takes twice the limit, if a timer expires in its
+//! first half.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,9 +27,8 @@ pub(super) struct Handlers {
     pub(super) longest: Option<LongestHandler>,
     /// Number of handlers that ran for longer than the limit.
     pub(super) longer: usize,
-    /// Total time of all CPUs in which a handler of twice the limit would have been seen,
-    /// weighted with the probability of seeing it. `None` if trace data of late wakeups are
-    /// missing.
+    /// Total time of all CPUs, weighted with the probability of seeing a handler of twice the
+    /// limit. `None` if trace data of late wakeups are missing.
     pub(super) watched_ns: Option<f64>,
 }
 
@@ -171,8 +170,8 @@ fn taken(evidence: &Evidence, from: Nanos, to: Nanos) -> Nanos {
     still.max(stolen)
 }
 
-/// Returns the total time of all CPUs in which a handler of twice `limit` would have been
-/// seen, ns; `None` if the recording does not have the trace data of all late wakeups.
+/// Returns the total time of all CPUs when a handler of twice `limit` would have been seen, ns;
+/// `None` if the recording does not have the trace data of all late wakeups.
 fn watched(
     run: &Run,
     lines: &[laggard_model::Line],
@@ -182,7 +181,7 @@ fn watched(
     if notes.surplus > 0 || notes.overwritten > 0 {
         return None;
     }
-    // Per CPU: expiries per ns that reveal a handler, and the time from which all do.
+    // Per CPU: expiries per ns that reveal a handler, and the time when the last of them starts to.
     let mut watched: BTreeMap<Cpu, (f64, Nanos)> = BTreeMap::new();
     for (number, line) in lines.iter().enumerate() {
         let threshold = notes.thresholds_ns.get(number).copied().flatten();

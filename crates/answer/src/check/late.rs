@@ -78,7 +78,7 @@ impl LateTally {
                 least: joined.runs as f64,
                 most: (joined.runs as u64 + unknown) as f64,
                 clusters: joined.run_clusters()?,
-                // A stall of all CPUs is possible even if the recording has none.
+                // A stall of all CPUs is possible even if the recording does not have one.
                 together: runs_together.max(cpus),
             },
             is_kept: series.floor().unwrap_or_default() <= limit,
@@ -177,7 +177,7 @@ impl EndToEnd {
     }
 
     fn run_clusters(&self) -> Result<Option<Clusters>, InputError> {
-        // Of many runs, every n-th is used.
+        // If there are many runs, only every n-th is used.
         let step = self.begun.len().div_ceil(MAX_PAIRED).max(1);
         let event = |&at: &f64| Event { at, size: 1.0 };
         let runs: Vec<Event> = self.begun.iter().step_by(step).map(event).collect();

@@ -1,5 +1,6 @@
 //! Recordings against requirements, for `laggard check`: each requirement passes, fails
-//! or is unknown. Of an unknown one, the length of a recording that would decide it.
+//! or is unknown. For an unknown one, laggard computes the length of a recording that would decide
+//! it.
 
 mod baseline;
 mod build;
@@ -102,13 +103,13 @@ pub struct CheckedRow {
     /// Longest stall that the answer covers, ns: `longest` of the requirement, or the
     /// default. Only of a share.
     pub longest_stall_ns: Option<Nanos>,
-    /// Length of stalls up to which the recordings show that the share is met, ns. A
-    /// recording in which no wakeup was late cannot exclude longer ones. Only of a share;
-    /// absent if it is not met for any stall.
+    /// Maximum length of stalls for which the recordings show that the share is met, ns. A
+    /// recording without late wakeups cannot exclude longer stalls. Only of a share; absent if it
+    /// is not met for any stall.
     pub holds_to_ns: Option<f64>,
-    /// Number of events in a burst up to which the recordings show that a share or a mean
-    /// time is met: late wakeups of a share, together in all stalls of the burst. Absent if
-    /// it is not met for any burst.
+    /// Maximum number of events in a burst for which the recordings show that a share or a mean
+    /// time is met. Events of a share are late wakeups, together in all stalls of the burst. Absent
+    /// if it is not met for any burst.
     pub holds_to_burst: Option<f64>,
     /// Latency threshold of the comparison with the baseline.
     pub level_ns: Option<Nanos>,
@@ -144,8 +145,8 @@ pub struct CheckFigure {
     pub limit: f64,
     /// Number of wakeups, runs of late wakeups, xruns or handlers beyond the limit.
     pub seen: f64,
-    /// Number of others that may be beyond it: lost ones, and those that were still waiting
-    /// when measuring ended.
+    /// Number of others that may be beyond it: lost ones, and ones that were still waiting when
+    /// measuring ended.
     pub unknown: f64,
     /// Number of wakeups. Only of a share.
     pub samples: Option<f64>,
@@ -172,14 +173,14 @@ pub enum FigureOf {
 #[serde(rename_all = "snake_case")]
 pub enum Undecided {
     TooShort,
-    /// The recordings are too short to exclude stalls as long as the requirement covers.
+    /// The recordings are too short to exclude the longest stalls that the requirement covers.
     LongStalls,
     NotTrustworthy,
     /// A thread that was still waiting when measuring ended may have become later.
     StillWaiting,
     /// There are fewer than four recordings on a side.
     FewRecordings,
-    /// Recordings of one side differ as much as the sides.
+    /// Recordings of one side differ by the same amount as the sides.
     Varies,
     /// The order of the recordings and of the baseline repeats, so that a periodic job could
     /// explain the difference.
@@ -188,7 +189,7 @@ pub enum Undecided {
     NotKept,
     /// Wakeups are too far apart, however long the recording is.
     TooCoarse,
-    /// The recordings have no trace data, or not of all late wakeups.
+    /// The trace data of some or all late wakeups is missing.
     NotWatched,
     /// The load failed, was stopped, or ended before a recording.
     LoadEnded,

@@ -16,7 +16,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Returns the place of the byte `at` in `text`, or the end of the text.
+    /// Returns the place of byte `offset` in `text`, or the end of the text.
     pub(super) fn of(text: &str, offset: usize) -> Self {
         let before = text.get(..offset).unwrap_or(text);
         let line = before.rsplit('\n').next().unwrap_or_default();

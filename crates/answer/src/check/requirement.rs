@@ -97,14 +97,14 @@ pub enum Requirement {
     LongestSoftirq {
         /// Maximum run time.
         at_most_ns: Nanos,
-        /// Minimum mean time between handlers that take twice as long, on a CPU.
+        /// Minimum mean time between handlers of twice this length, on a CPU.
         per_ns: Nanos,
     },
     /// Maximum run time of an interrupt handler.
     LongestIrq {
         /// Maximum run time.
         at_most_ns: Nanos,
-        /// Minimum mean time between handlers that take twice as long, on a CPU.
+        /// Minimum mean time between handlers of twice this length, on a CPU.
         per_ns: Nanos,
     },
 }

@@ -160,7 +160,7 @@ impl Checking<'_> {
         };
         checked.holds_to_burst = against.holds_to.filter(|_| figures.failures.is_some());
         self.judge(&mut checked, (row, load), &count)?;
-        // Without a count, 0 failures do not mean that there were none.
+        // Without a count, 0 does not mean that failures did not occur.
         let is_counted = figures.failures.is_some();
         if !is_counted && checked.why == Some(Undecided::TooShort) {
             checked.why = Some(Undecided::TooCoarse);

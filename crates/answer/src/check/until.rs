@@ -54,8 +54,7 @@ pub enum EndedBy {
 }
 
 impl CheckLook {
-    /// Returns the confidence of each verdict with which all evaluations hold at
-    /// `confidence`.
+    /// Returns the confidence that each verdict needs so that all evaluations hold at `confidence`.
     pub(super) fn confidence(look: Option<&Self>, confidence: f64) -> VerdictConfidence {
         look.map_or_else(
             || confidence.into(),

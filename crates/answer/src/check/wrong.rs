@@ -59,7 +59,7 @@ pub enum Wrong {
     /// The file lacks a requirement.
     #[error("the file has no requirement; write at least one [[require]]")]
     Empty,
-    /// A `[[require]]` has no limit.
+    /// A `[[require]]` lacks a limit.
     #[error(
         "[[require]] has no limit; write at_most and share, app and mttf, level and per, \
          not_worse_than, longest_softirq or longest_irq"
@@ -145,7 +145,7 @@ pub enum Wrong {
     },
     #[error("`not_worse_than` needs a baseline; give its recordings with --baseline")]
     NoBaseline,
-    /// A single recording has no baseline.
+    /// A single recording lacks a baseline.
     #[error(
         "`not_worse_than` compares recordings that were made in turn; record both sides and use \
          `laggard check --baseline`"

@@ -27,8 +27,7 @@ use crate::qos::{Application, CONFIDENCE, LoadOutlook, assess};
 use crate::selection::Selection;
 use crate::trust::Trust;
 
-/// Quantiles from which a level is chosen. The highest with enough later wakeups of both sides is
-/// used.
+/// Candidate quantiles for a level. The highest with enough later wakeups of both sides is used.
 const SHARES: [f64; 4] = [0.9999, 0.999, 0.99, 0.9];
 const ENOUGH_LATER: f64 = 100.0;
 /// Change that `needed_ns` is for, and the power to find it.
@@ -135,7 +134,7 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
     let mut differing = differing([&manifests[0], &manifests[1]]);
     differing.extend(trace_data(&causes.watched));
     let (causes, causes_unknown) = match causes.changes {
-        // Such recordings have no causes.
+        // Such recordings lack causes.
         _ if rows.is_some() => (Vec::new(), None),
         Ok(causes) => (causes, None),
         Err(why) => (Vec::new(), Some(why)),
@@ -237,7 +236,7 @@ struct Comparing<'a> {
     confidence: f64,
     /// Order of the recordings in time.
     order: &'a RecordingOrder,
-    /// Kind of the rows, if they have no rates.
+    /// Kind of the rows, if they lack rates.
     rows: Option<&'a RowsCompared>,
 }
 
@@ -280,7 +279,7 @@ impl Comparing<'_> {
         })
     }
 
-    /// Returns the options of the comparison of quantiles. They are the only result if rows have no
+    /// Returns the options of the comparison of quantiles. They are the only result if rows lack
     /// rates.
     fn quantiles(&self) -> QuantilesAsked {
         QuantilesAsked {
@@ -396,8 +395,8 @@ impl Comparing<'_> {
         })
     }
 
-    /// Pays for how many comparisons there are (docs/method.md 10.1). Returns how
-    /// much of the time that is needed one comparison by itself would take.
+    /// Adjusts the verdicts for the number of comparisons (docs/method.md 10.1). Returns the
+    /// fraction of the necessary time that a single comparison would need.
     fn adjust(&self, services: &mut [ServiceComparison]) -> Result<f64, InputError> {
         let levels = services.iter_mut().flat_map(|service| &mut service.levels);
         let mut tested: Vec<&mut LevelComparison> =
@@ -491,7 +490,7 @@ pub(super) fn chosen_level(loads: &[&Load], line: (Service, Route)) -> Option<(N
 }
 
 /// Returns the time of all CPUs per independent event, ns (a lower limit): from the first side, or
-/// from both sides if it had no event.
+/// from both sides if the first had zero events.
 fn time_per_event(level: &LevelComparison) -> f64 {
     let independent = |side: &LateCount| side.clusters / (side.dispersion * level.between);
     let (first, second) = (&level.first, &level.second);
@@ -507,8 +506,8 @@ fn time_per_event(level: &LevelComparison) -> f64 {
     (first.exposure_ns + second.exposure_ns) / events
 }
 
-/// Returns the edge near the bucket of `level` that the wanted number of wakeups exceeds most
-/// exactly: many may have the same latency. Histograms have exact counts at their edges.
+/// Returns the edge near the bucket of `level` whose number of later wakeups is closest to the
+/// wanted one. Many wakeups may have the same latency. Histograms have exact counts at their edges.
 fn nearest(both: &Histogram, level: Nanos, share: f64) -> Nanos {
     let bucket = Histogram::bucket_of(level);
     let wanted = (1.0 - share) * both.count() as f64;

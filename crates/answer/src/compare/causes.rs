@@ -25,14 +25,14 @@ const MIN_CHANGE: f64 = 1.25;
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum CausesUnknown {
-    /// A recording has no trace data.
+    /// A recording lacks trace data.
     NoTraceData {
         recording: String,
         /// Whether it is from Windows.
         is_windows: bool,
     },
-    /// A recording has no latency threshold, because it is too short, or because watched
-    /// threads have no deadline.
+    /// A recording lacks a latency threshold, because it is too short, or because watched threads
+    /// lack a deadline.
     NoThreshold {
         /// Whether the recordings are of watched threads.
         is_watched: bool,
@@ -58,8 +58,7 @@ struct LateMoment {
 /// Causes in one recording.
 struct Watched {
     late: Vec<LateMoment>,
-    /// Per series: latency above which all wakeups were kept, and the time from which they
-    /// were.
+    /// Per series: all wakeups above this latency were kept, starting at this time.
     from: BTreeMap<(Service, Route), (Nanos, Nanos)>,
     /// Whether some late wakeups were not kept, so that the counts of causes are lower limits.
     is_cut: bool,
@@ -226,7 +225,7 @@ impl Watched {
         }))
     }
 
-    /// Returns the time from which all late wakeups were kept.
+    /// Returns the time when the recording started to keep all late wakeups.
     fn since(&self, limits: &Limits) -> Nanos {
         let from = self.from.iter().filter(|(key, _)| limits.contains_key(key));
         from.map(|(_, (_, since))| *since).max().unwrap_or_default()
@@ -237,7 +236,7 @@ impl Watched {
         self.end.saturating_sub(self.since(limits)).as_f64()
     }
 
-    /// Returns the late wakeups in which each cause took most of the time: their times, and the
+    /// Returns for each cause the late wakeups where it took most of the time: their times, and the
     /// time of the cause. The wakeups of a run count once, as in [`super::lateness::clusters`]: a
     /// wakeup that is due before the first was served, or up to [`RUN`] later, belongs to the run.
     fn moments(&self, limits: &Limits) -> MomentsByCause<'_> {
@@ -270,7 +269,7 @@ impl Watched {
     }
 }
 
-/// Returns the latency above which every recording kept all late wakeups, per series.
+/// Returns a latency per series. Every recording kept all late wakeups above it.
 fn limits(sides: &[Vec<Watched>; 2]) -> Limits {
     let mut limits_of: BTreeMap<(Service, Route), (Nanos, usize)> = BTreeMap::new();
     for side in sides.iter().flatten() {
@@ -299,8 +298,7 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// Compares a cause. `lengths` are the times in which each recording kept all late wakeups,
-    /// ns.
+    /// Compares a cause. `lengths`: how long each recording kept all late wakeups, ns.
     fn of(
         cause: &NamedCause,
         lengths: [Vec<f64>; 2],
@@ -456,8 +454,8 @@ mod tests {
         NamedCause::new(CauseClass::Softirq, Some("vda"))
     }
 
-    /// Creates a recording in which each of these causes took most of this number of late wakeups,
-    /// with this time.
+    /// Creates a recording. Each of these causes took most of this number of late wakeups, with
+    /// this time.
     fn watched(causes: &[(&str, u64, Nanos)]) -> Watched {
         let start = Nanos::from_secs(1_000);
         let mut late = Vec::new();
@@ -599,7 +597,7 @@ mod tests {
         assert_eq!(changes_between(&seldom, &always), more);
         let less = [("vda".to_owned(), CauseChange::LessOften)];
         assert_eq!(changes_between(&always, &seldom), less);
-        // 20 ms from the time at which the first was served, so that every third starts a run.
+        // 20 ms after the first was served, so that every third starts a run.
         let always = watched(&always);
         let limits = limits(&[vec![watched(&seldom)], vec![watched(&seldom)]]);
         assert_eq!(always.moments(&limits)[&vda()].len(), 2_000);

@@ -29,7 +29,7 @@ pub(super) fn differing(sides: [&[&Manifest]; 2]) -> Vec<Difference> {
                 .map(|manifest| row(manifest))
                 .collect::<Vec<_>>()
         });
-        // Of a long list, only items that some recordings do not have.
+        // A long list is reduced to the items that some recordings do not have.
         let mut items = lists.iter().flatten();
         let mut common: BTreeSet<String> = items.next().cloned().unwrap_or_default();
         items.for_each(|list| common.retain(|item| list.contains(item)));

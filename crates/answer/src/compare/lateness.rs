@@ -205,7 +205,7 @@ mod tests {
 
         let runs = clusters(&stream, Nanos::from_ms(2), RUN);
 
-        // 20 ms from the time at which the first was served, so that every third starts a run.
+        // 20 ms after the first was served, so that every third starts a run.
         assert_eq!(runs.len(), 334);
     }
 }

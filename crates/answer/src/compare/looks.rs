@@ -62,7 +62,8 @@ pub enum TrialEnd {
 }
 
 impl TrialLook {
-    /// Returns the confidence of this evaluation with which all evaluations hold at `all`.
+    /// Returns the confidence that this evaluation needs so that all evaluations
+    /// together hold at `overall`.
     pub(super) fn confidence(&self, overall: f64) -> Result<f64, InputError> {
         self.looks
             .confidence(self.number.saturating_sub(1), overall)
@@ -141,7 +142,7 @@ impl CompareReport {
     }
 
     /// Returns the series that more rounds may decide. If a series has a verdict, the others
-    /// exclude those that were never late on either side, or always.
+    /// exclude series that were never late, or always late, on both sides.
     pub fn undecided(&self) -> Vec<(Service, Route)> {
         let has_verdict = self.has_verdict();
         let is_open = |level: &LevelComparison| !has_verdict || is_open(level.change);

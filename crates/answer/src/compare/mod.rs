@@ -37,7 +37,7 @@ pub const COMPARE_SCHEMA: u32 = 3;
 /// Minimum number of recordings per side for a verdict. With fewer, the effect of the change
 /// cannot be distinguished from differences between recordings.
 pub const LEAST_RECORDINGS: usize = 4;
-/// Share of the time, or of the wakeups, above which the number of runs no longer shows how
+/// If the share of the time, or of the wakeups, is larger, the number of runs does not show how
 /// many wakeups are late.
 const CROWDED: f64 = 0.1;
 
@@ -97,7 +97,7 @@ pub struct SideView {
 /// Order of the recordings of both sides in time.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct OrderView {
-    /// A letter for each recording, as in `ABABBABA`, by the time at which it started.
+    /// A letter for each recording, as in `ABABBABA`, in order of their starts.
     pub sides: String,
     /// Length of the repeating order in recordings; absent if it does not. A job with that period
     /// is in the recordings of one side only.
@@ -170,8 +170,8 @@ pub struct LevelComparison {
     /// Variation between recordings of one side, divided by the variation that their events
     /// explain; at least 1.
     pub between: f64,
-    /// Multiple by which the rate of both sides changed evenly from the first recording to the
-    /// last; the ratio is the ratio at equal times. Absent if there is no significant trend.
+    /// Factor of the even change of both sides' rates from the first recording to the last. The
+    /// ratio is the ratio at equal times. Absent without a significant trend.
     pub trend: Option<f64>,
     /// Number of pairs of consecutive recordings that contradict the others; absent if the
     /// sides differ in number.
@@ -200,8 +200,8 @@ pub struct LateCount {
     pub samples: u64,
     /// Number of later wakeups, with missed ones.
     pub later: u64,
-    /// Number of wakeups that may have been later: lost ones, and those that were still
-    /// waiting for less than the level when measuring ended.
+    /// Number of wakeups that may have been later: lost wakeups, and wakeups that had waited for
+    /// less than the level when measuring ended.
     pub unknown: u64,
 }
 
@@ -216,8 +216,8 @@ impl LateCount {
         self.later as f64 / (self.samples as f64).max(1.0)
     }
 
-    /// Returns whether wakeups were late for so much of the time that the number of runs does
-    /// not show how many were late.
+    /// Returns whether wakeups were late for too large a share of the time: the number of runs then
+    /// does not show how many were late.
     pub(crate) fn is_crowded(&self) -> bool {
         let in_runs = self.clusters * lateness::RUN.as_f64() / self.exposure_ns;
         in_runs > CROWDED || self.share() > CROWDED
@@ -242,18 +242,18 @@ pub enum Change {
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unclear {
-    /// Neither side was ever so late.
+    /// Neither side ever had this latency.
     Never,
     /// The interval contains both more and less than the same rate.
     TooFew,
-    /// Recordings of one side differ as much as the sides.
+    /// Recordings of one side differ by the same amount as the sides.
     Varies,
     /// Pairs of consecutive recordings contradict each other.
     PairsDisagree,
     /// The order of the recordings repeats, so that a periodic job could explain the
     /// difference.
     FixedOrder,
-    /// With this number of comparisons, such a ratio occurs by chance.
+    /// With this number of comparisons, a ratio of this size occurs by chance.
     Chance,
     /// Lost or unfinished wakeups could change the verdict.
     Lost,
@@ -348,8 +348,8 @@ pub struct CauseComparison {
     pub first: f64,
     /// The same in B.
     pub second: f64,
-    /// Median of its time per run in A, ns. Of a cause that takes longer or shorter: the
-    /// geometric mean of the medians of the recordings.
+    /// Median of its time per run in A, ns. For a cause that takes longer or shorter, the geometric
+    /// mean of the recordings' medians.
     pub first_ns: Option<f64>,
     /// The same in B.
     pub second_ns: Option<f64>,

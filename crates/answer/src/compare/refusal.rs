@@ -130,7 +130,7 @@ pub(super) fn same_rows(recordings: &[Recording]) -> Result<(), CompareError> {
 }
 
 /// Refuses recordings that were not measured in the same way. The first `first` of
-/// `recordings` are those of A.
+/// `recordings` belong to A.
 pub(super) fn check(
     recordings: &[Recording],
     first: usize,

@@ -18,7 +18,7 @@ pub struct RowsCompared {
 
 impl RowsCompared {
     /// Returns the kind; `None` if a recording has rates. The first `first` of `recordings`
-    /// are those of A.
+    /// belong to A.
     pub(super) fn new(recordings: &[Recording], first: usize) -> Option<Self> {
         let mut plans = recordings
             .iter()

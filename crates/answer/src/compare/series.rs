@@ -24,7 +24,7 @@ pub const SERIES_SCHEMA: u32 = 3;
 const MIN_PART: usize = 3;
 /// Minimum number of recordings. With fewer, even a clear change is not significant.
 pub const LEAST_SERIES: usize = 10;
-/// Margin of the same rate. It has no effect here.
+/// Margin of the same rate. It is not used here.
 const MARGIN: f64 = 1.25;
 /// Seed of the permutations: the same recordings give the same answer.
 const SEED: u64 = 0x6c61_6767_6172_6421;
@@ -111,8 +111,7 @@ pub struct SeriesChange {
     pub before: LateCount,
     /// Late wakeups between this change and the next.
     pub behind: LateCount,
-    /// Rate after the change divided by the rate before; absent if there was no late wakeup
-    /// before.
+    /// Rate after the change divided by the rate before; absent if zero wakeups were late before.
     pub ratio: Option<f64>,
     /// Lower end of its 95 % interval.
     pub ratio_low: f64,

@@ -24,7 +24,7 @@ pub struct TailUnknown {
     pub second: Option<TailDoubt>,
 }
 
-/// Reason why a tail has no model.
+/// Reason why a tail lacks a model.
 #[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum TailDoubt {

@@ -27,7 +27,7 @@ pub struct Ahead {
     /// Whether the chance is a lower limit: samples were lost, or a thread was still waiting
     /// at the end, so the true maximum may be larger; or latencies grew.
     pub is_at_least: bool,
-    /// Bounds of half and of nine of ten such horizons.
+    /// Bounds for one half and nine tenths of all horizons of this length.
     pub stays_below: Vec<StaysBelow>,
 }
 
@@ -49,14 +49,14 @@ pub struct StaysBelow {
     pub carried: Option<f64>,
     /// Total recording time that gives a bound, ns.
     pub record_ns: f64,
-    /// Bound under the assumption that the tail is no heavier than `assumed_shape`, ns. If
-    /// `bound_ns` is known, no assumption is needed, and both are equal. Absent if the
+    /// Bound under the assumption that the tail is at most as heavy as `assumed_shape`, ns. If
+    /// `bound_ns` is known, the assumption is not needed, and both are equal. Absent if the
     /// recordings are shorter than `assumed_record_ns`. If it differs from `bound_ns` and
     /// `is_at_least` of the chance is set, this is a lower limit.
     pub assumed_ns: Option<f64>,
-    /// Total recording time that gives such a bound, ns.
+    /// Total recording time that gives `assumed_ns`, ns.
     pub assumed_record_ns: f64,
-    /// Assumed maximum power of time with which the maximum grows.
+    /// The maximum is assumed to grow with at most this power of time.
     pub assumed_shape: f64,
     /// Whether the bound would be 0 ns: the recording cannot resolve the latencies, so no
     /// recording time gives a bound.
@@ -82,7 +82,7 @@ pub enum LatencyCourse {
     /// Latencies grew or fell evenly. Bounds are for the state at the end of the horizon, or
     /// at the end of the recordings if latencies fell.
     Drift {
-        /// Latencies at the end of the recordings, relative to those at the start.
+        /// Latencies at the end of the recordings, relative to the latencies at the start.
         times: f64,
     },
     /// Latencies changed. Bounds are for the state after the last change, or for the state
@@ -97,7 +97,7 @@ pub enum LatencyCourse {
 pub struct LatencyChange {
     /// Time since the start of the recordings one after the other, ns.
     pub at_ns: f64,
-    /// Latencies after it, relative to those before.
+    /// Latencies after the change, relative to the latencies before.
     pub times: f64,
 }
 
@@ -106,7 +106,7 @@ pub(super) struct Past<'a> {
     pub(super) observed: &'a ObservedPeaks,
     pub(super) course: Course,
     pub(super) blocks: Blocks,
-    /// Shortest wait of those that had not ended when measuring ended, ns.
+    /// Shortest wait that had not ended when measuring ended, ns.
     pub(super) waited: Option<f64>,
     pub(super) lost: u64,
 }
@@ -150,7 +150,7 @@ impl LatencyCourse {
 impl Past<'_> {
     /// Returns the chance and the bounds for `horizon_ns` of measured time.
     pub(super) fn ahead(&self, horizon_ns: f64) -> Result<Ahead, InputError> {
-        // Blocks say nothing about shorter spans.
+        // Blocks do not describe shorter spans.
         let horizon_ns = horizon_ns.max(self.blocks.least_ns);
         let peaks = &self.course.present(&self.observed.peaks, horizon_ns)?;
         let is_unknown = self.course.is_unknown_after(peaks.exposure(), horizon_ns);
@@ -309,7 +309,7 @@ mod tests {
     fn beyond_the_ranks_it_grows_with_the_assumed_power_and_within_them_it_is_theirs() {
         let ahead = ahead(None, 0);
 
-        // Of a tenth of the time ranks bound half, and nine of ten.
+        // For a tenth of the time, ranks bound one half and nine tenths of the horizons.
         for horizon in &ahead.stays_below {
             assert!(horizon.bound_ns.is_some());
             assert_eq!(horizon.assumed_ns, horizon.bound_ns);

@@ -20,12 +20,12 @@ use crate::load::{Load, Run};
 use crate::qos::HOUR_NS;
 use crate::selection::Selection;
 
-/// Share of the largest peaks above which a periodic source refuses a forecast with a
+/// A periodic source that causes a larger share of the largest peaks refuses a forecast with a
 /// compressed horizon (docs/method.md 8.6).
 const PERIODIC_SHARE: f64 = 0.2;
 
-/// Forecasts every service under `seen`. `known` has the causes of the late wakeups that
-/// have trace data.
+/// Forecasts every service under `load`. `causes` are the causes of the late wakeups with trace
+/// data.
 ///
 /// # Errors
 /// When a usage pattern's numbers are not positive.
@@ -94,7 +94,7 @@ pub(crate) struct ExplainedPeaks<'a> {
     late: Vec<Vec<ExplainedLatency>>,
     periodic: Vec<PeriodicSource>,
     periodic_share: f64,
-    /// Latency up to which a wakeup is not searched for a period, ns.
+    /// Wakeups up to this latency are not searched for a period, ns.
     ordinary: f64,
     /// Number of services that are searched for a period.
     searched: usize,
@@ -216,7 +216,7 @@ impl<'a> ExplainedPeaks<'a> {
         if let Some(at_least) = self.unended {
             return Ok(Outcome::Refused(self.unended(at_least, measured)));
         }
-        // The remaining time has other causes, which have no label.
+        // The remaining time has other causes, which are not labelled.
         Ok(match self.single(&peaks, measured, share) {
             Ok(estimate) => outcome(&estimate, Vec::new()),
             Err(refusal) => Outcome::Refused(refused(&refusal, None)),
@@ -241,7 +241,7 @@ impl<'a> ExplainedPeaks<'a> {
         }
     }
 
-    /// Returns the level cause by cause, because all peaks together have none.
+    /// Returns the level cause by cause, because all peaks together do not have one.
     fn level_by_cause(&self, refusal: &Refusal, measured: f64) -> Outcome {
         let labels = Labels::new(&self.observed, &self.late);
         let Ok((peaks, causes)) = labels.above(&self.observed.peaks, self.kept_from) else {

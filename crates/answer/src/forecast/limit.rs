@@ -25,7 +25,7 @@ pub enum ForecastLimit {
     Changing {
         /// Length of the longest blocks that depend on each other, ns.
         block_ns: f64,
-        /// Number of services with such blocks.
+        /// Number of services whose blocks depend on each other.
         services: usize,
     },
     /// The recordings are too short.

@@ -170,7 +170,7 @@ pub struct Refused {
     pub at_most_ns: Option<f64>,
     /// Total recording time that may allow a model, ns.
     pub record_for_model_ns: Option<f64>,
-    /// Total recording time that needs no model, ns.
+    /// Total recording time that does not need a model, ns.
     pub record_without_model_ns: f64,
 }
 
@@ -193,7 +193,7 @@ impl Outcome {
         }
     }
 
-    /// Returns the reasons why there is no level, if there is none.
+    /// Returns the reasons why the level is missing; empty if it is known.
     pub const fn refused(&self) -> Option<&Refused> {
         if let Self::Refused(refused) = self {
             Some(refused)

@@ -20,7 +20,7 @@ pub struct Objection {
 /// Scope of a reason against a level that is computed cause by cause.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct ObjectionScope {
-    /// Causes whose peaks have no level; absent if the reason concerns all causes.
+    /// Causes whose peaks lack a level; absent if the reason concerns all causes.
     pub source: Option<CauseSet>,
     /// Reason why causes are unknown, if longer traces would make them known.
     pub missing_traces: Option<MissingTraces>,

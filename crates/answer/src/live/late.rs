@@ -200,7 +200,7 @@ fn causes(episode: &Episode, line: Line, names: &mut dyn Names) -> Vec<LatePart>
 #[derive(Clone, Debug, Default)]
 pub struct LateList {
     newest: VecDeque<LateActivation>,
-    /// Number of late wakeups, including those that are no longer in the list.
+    /// Number of late wakeups, including wakeups that were removed from the list.
     pub count: u64,
 }
 

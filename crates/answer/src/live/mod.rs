@@ -42,8 +42,8 @@ pub struct WindowFigures {
 }
 
 impl WindowFigures {
-    /// Computes the figures of a window from all latencies, those that were still waiting at
-    /// the end, and the number of lost ones.
+    /// Computes the figures of a window from all latencies, the wakeups that were still waiting at
+    /// the end, and the number of lost wakeups.
     fn new(samples: &Histogram, waiting: &Histogram, lost: u64) -> Self {
         let quantile_of = |q| match bounded(samples, waiting, lost, q) {
             Quantile::Is(time) => Some(time),

@@ -88,7 +88,7 @@ impl LineSeries {
         self.start.count() + self.open.count()
     }
 
-    /// Adds the samples of `window` to `all`.
+    /// Adds the samples of `window` to `sum`.
     pub(super) fn add_to(&self, sum: &mut Histogram, window: Window) {
         match window {
             Window::Now => sum.merge(&self.now),

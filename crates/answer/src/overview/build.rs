@@ -19,8 +19,8 @@ use crate::why::{Explained, LateWakeups};
 
 /// Shortest measurement with a share of overhead. In shorter ones, start and end dominate.
 const MIN_FOR_OVERHEAD: Nanos = Nanos::from_ms(100);
-/// Threads of the default plan. The second is an example of other real-time threads and is
-/// not shown beside the first.
+/// Threads of the default plan. The second is an example of other real-time threads. It is hidden
+/// if the first is shown.
 const DEFAULT_THREADS: [Service; 3] = [Service::Fifo(90), Service::Fifo(50), Service::Other];
 
 /// Input of an overview. All of it is from the same recording.
@@ -30,7 +30,7 @@ pub struct OverviewInput<'a> {
     pub report: &'a RecordingReport,
     /// Late wakeups with trace data; `None`: none were recorded.
     pub late: Option<&'a Explained<'a>>,
-    /// Samples; `None`: it has none.
+    /// Samples; `None`: they are missing.
     pub load: Option<&'a Load>,
     /// Application of the user; `None`: the profiles of the catalogue.
     pub application: Option<&'a Application>,

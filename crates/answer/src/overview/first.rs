@@ -13,8 +13,8 @@ use crate::why::{CauseShare, Explained, named};
 impl First {
     /// Chooses the cause whose removal avoids the most stalls above the slack of the user's
     /// application, then lowers the max most, then saves the most time. Without an application,
-    /// or if none avoids a stall or lowers the max, this is the first fix of `why`. Stalls below
-    /// the latency threshold are in no episode, so a smaller slack gives no count.
+    /// or if none avoids a stall or lowers the max, this is the first fix of `why`. Episodes do not
+    /// contain stalls below the latency threshold, so stalls are not counted for a smaller slack.
     pub(super) fn new(
         scope: &Scope<'_>,
         report: &RecordingReport,

@@ -6,7 +6,7 @@ use super::{Enough, Fit, Unfailing};
 use crate::load::Load;
 use crate::qos::{Application, MissFigures, Needed, QosError, ServiceOutlook, assess_series};
 
-/// Number of independent xruns for which the 95 % limits of the rate differ by a factor of 4
+/// Number of independent xruns. With it the 95 % limits of the rate differ by a factor of 4
 /// (Garwood 1936: 4.8 and 18.4 for 10).
 const ENOUGH_CLUSTERS: f64 = 10.0;
 
@@ -52,8 +52,8 @@ fn decided_by(outlook: &ServiceOutlook, goal: &Needed) -> Option<f64> {
     goal.record_ns
 }
 
-/// Returns the time in which a recording with the same number of CPUs is expected to see enough
-/// xruns.
+/// Returns how long a recording with the same number of CPUs must be to see enough xruns, as
+/// expected.
 fn narrowed_by(outlook: &ServiceOutlook) -> Option<f64> {
     let (figures, cpus) = outlook.judged();
     let clusters = figures.clusters.filter(|_| figures.mttf_ns.is_some())?;

@@ -17,8 +17,8 @@ pub(super) struct Scope<'a> {
     route: Option<Route>,
 }
 
-/// Returns the late wakeups of the subject, of its service by the other route if it had
-/// none, or of all services if that had none either.
+/// Returns the late wakeups of the subject. If the list is empty, returns the late wakeups of its
+/// service on the other route. If that list is empty too, returns the late wakeups of all services.
 pub(super) fn scope<'a>(
     explained: &Explained<'a>,
     subject: Option<(Service, Route)>,

@@ -41,14 +41,14 @@ pub struct Overview {
     pub trust: Trust,
     /// Series that were still waiting when measuring ended, the longest wait first.
     pub waiting: Vec<Waiting>,
-    /// Warnings that change how the figures must be read, except those that the trust and
-    /// the causes contain.
+    /// Warnings that change how the figures must be read, except warnings that the trust and the
+    /// causes contain.
     pub warnings: Vec<Doubt>,
     /// Whether `fits` has the application of the user (`--app`, or the one that the
     /// recording was made for) and no other.
     pub is_for_application: bool,
-    /// Verdict on the application of the user, or on the current profiles of the catalogue,
-    /// those with the least slack first.
+    /// Verdict on the application of the user, or on the current profiles of the catalogue in order
+    /// of increasing slack.
     pub fits: Vec<Fit>,
     /// Why `fits` lacks all applications or some of them.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,7 +56,7 @@ pub struct Overview {
     /// Scope of `late` and `first`: the service of the user's application, or the most
     /// urgent thread.
     pub subject: Option<Subject>,
-    /// Deferred work while processes keep a CPU busy; absent if the recording has none.
+    /// Deferred work while processes keep a CPU busy; absent if the recording lacks it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contexts: Option<ContextsReport>,
     /// Latencies of the main series.
@@ -126,7 +126,7 @@ pub struct Conditions {
     pub cpus: usize,
     /// Mean time between two expiries of a series.
     pub period_ns: Nanos,
-    /// Kernel release; empty for a script, which has no machine.
+    /// Kernel release; empty for a script, which does not run on a machine.
     pub kernel: String,
     pub preemption: Option<String>,
     /// Hypervisor of a virtual machine.
@@ -207,13 +207,14 @@ pub struct LateService {
 /// Late wakeups and their causes.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Late {
-    /// Service of these wakeups. Absent: all services, because the subject had none.
+    /// Service of these wakeups. Absent: all services, because the subject did not have any.
     pub service: Option<Service>,
-    /// Route of these wakeups: the subject's, or the other one if it had none.
+    /// Route of these wakeups: the subject's route, or the other one if the subject did not have
+    /// late wakeups.
     pub route: Option<Route>,
     /// Number of late wakeups with separate trace data.
     pub episodes: usize,
-    /// Number of late wakeups: these, expiries that passed during them, and those without
+    /// Number of late wakeups, including expiries that passed during them and late wakeups without
     /// trace data.
     pub wakeups: u64,
     /// Late wakeups without trace data.

@@ -86,7 +86,7 @@ pub fn catalogue() -> Result<Vec<CatalogueEntry>, ApplicationError> {
 /// Returns an application of the catalogue or of a file.
 ///
 /// # Errors
-/// When there is none, or a figure is out of its range.
+/// When it is missing, or a figure is out of its range.
 pub fn by_name(name: &str) -> Result<Application, ApplicationError> {
     from_entry(&named(name)?)
 }
@@ -259,8 +259,8 @@ const SAMPLES_PER_SLACK: u64 = 4;
 const MIN_PERIOD: Nanos = Nanos::from_us(20);
 
 impl Application {
-    /// Returns the mean time between two samples with which a recording resolves the slack
-    /// of this application.
+    /// Returns the mean time between two samples that a recording needs to resolve the slack of
+    /// this application.
     pub fn probe_period(&self) -> Nanos {
         let slack = self.slack_ns.as_f64();
         let fine = Nanos::from_f64(slack / FINE_SAMPLES).clamp(USUAL_MIN_PERIOD, MAX_PERIOD);

@@ -314,10 +314,10 @@ impl Selection<'_> {
     }
 }
 
-/// Returns the time for which a stream was observed, ns: the whole recording, unless
-/// interrupts were seen in too few samples of a CPU (another thread kept its threads from
-/// arming their timers). Then it is the same share of the time, plus the stalls: few
-/// interrupts come in a stall, and its start and end are known.
+/// Returns the observation time of a stream, ns: the whole recording, unless interrupts were seen
+/// in too few samples of a CPU (another thread kept its threads from arming their timers). Then it
+/// is the same share of the time, plus the stalls: few interrupts come in a stall, and its start
+/// and end are known.
 fn exposure(run: &Run, stream: &Stream) -> f64 {
     let whole = run.duration.as_f64();
     if stream.service.has_lines() {
@@ -403,7 +403,7 @@ mod tests {
         assert_eq!(exposures(900, &[]), [8_000.0, 8_000.0]);
         assert_eq!(exposures(250, &[]), [2_000.0, 8_000.0]);
         assert_eq!(exposures(0, &[]), [0.0, 8_000.0]);
-        // Of a stall the first that waited is kept, and all of it was seen.
+        // The recording keeps the first wakeup that waited in a stall, so the whole stall was seen.
         let stall = |latency| Exceedance {
             expiry: Nanos::from_ns(1_000),
             latency: Nanos::from_ns(latency),
@@ -449,7 +449,7 @@ mod tests {
             needed.record_ns.is_some()
         };
 
-        // Two hours of 64 CPUs are 128 h of CPU time, and show no more than two hours.
+        // Two hours of 64 CPUs are 128 h of CPU time, but prove only two hours.
         for cpus in [1, 2, 64] {
             assert!(is_short(cpus, 2), "{cpus} CPUs");
             assert!(!is_short(cpus, 3), "{cpus} CPUs");
@@ -489,7 +489,8 @@ mod tests {
     #[test]
     fn upper_limits_of_the_curve_are_monotone() {
         let (none, some) = (None::<f64>, Some::<f64>);
-        // A bound without a limit takes the limit of more buffers, and the last has none.
+        // A bound without a limit takes the limit of more buffers. The last bound does not have a
+        // limit.
         assert_eq!(
             ordered(&[(none, false), (some(8.0), true), (none, false)]),
             [some(8.0), some(8.0), none]

@@ -13,8 +13,8 @@ use laggard_model::{Meant, Nanos, ParseNanosError, Service};
 )]
 pub struct NotAGoal(pub(super) String);
 
-/// Limit of the number of buffers. A day of more, each as long as allowed, does not fit into
-/// a time.
+/// Limit of the number of buffers. With more buffers of the maximum length (a day), the total does
+/// not fit into a time.
 pub(super) const MAX_BUFFERS: u32 = 65_536;
 /// Limit of the length of a buffer.
 pub(super) const MAX_BUFFER: Nanos = Nanos::from_secs(86_400);

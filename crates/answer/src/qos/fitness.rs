@@ -55,8 +55,8 @@ impl MissFigures {
 }
 
 impl CurvePoint {
-    /// Compares the mean time to failure with `goal`, ns, on all CPUs together and on those
-    /// that stand out.
+    /// Compares the mean time to failure with `goal`, ns, on all CPUs together and on CPUs that
+    /// stand out.
     pub(super) fn against(&self, goal: f64, is_too_coarse: bool) -> Fitness {
         let apart = self.apart.as_ref().map(|apart| &apart.on);
         let together = self.figures.against(goal, is_too_coarse);
@@ -74,8 +74,8 @@ impl CurvePoint {
 }
 
 impl ServiceOutlook {
-    /// Returns the figures that decide the verdict, and the number of their CPUs: those of
-    /// CPUs that stand out, or otherwise of all.
+    /// Returns the figures that decide the verdict, and the number of their CPUs: the CPUs that
+    /// stand out, or otherwise all.
     pub fn judged(&self) -> (&MissFigures, usize) {
         match &self.apart {
             Some(apart) => (&apart.on, apart.cpus.len()),
@@ -83,7 +83,7 @@ impl ServiceOutlook {
         }
     }
 
-    /// Compares the mean time with `goal`, ns, and returns the figures that decide: those of
+    /// Compares the mean time with `goal`, ns, and returns the figures that decide: the figures of
     /// CPUs that stand out, unless all together already fail.
     pub(crate) fn against(&self, goal: f64) -> (Fitness, &MissFigures, Option<&CpuList>) {
         let is_too_coarse = self.resolution.is_too_coarse();
@@ -104,7 +104,7 @@ impl ServiceOutlook {
             .find(|needed| needed.one_miss_per == Goal::Hour)
     }
 
-    /// Returns the point of the curve with the fewest buffers that had no failure.
+    /// Returns the point of the curve with the fewest buffers and zero failures.
     pub fn without_failure(&self) -> Option<&CurvePoint> {
         let is_none = |point: &&CurvePoint| point.figures.failures == Some(0.0);
         self.curve.iter().find(is_none)

@@ -19,8 +19,8 @@ pub struct XrunGoal {
     pub failures: u32,
     pub per_ns: Nanos,
     /// Sessions without a failure, if the goal was stated as a share of them. Then `per_ns` is
-    /// the mean time to failure at which failures at random times leave that share of the
-    /// sessions without one.
+    /// the mean time to failure. Failures at random times then leave that share of the sessions
+    /// without a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sessions: Option<SessionGoal>,
 }
@@ -30,7 +30,7 @@ pub struct XrunGoal {
 pub struct SessionGoal {
     /// Number of sessions without a failure.
     pub without: u32,
-    /// Of this number of sessions.
+    /// Number of all sessions.
     pub of: u32,
     pub length_ns: Nanos,
 }
@@ -48,8 +48,8 @@ impl SessionGoal {
         (goal.without > 0 && goal.without < goal.of).then_some(goal)
     }
 
-    /// Returns the mean time to failure, ns: a session of this length has no failure with
-    /// probability exp(-length / mean time).
+    /// Returns the mean time to failure, ns: the probability of a session of this length without a
+    /// failure is exp(-length / mean time).
     fn mean_time(self) -> f64 {
         let share = f64::from(self.without) / f64::from(self.of);
         self.length_ns.as_f64() / -share.ln()

@@ -109,7 +109,7 @@ pub struct ServiceOutlook {
     pub waited_ns: Option<Nanos>,
     /// Figures with the application's own buffers over all CPUs.
     pub outlook: MissFigures,
-    /// CPUs that fail more often than the others; absent without such CPUs, or if the recordings do
+    /// CPUs that fail more often than the others; absent if all are alike, or if the recordings do
     /// not show it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub apart: Option<Apart>,
@@ -190,7 +190,7 @@ pub struct Needed {
     /// The fewest buffers whose lower limit meets the goal.
     pub surely: Option<u32>,
     /// Length of a recording without a failure that proves the goal, on any number of CPUs,
-    /// ns; absent if the recordings are as long.
+    /// ns; absent if the recordings have this length.
     pub record_ns: Option<f64>,
     /// Whether the recordings are too coarse to prove the goal, whatever their length.
     pub is_coarse: bool,
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(some.mttf_high_ns, Some(HOUR_NS / 2.0));
         assert_eq!(some.interval(), (2.0, 40.0));
         assert_eq!((some.late_per_hour, some.paper_mttf_ns), (18.0, None));
-        // Without a lower limit of the count there is no upper limit of the time.
+        // Without a lower limit of the count, the time does not have an upper limit.
         let none = bounded(0.0, 3.0);
         assert_eq!(none.mttf_high_ns, None);
         assert_eq!(none.interval(), (0.0, 3.0));

@@ -61,7 +61,7 @@ impl From<QosError> for MissingOutlook {
     }
 }
 
-/// Verdict on a profile that has no row.
+/// Verdict on a profile without a row.
 #[derive(Debug, JsonSchema, Serialize)]
 pub struct ProfileVerdict {
     pub name: String,

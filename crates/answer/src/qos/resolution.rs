@@ -41,13 +41,13 @@ pub enum Resolution {
     TooCoarse {
         /// Mean time between two samples on a CPU, ns.
         sample_interval_ns: f64,
-        /// Period that shows such a stall.
+        /// Period of samples that would show these stalls.
         finer: FinerPeriod,
     },
     /// The times of some latencies that matter were not recorded. There is an interval, for
     /// the policy `late`, and no estimate.
     NotRecorded {
-        /// Latencies up to this have no time.
+        /// The times of latencies up to this are unknown.
         floor_ns: Nanos,
         /// Latencies above this matter.
         matters_above_ns: Nanos,

@@ -28,7 +28,7 @@ pub struct Rehearsed {
     pub meanwhile: Option<Load>,
 }
 
-/// Predicts from the earlier recordings in `seen`, and compares with the counts.
+/// Predicts from the earlier recordings in `load`, and compares with the counts.
 ///
 /// # Errors
 /// When a figure is out of its range, or no recorded service fits a task.

@@ -59,7 +59,7 @@ pub struct TaskRehearsal {
     pub factor: Option<f64>,
     /// Failures in the same time according to the rule of the papers.
     pub paper_failures: f64,
-    /// Counted failures over those; absent when either is zero.
+    /// Counted failures over `paper_failures`; absent when either is zero.
     pub paper_factor: Option<f64>,
     /// Worst responses from the response-time analysis of the same recording.
     pub analysis: TaskVerdict,

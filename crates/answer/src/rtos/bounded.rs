@@ -1,5 +1,5 @@
-//! Criterion `bounded`: whether the max latency of a woken thread is less than twice as
-//! long under any load.
+//! Criterion `bounded`: whether the max latency of a woken thread is less than doubled under any
+//! load.
 
 use laggard_model::{Absence, CompetingThread, Nanos, RtosLoadRun, RtosWakeup, RtosWakeups};
 use schemars::JsonSchema;
@@ -14,7 +14,7 @@ use crate::switch::{Growth, GrowthChange, figure};
 const STRETCHES: usize = 10;
 /// Number of wakeups below which the max of a stretch is not used.
 const MIN_WAKEUPS: usize = 20;
-/// Growth of the max from which a latency is not bounded.
+/// If the max grows by this factor or more, a latency is not bounded.
 const MAX_GROWTH: f64 = 2.0;
 
 /// Latencies of a woken thread under one load.
@@ -143,7 +143,7 @@ fn competitors_of_max(wakeups: &RtosWakeups) -> Vec<CompetingThread> {
 }
 
 /// Keeps a growth only if both visits of the load show it: the stretches of each visit are
-/// longer than those of each visit of the first load. Activity of the machine that lasts
+/// longer than the stretches of each visit of the first load. Activity of the machine that lasts
 /// some seconds does not pass this.
 fn confirm_by_visits(growth: Growth, [first, load]: &[[Vec<f64>; 2]; 2]) -> Growth {
     // Logarithms, as for the ratio.

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::RtosReason;
 
-/// Number of wakeups below which there is no verdict.
+/// Minimum number of wakeups for a verdict.
 const MIN_WAKEUPS: u64 = 30;
 /// Share of wakeups with the other outcome that a verdict tolerates: a wakeup may come at the
 /// very end of a softirq.
@@ -17,7 +17,7 @@ const TOLERATED: f64 = 0.1;
 pub struct DeferredFigures {
     /// Number of wakeups during a softirq.
     pub wakeups: u64,
-    /// Number of these wakeups after which the thread ran before the softirq ended.
+    /// Number of these wakeups where the thread ran before the softirq ended.
     pub preempted: u64,
     /// Longest time from a wakeup to the end of the softirq that the thread waited for.
     pub longest_wait_ns: Nanos,

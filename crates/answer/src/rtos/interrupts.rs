@@ -9,8 +9,8 @@ use super::RtosReason;
 use super::preemption::max_if_all_known;
 
 const MIN_INTERRUPTS: usize = 100;
-/// Quantiles, and the number of interrupts from which each is reported. The first that
-/// applies is used.
+/// Quantiles, and the minimum number of interrupts for reporting each. The first that applies is
+/// used.
 const QUANTILES: [(f64, usize); 2] = [(0.999, 1_000), (0.99, MIN_INTERRUPTS)];
 const SECOND_NS: f64 = 1e9;
 /// Number of interrupts in the figures of the paper.
@@ -39,12 +39,12 @@ pub struct InterruptFigures {
     pub handler: InterruptTimes,
     /// Time from the last instruction of the handler to the next of the thread.
     pub dispatch: InterruptTimes,
-    /// Highest interrupt rate for a device with such a handler: 1 / (quantile of the ISR
-    /// latency + quantile of the handler).
+    /// Highest interrupt rate for a device with this handler: 1 / (quantile of the ISR latency +
+    /// quantile of the handler).
     pub max_rate_hz: Option<f64>,
     /// Number of interrupts whose latency or dispatch latency is above the limit.
     pub above_limit: usize,
-    /// Number of these that are not above the limit without steal time.
+    /// Number of these that are above the limit only with steal time.
     pub above_limit_by_steal: usize,
     /// Number of these that steal time may explain, if the steal clock cannot be read.
     pub above_limit_possibly_steal: usize,

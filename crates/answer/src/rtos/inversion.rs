@@ -54,8 +54,8 @@ fn waits(rounds: &[InversionRound]) -> LockWaits {
 ///
 /// A lock without priority inheritance lets its waiter wait for the critical section and
 /// for the computation of the middle thread. A pass therefore requires that the middle
-/// thread never ran during a wait, that no wait took as long as an inversion, and that the
-/// same test with a plain lock shows an inversion.
+/// thread never ran during a wait, that every wait was shorter than an inversion, and that the same
+/// test with a plain lock shows an inversion.
 pub(super) fn reason(figures: &InversionFigures) -> RtosReason {
     let (inherit, plain) = (&figures.inherit, &figures.plain);
     let inversion = figures.hold_ns + figures.middle_ns;

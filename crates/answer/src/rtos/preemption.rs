@@ -23,7 +23,7 @@ pub struct PreemptionFigures {
     /// Max latency without steal time; absent if the steal clock cannot be read.
     pub max_without_steal_ns: Option<Nanos>,
     pub above_limit: usize,
-    /// Number of these that are not above the limit without steal time.
+    /// Number of these that are above the limit only with steal time.
     pub above_limit_by_steal: usize,
     /// Number of these that steal time may explain, if the steal clock cannot be read.
     pub above_limit_possibly_steal: usize,
@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    /// Without a hypervisor there is no steal time.
+    /// Without a hypervisor, steal time does not occur.
     #[test]
     fn a_latency_above_the_limit_fails_if_no_steal_time_was_ever_counted() {
         for coarse in [None, Some((0, false))] {

@@ -22,15 +22,13 @@ pub struct PriorityFigures {
     pub usable: usize,
     /// Number of neighbouring pairs that were tested.
     pub pairs: usize,
-    /// Number of these pairs in which the higher priority preempted the lower one in most
-    /// rounds.
+    /// Number of these pairs where the higher priority preempted the lower one in most rounds.
     pub preempting: usize,
     /// First pair without preemption: running priority, woken priority.
     pub not_preempting: Option<(u8, u8)>,
     /// Number of priorities that were tested against an equal one.
     pub equals: usize,
-    /// Number of these at which the woken thread waited for the running one in most
-    /// rounds.
+    /// Number of these where the woken thread waited for the running one in most rounds.
     pub waiting: usize,
 }
 

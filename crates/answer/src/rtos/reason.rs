@@ -67,10 +67,10 @@ pub enum RtosReason {
     InheritingLockInverted,
     /// Despite `PTHREAD_PRIO_INHERIT` the middle thread ran while the high one waited.
     MiddleThreadRan,
-    /// The plain lock shows no inversion, so the test shows no effect.
+    /// The plain lock does not show an inversion, so the test cannot show an effect.
     PlainLockNotInverted,
-    /// A wait for the inheriting lock took as long as an inversion, although the middle
-    /// thread did not run.
+    /// A wait for the inheriting lock had the length of an inversion, although the middle thread
+    /// did not run.
     WaitAsLongAsInversion,
     /// Under each load, the max of the stretches and the max of all wakeups grow by less
     /// than a factor of 2.
@@ -82,10 +82,10 @@ pub enum RtosReason {
     },
     /// The max of the stretches does not grow, but the max of all wakeups does.
     SingleMaxGrows {
-        /// The first load with such a max.
+        /// First load whose max grows.
         load: String,
     },
-    /// There is no second load to compare with.
+    /// A second load for comparison is missing.
     NoSecondLoad,
     /// Too few wakeups decide whether the max grows, or a load did not run.
     GrowthUncertain,

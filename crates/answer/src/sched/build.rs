@@ -24,7 +24,7 @@ use crate::note::Note;
 /// Period without a second job, ns: 31 years.
 const RARE_PERIOD: f64 = 1e18;
 
-/// Returns the verdicts on the tasks of `asked` on the machine and load of `seen`.
+/// Returns the verdicts on the tasks of `question` on the machine and load of `load`.
 ///
 /// # Errors
 /// When a task is not valid.
@@ -92,7 +92,7 @@ pub fn analyse(load: &Load, question: &SchedQuestion) -> Result<SchedReport, Inp
     })
 }
 
-/// Returns the verdicts on the tasks of `asked`. If `seen` did not measure the service of a
+/// Returns the verdicts on the tasks of `question`. If `load` did not measure the service of a
 /// task, the nearest service that bounds its latency replaces it, with a remark.
 ///
 /// # Errors
@@ -134,8 +134,8 @@ struct Order {
     /// Tasks that run before it, and that are analysed with at least their execution time, on the
     /// same CPU.
     earliest: Vec<Task>,
-    /// It runs after all tasks of its level and above that surely share its CPU and take no less
-    /// than is analysed. Time that these do not explain has no culprit.
+    /// It runs after all tasks of its level and above that surely share its CPU and take at least
+    /// the analysed time. Time that these do not explain is not attributed to a culprit.
     certain: Vec<Task>,
     /// Whether it may run on another CPU than tasks that it is analysed with.
     may_be_apart: bool,

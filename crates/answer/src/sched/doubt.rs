@@ -113,7 +113,7 @@ pub(super) struct Found<'a> {
     pub(super) stand_in: Option<StandIn>,
 }
 
-/// Returns the reasons why a task is not shown to meet its deadline.
+/// Returns the reasons why the analysis cannot show that a task meets its deadline.
 pub(super) fn doubts(analysed: &Found<'_>) -> Vec<TaskDoubt> {
     if let Some(floor) = analysed.way.not_kept {
         let mut recordings = analysed.way.seen.streams.iter().map(|(run, _)| run);

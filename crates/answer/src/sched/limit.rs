@@ -15,7 +15,7 @@ pub struct ResponseLimit {
     #[serde(flatten)]
     pub largest: LargestPart,
     /// Additional time that the recording cannot rule out: a bound, not a measurement.
-    /// Absent if it rules out more time, or if the response has no bound.
+    /// Absent if it rules out more time, or if the response is unbounded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unseen: Option<UnseenTime>,
 }

@@ -42,7 +42,7 @@ pub struct TaskAsked {
     pub blocking_ns: Nanos,
     /// Measured service that runs it.
     pub service: Service,
-    /// CPU on which a rehearsal runs it, if the file has one.
+    /// CPU of the task in a rehearsal, if the file names one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Cpu>,
     /// Number of buffers, if it has any.
@@ -89,8 +89,7 @@ pub struct SchedReport {
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The upper limit of the response meets it, and misses are no more frequent than
-    /// permitted.
+    /// The upper limit of the response meets it, and misses are at most as frequent as permitted.
     Meets,
     /// The lower limit of the response misses it.
     Misses,
@@ -98,7 +97,7 @@ pub enum Verdict {
     Unknown,
 }
 
-/// Responses of one task and its verdict. Times in ns; an absent response has no bound.
+/// Responses of one task and its verdict. Times in ns; an absent response is unbounded.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct TaskVerdict {
     #[serde(flatten)]
@@ -116,8 +115,8 @@ pub struct TaskVerdict {
     /// Worst response with stalls that are exceeded once per permitted time between two
     /// misses, upper limit.
     pub rated_ns: Option<f64>,
-    /// Share of the windows, 0 to 1, for which the recording is too short and the longest
-    /// measured stall replaces that limit.
+    /// Share of the windows, 0 to 1, that the recording is too short for. The longest measured
+    /// stall replaces their limit.
     pub rated_as_seen: f64,
     /// Deadline minus the upper limit of the response; negative if it is later.
     pub slack_ns: Option<f64>,
@@ -182,7 +181,7 @@ pub struct SetVerdict {
     /// Product of Bini and Buttazzo; up to 2 is schedulable.
     pub hyperbolic_product: f64,
     /// Whether these bounds apply: deadlines equal periods, priorities are rate-monotonic,
-    /// and there is no blocking.
+    /// and tasks do not block each other.
     pub bounds_apply: bool,
     /// Whether earliest deadline first meets all deadlines without latency; absent if
     /// unknown.

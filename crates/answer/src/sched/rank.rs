@@ -13,8 +13,8 @@ pub struct TaskRank {
     /// True if its work and period are upper limits of its real demand. They then bound the delay
     /// of other tasks, but do not prove it.
     pub is_at_most: bool,
-    /// True if it may run on several CPUs. On one CPU, the analysed tasks delay each other no less
-    /// than on several, where they may not delay each other at all.
+    /// True if it may run on several CPUs. The analysis assumes one CPU, which is the worst case:
+    /// on several CPUs, tasks may not delay each other at all.
     pub may_move: bool,
     /// Measured service, if it differs from the service that runs the task.
     pub stand_in: Option<StandIn>,

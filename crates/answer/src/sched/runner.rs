@@ -35,7 +35,7 @@ pub(super) struct Runner<'a> {
     pub(super) longest: f64,
     /// Longest time between two samples. A shorter stall may not be recorded.
     pub(super) unseen: f64,
-    /// Latency up to which the times of stalls were not recorded.
+    /// The times of stalls up to this latency were not recorded.
     pub(super) not_kept: Option<Nanos>,
     /// Whether every latency was 0 ns, so that no latency has a bound.
     pub(super) is_all_zero: bool,
@@ -179,9 +179,9 @@ pub(super) fn released_late(plain: &[Task], jitter: f64) -> Vec<Task> {
     plain.iter().map(|task| Task { jitter, ..*task }).collect()
 }
 
-/// Returns the distance above the `median` up to which latencies are ordinary, if samples
-/// are `apart`. All ordinary latencies before a deadline take a small part of the slack. The
-/// distance is at least the median, unless one such latency takes a larger part.
+/// Returns the maximum distance of ordinary latencies above the `median`, if samples are `apart`.
+/// All ordinary latencies before a deadline take a small part of the slack. The distance is at
+/// least the median, unless one median takes a larger part of the slack.
 fn ordinary_part(tasks: &[Task], median: f64, apart: f64) -> Nanos {
     let slacks = tasks.iter().map(|task| task.deadline - task.cost);
     let part = slacks.fold(f64::INFINITY, f64::min).max(0.0) / ORDINARY_PART;

@@ -55,7 +55,7 @@ pub enum TasksError {
     /// A time cannot be parsed.
     #[error(transparent)]
     Time(#[from] ParseNanosError),
-    /// Some tasks have a priority and some have none.
+    /// Some tasks have a priority and some do not.
     #[error(
         "only {given} of {all} tasks have a priority; give it to all, or to none for rate-monotonic ones"
     )]

@@ -6,11 +6,10 @@ use laggard_model::{Nanos, Service};
 use super::{Pseudo, RareFrom, ResponseLimit, TaskDoubt, TaskVerdict, Verdict};
 use crate::load::Load;
 
-/// Divisor of the slack up to which a wait is ordinary: every recording ends during some
-/// wait.
+/// Waits up to the slack divided by this are ordinary: every recording ends during some wait.
 const ORDINARY_PART: u64 = 20;
 
-/// Returns the longest such stall of a service.
+/// Returns the longest wait of a service that had not ended when measuring ended.
 pub(super) fn longest(load: &Load, service: Service) -> Option<Nanos> {
     let waits = load.runs.iter().flat_map(|run| &run.waiting);
     waits

@@ -16,7 +16,7 @@ use crate::waiting::waiting;
 /// Reads a recording, on `threads` threads at most, and says what is in it.
 ///
 /// # Errors
-/// When minutes are asked for and the recording does not tell them apart.
+/// If minutes are requested and the recording does not distinguish them.
 pub fn report(
     from: &Recording,
     by: By,
@@ -95,8 +95,8 @@ fn run_delays(manifest: &Manifest) -> Vec<RunDelayRow> {
             continue;
         };
         let series = (line.service, line.route);
-        let known = totals.iter_mut().find(|(key, ..)| *key == series);
-        match known {
+        let total = totals.iter_mut().find(|(key, ..)| *key == series);
+        match total {
             Some((_, total_ns, switch_ins)) => {
                 *total_ns = total_ns.saturating_add(delay.total_ns.ns());
                 *switch_ins = switch_ins.saturating_add(delay.switch_ins);
@@ -152,7 +152,7 @@ fn stage_rows(group: &Group, start: Nanos) -> Vec<StageRow> {
         rows.clear();
     }
     set_shares(&mut rows);
-    // Of a thread that is watched that is `running`, and a row already.
+    // For a watched thread, this span is the stage `running`, which already has a row.
     let is_watched = matches!(key.service, Service::Task(_) | Service::Traced(_));
     // The softirq itself ends there. Recordings of the tail have the span of kept wakeups alone.
     let softirqs = group.steps[Stage::Softirq.index()].histogram().count();

@@ -42,7 +42,7 @@ pub struct RecordingReport {
     pub contexts: Option<ContextsReport>,
     /// Stages of each service and route.
     pub stages: Vec<StageRow>,
-    /// Mean waiting times of threads, if laggard had no rights to measure their stages.
+    /// Mean waiting times of threads, if laggard did not have the rights to measure their stages.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub run_delays: Vec<RunDelayRow>,
     /// Counts of latencies, for every row of `services`.
@@ -135,9 +135,9 @@ pub struct StageRow {
     /// Service at the end of the path.
     pub service: Service,
     pub route: Route,
-    /// Stage at which the part ends.
+    /// Stage that ends the part.
     pub stage: Stage,
-    /// Stage at which the part starts; absent: the expiry.
+    /// Stage that starts the part; absent: the expiry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Stage>,
     /// Whether it spans several parts, up to the first instruction of a thread.

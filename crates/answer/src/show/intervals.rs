@@ -34,8 +34,8 @@ pub struct RecordingIntervals {
     pub bin_ns: Nanos,
     /// Series and CPUs, in the order of the manifest.
     pub lines: Vec<IntervalRow>,
-    /// Planned period, if the intervals are those of laggard's timers without dither. A service
-    /// that takes turns with others, or has a multiple of the period, runs less often.
+    /// Planned period, if these are intervals of laggard's timers without dither. A service that
+    /// takes turns with others, or has a multiple of the period, runs less often.
     pub planned_ns: Option<Nanos>,
     /// Missing data.
     pub shortfalls: Vec<Shortfall>,
@@ -59,9 +59,9 @@ pub struct IntervalRow {
     pub intervals: u64,
     /// Number of intervals that are not counted, because a wakeup in between was lost.
     pub unknown: u64,
-    /// Number of wakeups for which the service did not run. Each is within an interval.
+    /// Number of wakeups whose service did not run. Each is within an interval.
     pub missed: u64,
-    /// Minimum, ns; this and the next two are absent if there is no interval.
+    /// Minimum, ns; this and the next two are absent without an interval.
     pub min_ns: Option<i64>,
     /// Maximum, ns.
     pub max_ns: Option<i64>,
@@ -140,8 +140,8 @@ pub fn intervals(
     })
 }
 
-/// Returns the counted quantity. With dither, the intervals are those of the plan, and only the
-/// difference is due to the machine.
+/// Returns the counted quantity. With dither, the plan sets the intervals, and only the difference
+/// is due to the machine.
 fn counted(manifest: &Manifest) -> CountedInterval {
     if manifest.plan.dither && !is_external(manifest) {
         CountedInterval::BeyondPlan

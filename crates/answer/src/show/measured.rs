@@ -30,14 +30,14 @@ pub struct Measured {
     pub shortfalls: Vec<Shortfall>,
     /// Its activations.
     pub fold: Fold,
-    /// Latest expiry that was read. It stands in for the end if the recording has none.
+    /// Latest expiry that was read. It stands in for a missing end of the recording.
     pub last: Option<Nanos>,
 }
 
 /// Reads a recording, on `threads` threads at most, and counts its activations.
 ///
 /// # Errors
-/// When minutes are asked for and the recording does not tell them apart.
+/// If minutes are requested and the recording does not distinguish them.
 pub fn measured(from: &Recording, by: By, threads: NonZeroUsize) -> Result<Measured, LoadError> {
     let Scanned {
         gathered: (mut fold, last),

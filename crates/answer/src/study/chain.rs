@@ -102,7 +102,7 @@ impl Part {
         (line.service, line.route) == (service, route)
     }
 
-    /// Returns the stage at which the part starts; the expiry without one.
+    /// Returns the stage that starts the part; the expiry without one.
     fn from(self) -> Option<&'static [Stage]> {
         const IRQ: &[Stage] = &[Stage::Irq, Stage::IrqElsewhere];
         const SOFTIRQ: &[Stage] = &[Stage::Softirq];
@@ -312,8 +312,8 @@ impl Maxima {
 const MAX_BLOCKS: usize = 604_800;
 
 impl Gathered {
-    /// Limits the parts of wakeups that a recording of the tail did not keep: none was later
-    /// than the latency up to which the tail is incomplete.
+    /// Limits the parts of wakeups that a recording of the tail did not keep. Each of these parts
+    /// is at most the latency where the complete tail starts.
     fn limit_unkept(&mut self, recording: &laggard_record::Recording) {
         let lines = &recording.manifest().lines;
         let (counted, _) = scan::stored(recording, &mut Vec::new());

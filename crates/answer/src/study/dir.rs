@@ -138,7 +138,8 @@ impl StudyDir {
     pub fn next(&self, step: &Step) -> Option<PathBuf> {
         let mut numbers = 1..MAX_PIECES;
         let place = |number| piece_path(&self.path, step, number);
-        // A directory that is no recording, such as one that is not complete, keeps its name.
+        // A directory that is not a recording, for example because it is incomplete, keeps its
+        // name.
         numbers.find_map(|number| {
             let is_free = place(number).symlink_metadata().is_err();
             is_free.then(|| place(number))
@@ -299,7 +300,7 @@ fn pieces(dir: &Path, step: &Step) -> Result<Vec<Piece>, StudyError> {
         }
         let recording = Recording::open(path)?;
         let clock = &recording.manifest().clock;
-        // A recording that was killed has no end, and counts as long as its last sample.
+        // The end of a recording that was killed is missing. It counts until its last sample.
         let end = clock.end_ns.or_else(|| last(&recording));
         let length = end.map_or(Nanos::ZERO, |end| end.saturating_sub(clock.start_ns));
         if length > Nanos::ZERO {

@@ -38,7 +38,7 @@ pub enum StudyError {
         /// Reason.
         source: io::Error,
     },
-    /// A file is no result of this version of laggard.
+    /// A file is not a result of this version of laggard.
     #[error("`{}` is not a result of this laggard; remove it to measure again", file.display())]
     Result {
         file: PathBuf,

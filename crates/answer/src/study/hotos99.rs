@@ -293,7 +293,7 @@ fn causes_of(pieces: &[Piece]) -> Vec<CauseShare> {
     late.map(|late| late.causes).unwrap_or_default()
 }
 
-/// Adds numbered rows of a step, or a row with the reason if there are none.
+/// Adds numbered rows of a step, or a row with the reason if they are missing.
 fn add_numbered(
     table: &mut SystemTable,
     dir: &StudyDir,

@@ -217,7 +217,7 @@ pub enum StudyCell {
         /// The length, ns.
         ns: f64,
     },
-    /// There is no value.
+    /// The value is missing.
     Missing {
         reason: MissingReason,
     },
@@ -354,8 +354,8 @@ pub fn results(dir: &StudyDir) -> Result<StudyResults, StudyError> {
     })
 }
 
-/// Puts the tables of the systems side by side. Rows and columns of a later system follow
-/// those that it has in common with the ones before.
+/// Puts the tables of the systems side by side. Rows and columns that only a later system has
+/// follow the common ones.
 fn merge(by_system: &[Vec<SystemTable>], systems: &[StudySystem]) -> Vec<StudyTable> {
     let mut merged: Vec<StudyTable> = Vec::new();
     for table in by_system.iter().flatten() {

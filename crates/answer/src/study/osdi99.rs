@@ -175,7 +175,7 @@ fn gibibytes(bytes: u64) -> String {
     (tenths / 10.0).to_string() + " GiB"
 }
 
-/// Returns the steps of the four loads, without those of Figure 5.
+/// Returns the steps of the four loads, without the steps of Figure 5.
 fn loads(dir: &StudyDir) -> impl Iterator<Item = (&'static Step, &[Piece])> {
     let is_factor = |step: &Step| [SCANNER, SOUND].contains(&step.name);
     dir.steps().filter(move |(step, _)| !is_factor(step))
@@ -190,8 +190,8 @@ fn factors(dir: &StudyDir, threads: NonZeroUsize) -> Result<SystemTable, StudyEr
         if ![OFFICE, SCANNER, SOUND].contains(&step.name) {
             continue;
         }
-        let found = reports.iter().find(|(known, _)| known.name == step.name);
-        let Some((_, report)) = found else {
+        let report = reports.iter().find(|(other, _)| other.name == step.name);
+        let Some((_, report)) = report else {
             table.row(step.name, vec![dir.unrecorded(step); 4]);
             continue;
         };

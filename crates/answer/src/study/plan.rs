@@ -9,7 +9,7 @@ use super::StudyName;
 pub struct Step {
     /// Name, which starts the names of its recordings. The result of a test is `NAME.json`.
     pub name: &'static str,
-    /// Name of the load; the machine as it is without one.
+    /// Name of the load; `None`: the machine without an additional load.
     pub load: Option<&'static str>,
     /// Other options of `laggard record`.
     pub options: &'static [&'static str],
@@ -83,7 +83,7 @@ impl Step {
         Nanos::from_secs(self.spans(is_quick)[2])
     }
 
-    /// Returns the lengths after which the recording pauses for the other steps, so that the
+    /// Returns the recorded lengths when the recording pauses for the other steps, so that the
     /// shorter spans of all steps are recorded first.
     pub fn goals(&self, is_quick: bool) -> Vec<Nanos> {
         let mut goals = self.spans(is_quick).to_vec();
@@ -95,7 +95,7 @@ impl Step {
     }
 }
 
-/// Length from which a recording keeps the tail alone.
+/// A recording of this length or longer keeps the tail alone.
 const MIN_TAIL: Nanos = Nanos::from_secs(3_600);
 
 /// Spans of a study that records each load once.
@@ -166,7 +166,7 @@ const fn scenario(load: &'static str) -> Step {
     }
 }
 
-/// Builds a step in which a plain thread computes, and competes with a load for one CPU.
+/// Builds a step with a plain thread that computes and competes with a load for one CPU.
 const fn computing(name: &'static str, load: &'static str) -> Step {
     Step {
         options: &["--contexts", "0"],
@@ -174,7 +174,7 @@ const fn computing(name: &'static str, load: &'static str) -> Step {
     }
 }
 
-/// Each scenario is followed by the one in which the plain thread computes.
+/// Each scenario is followed by the same scenario with a computing plain thread.
 const HEUBAUM: [Step; 8] = [
     scenario("idle"),
     computing("busy-idle", "idle"),

@@ -89,9 +89,9 @@ pub(super) struct TimerFindings {
 
 /// Slack below this is not reported, ns.
 const MIN_SLACK: f64 = 5e3;
-/// Delay below this has no consequence for a program, ns.
+/// A delay below this does not affect a program, ns.
 const MIN_DELAY: f64 = 20e3;
-/// Coarsest resolution at which a class is given, ns.
+/// Coarsest resolution that allows a class, ns.
 const MAX_RESOLUTION: f64 = 100e3;
 /// Minimum fraction so that a pattern of intervals or waits counts as the class.
 const MIN_PAIRED: f64 = 0.2;
@@ -184,7 +184,7 @@ pub(super) fn add_periodic(
     }
 }
 
-/// Returns how frequently the machine itself was late by as much as a tick would explain.
+/// Returns how frequently the latency of the machine itself was a tick or more.
 pub(super) fn machine_late(reference: &[f64], grid: Option<TickGrid>) -> f64 {
     grid.map_or(0.0, |grid| share_above(reference, grid.tick / 10.0))
 }

@@ -27,8 +27,7 @@ pub struct TimerRow {
     /// The same intervals in bins of 100 us (Jones & Regehr 1999, Table 2). Empty bins are
     /// left out.
     pub bins: Vec<IntervalBin>,
-    /// Tick of the system on which the timer expires. Stated only if chance does not
-    /// explain it.
+    /// Tick of the system that the timer expires on. Stated only if chance does not explain it.
     pub tick_ns: Option<f64>,
     /// Fraction of single waits that ended more than a tick late, 0 to 1.
     pub beyond_tick: Option<f64>,
@@ -47,8 +46,8 @@ pub struct TimerRow {
     pub resolution_ns: Option<i64>,
     /// Relative error of the timer's rate.
     pub drift: Option<f64>,
-    /// Fraction of callbacks that come immediately, not after a stall, because the others
-    /// came more than a period after the one before.
+    /// Fraction of callbacks that come immediately although there was no stall. The timer catches
+    /// up, because its other intervals are longer than a period.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caught_up: Option<f64>,
     /// Expiries after periods while the thread did not wait. Absent if the timer stops during that
@@ -89,8 +88,7 @@ pub struct IntervalBin {
     pub count: usize,
 }
 
-/// Expiries of a timer after several periods in which the thread did not wait, or after a
-/// stall.
+/// Expiries of a timer after several periods without a wait of the thread, or after a stall.
 #[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct TimerOverrun {
     pub rounds: usize,
@@ -288,7 +286,7 @@ const MIN_EARLY_SHARE: f64 = 1e-3;
 const MIN_EARLY_COUNT: usize = 3;
 
 fn find(run: &TimerRun, singles: &Singles, periodic: &Periodic) -> TimerFindings {
-    // An error means a time that is not a number, and clocks return none.
+    // The only error is a time that is not a number. Clocks do not return one.
     let grid = find_grid(&singles.waits, &singles.reference).unwrap_or(None);
     let rounds_to = if grid.is_none() {
         find_rounding(&singles.waits)

@@ -59,7 +59,7 @@ pub struct TraceReport {
     pub ready: ReadyCounts,
     /// Waits for a CPU per thread, the longest first.
     pub threads: Vec<TraceThreadRow>,
-    /// Waits for a CPU per priority with which the thread then ran, the highest first.
+    /// Waits for a CPU, per priority of the thread when it then ran, the highest first.
     pub priorities: Vec<PriorityRow>,
     /// Waits for pages from a disk per thread, the longest first.
     pub hard_faults: Vec<TraceThreadRow>,

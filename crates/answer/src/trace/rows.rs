@@ -22,7 +22,7 @@ pub struct TraceTimes {
     pub count: u64,
     /// Sum.
     pub total_ns: u64,
-    /// Median. With a coarse clock, the step in which the time ended is included.
+    /// Median. With a coarse clock, the last step of the time is included.
     pub median_ns: Nanos,
     /// p99.9. Absent with fewer than 3,689 times. Steps as above.
     pub p999_ns: Option<Nanos>,
@@ -47,8 +47,8 @@ impl TraceTimes {
         let is_many = beyond >= MIN_BEYOND;
         let has_low = !is_many && times.count() >= MIN_SAMPLES && step == Nanos::ZERO;
         let low = has_low.then(|| low_quantile(times, beyond));
-        // A time of 0 steps ended in the step in which it started. The edge of a bucket is
-        // not more exact than a step.
+        // A time of 0 steps started and ended in the same step. The edge of a bucket is not more
+        // exact than a step.
         let quantile = |share| {
             let time: Nanos = times.quantile(share)?;
             Some(match step {
@@ -132,8 +132,8 @@ pub struct TraceThreadRow {
     pub process: Option<u32>,
     /// Name of the process, if the trace has it.
     pub name: Option<String>,
-    /// Lowest and highest priority, 0 to 31, with which it ran after a wait for a CPU.
-    /// Absent without such a wait.
+    /// Lowest and highest priority, 0 to 31, of its runs after a wait for a CPU. Absent if it never
+    /// waited for a CPU.
     pub priorities: Option<(u8, u8)>,
     /// Durations of the waits.
     #[serde(flatten)]

@@ -22,22 +22,22 @@ pub use reason::{CpuCost, Distrust, LinePart, MeasuringRemedy, UnseenIn, UnseenS
 /// few.
 const FEWEST: u64 = 20;
 
-/// Minimum time for which the overhead is expressed as a rate. In shorter runs, start and end
-/// dominate.
+/// Minimum time for expressing the overhead as a rate. In shorter runs, start and end dominate.
 const LEAST_WALL: Nanos = Nanos::from_ms(100);
 
 /// If more than one wakeup in this number is lost, the tail is unreliable, because late wakeups are
 /// the most likely to be lost.
 pub const LOST_IN: u64 = 1_000;
 
-/// Share of the measured CPUs' time, 0 to 1, from which measuring is reported as a load.
+/// Measuring is reported as a load if it takes this share of the measured CPUs' time or more, 0 to
+/// 1.
 const COST_NAMED: f64 = 0.05;
 
 /// Whether the figures can be trusted.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "verdict", content = "why")]
 pub enum Trust {
-    /// Nothing found that speaks against it.
+    /// All checks passed.
     Good,
     /// They cannot: for these reasons.
     None(Vec<Distrust>),
@@ -97,7 +97,7 @@ pub struct Judgement {
 
 /// Judges a recording by its losses, per line and in total, by unobserved stages, by the overhead,
 /// and by the scheduling of its threads. Other warnings do not invalidate the figures. They
-/// describe the conditions under which the figures hold.
+/// describe the conditions of the measurement.
 pub fn judge(case: &Case<'_>) -> Judgement {
     let mut reasons = Vec::new();
     let mut doubts = Vec::new();

@@ -9,7 +9,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Distrust {
-    /// There are no wakeups.
+    /// The recording does not have wakeups.
     Empty,
     /// There are too few wakeups to describe a machine.
     TooFew {
@@ -69,7 +69,7 @@ pub struct LinePart {
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct UnseenStage {
     pub stage: Stage,
-    /// Completed wakeups in which it is missing.
+    /// Completed wakeups without the stage.
     pub places: UnseenIn,
 }
 

@@ -4,9 +4,10 @@ use laggard_model::{LossReason, Stage};
 
 use super::{Case, Distrust, FEWEST, LinePart, UnseenIn, UnseenStage};
 
-/// Share of the completed wakeups, 0 to 1, from which an unobserved stage is reported.
+/// An unobserved stage is reported if it is missing in this share of the completed wakeups or more,
+/// 0 to 1.
 const NAMED_FROM: f64 = 0.05;
-/// Share from which the parts of the wakeup path do not represent this machine.
+/// With this share or more, the parts of the wakeup path do not represent this machine.
 const TOO_MANY: f64 = 0.25;
 
 /// Problems of the stages.
@@ -74,7 +75,7 @@ fn by_line(case: &Case<'_>, stage: Stage) -> Vec<(f64, LinePart)> {
         .zip(case.sums)
         .filter(|(line, sum)| sum.served >= FEWEST && has(line) && is_expected(line))
         .filter_map(|(line, sum)| {
-            // The interrupt was observed on another CPU, where the timer was queued.
+            // The timer was queued on another CPU, and the interrupt was observed there.
             let mut observed = sum.stages[stage.index()];
             if stage == Stage::Irq {
                 observed += sum.stages[Stage::IrqElsewhere.index()];

@@ -30,8 +30,7 @@ pub struct CauseShare {
     #[serde(skip)]
     #[schemars(skip)]
     pub irq: Option<u32>,
-    /// CPUs, without those on which it took less than a tenth of the time on the CPU with
-    /// most.
+    /// CPUs, except CPUs where it took less than a tenth of the time on the CPU with most.
     pub cpus: Vec<Cpu>,
     /// Episodes with the cause.
     pub episodes: usize,

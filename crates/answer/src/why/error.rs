@@ -57,10 +57,10 @@ pub enum EpisodesError {
     )]
     NotMeasured {
         path: String,
-        /// The service that was asked for.
+        /// Requested service.
         service: Service,
     },
-    /// The timer interrupt has no late wakeups.
+    /// The timer interrupt does not have late wakeups.
     #[error(
         "the timer interrupt (`irq`) is a stage of every wakeup, and its delay is one of their causes; choose a thread, `softirq` or `worker`"
     )]
@@ -71,7 +71,7 @@ pub enum EpisodesError {
     )]
     NoSuch {
         path: String,
-        /// The number that was asked for.
+        /// Requested number.
         number: u64,
         /// Number of episodes.
         kept: usize,
@@ -92,7 +92,7 @@ pub enum BugError {
     )]
     NoSuch {
         path: String,
-        /// The number that was asked for.
+        /// Requested number.
         number: usize,
         /// Number of causes.
         known: usize,

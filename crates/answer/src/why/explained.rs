@@ -41,8 +41,8 @@ pub struct SeriesMaxima {
     /// Maximum of all samples.
     pub max_ns: Nanos,
     /// Maximum of the samples up to the largest threshold of the series, rounded up to the
-    /// edge of its bucket. These are in no episode. Absent: there are none, or there is no
-    /// threshold.
+    /// edge of its bucket. Episodes do not contain these samples. Absent if the samples or the
+    /// threshold are missing.
     pub in_time_max_ns: Option<Nanos>,
 }
 
@@ -229,8 +229,8 @@ impl RecordedEpisodes {
         }
     }
 
-    /// Returns the length of the recording. If it has no end, because it runs or was killed,
-    /// the end of the samples counts, or of the last late wakeup.
+    /// Returns the length of the recording. If the end is missing, because it runs or was killed,
+    /// the end of the samples or of the last late wakeup counts.
     pub fn duration(&self) -> Nanos {
         let clock = &self.manifest.clock;
         let served = self.episodes.iter();
@@ -266,7 +266,7 @@ fn drop_evidence(episode: &mut Episode) {
     };
 }
 
-/// Adds the missing parts of the episodes to those of the samples.
+/// Adds the missing parts of the episodes to the missing parts of the samples.
 fn add_missing(late: Option<&RecordedEpisodes>, shortfalls: &mut Vec<Shortfall>) {
     for shortfall in late.into_iter().flat_map(|late| &late.shortfalls) {
         if !shortfalls.contains(shortfall) {
@@ -541,7 +541,7 @@ impl<'a> Explained<'a> {
         self.episodes.iter().filter_map(blamed).collect()
     }
 
-    /// Returns the threads on every CPU over time, as far as the episodes show them.
+    /// Returns the threads on every CPU over time that the episodes show.
     pub fn timelines(&self) -> Vec<CpuTimeline> {
         timelines(self.episodes.iter().map(|explained| explained.episode))
     }

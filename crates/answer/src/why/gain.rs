@@ -33,8 +33,8 @@ pub fn leading(causes: &[CauseShare]) -> impl Iterator<Item = &CauseShare> {
         .take(MAX_LEADING)
 }
 
-/// Adds the gains of the leading causes of each series. `load` and `known` are samples and
-/// causes of the recording of the report.
+/// Adds the gains of the leading causes of each series. `load` and `known_causes` are the samples
+/// and causes of the recording of the report.
 ///
 /// # Errors
 /// When the numbers of the usage pattern are not positive.

@@ -13,7 +13,7 @@ use super::RecordedEpisodes;
 
 /// Version of the JSON layout of `why --handlers --json`.
 pub const HANDLERS_SCHEMA: u32 = 2;
-/// Share of a run from which on steal time counts as lengthening it.
+/// Steal time counts as lengthening a run if it takes this share of the run or more.
 const MIN_STEAL_SHARE: f64 = 0.1;
 /// Number of runs below which the p99.9 is not known.
 const MIN_RUNS_FOR_P999: u64 = 1_000;
@@ -37,16 +37,16 @@ pub struct HandlersReport {
     pub handlers: Vec<HandlerRow>,
     /// Work items, the longest first. Their times include sleeping and waiting.
     pub works: Vec<HandlerRow>,
-    /// Whether softirqs run in threads (`PREEMPT_RT`), so that their times, and those of timer
+    /// Whether softirqs run in threads (`PREEMPT_RT`), so that their times, and the times of timer
     /// functions in them, include preemption.
     pub softirqs_are_threads: bool,
-    /// Whether handlers of laggard's own measurement are included.
+    /// Whether handlers of the measurement itself are included.
     pub has_probes: bool,
     /// Whether steal time is included, because the hypervisor does not report it.
     pub has_steal: bool,
     /// Runs that were not counted.
     pub missing: MissingRuns,
-    /// Conclusion. Absent: no handler was counted, or none can be drawn.
+    /// Conclusion. Absent if handlers were not counted, or if the counts do not permit one.
     pub verdict: Option<HandlersVerdict>,
 }
 
@@ -54,7 +54,7 @@ pub struct HandlersReport {
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum HandlersVerdict {
-    /// There is no threshold to compare with.
+    /// The threshold for comparison is missing.
     NoThreshold {
         /// Longest run of any handler.
         longest_ns: Nanos,
@@ -300,7 +300,7 @@ mod tests {
         super::handlers(&recorded(handlers, Some(late_us), missing)).unwrap()
     }
 
-    /// One that was so late.
+    /// Returns a late wakeup with this latency.
     fn late(expiry_ns: Nanos, latency: Nanos) -> Episode {
         Episode {
             expiry_ns,

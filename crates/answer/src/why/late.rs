@@ -21,12 +21,12 @@ use crate::remedy::{Fix, fix_on};
 /// be far from the top, but each further one makes chance more likely.
 const MAX_SEARCHED: usize = 16;
 
-/// Share of the maximum by which a fix must lower it.
+/// A fix must lower the maximum by this share of it.
 const MIN_EFFECT: f64 = 0.05;
 /// Least share of the latency of a first fix that does not lower the maximum.
 const MIN_LEADING_SHARE: f64 = 0.1;
-/// Share of the latency from which a cause precedes one with `DOMINANT_RATIO` times less, even
-/// if the maximum is lower without the latter.
+/// A cause with this share of the latency or more precedes a cause with `DOMINANT_RATIO` times
+/// less, even if the maximum is lower without the latter.
 const DOMINANT_SHARE: f64 = 0.5;
 const DOMINANT_RATIO: f64 = 10.0;
 
@@ -232,16 +232,16 @@ impl LateWakeups {
 }
 
 impl CauseShare {
-    /// Returns whether a fix of the machine is known. threads of laggard are not part of the
-    /// machine, and a look at an unexplained cause removes nothing.
+    /// Returns whether a fix of the machine is known. laggard's threads are not part of the
+    /// machine, and a look at an unexplained cause does not remove it.
     pub(crate) fn is_fixable(&self) -> bool {
         let has_remedy = self.fix.as_ref().is_some_and(|fix| fix.remedy().is_some());
         !self.is_ours && self.cause.class != CauseClass::Unexplained && has_remedy
     }
 
-    /// Returns the cause to fix first, of causes ordered by their time: `lowest`, without which
-    /// the maximum is lowest. If there is none, or if it takes little of the latency compared with
-    /// the fixable cause that takes most of it, returns the latter.
+    /// Returns the cause to fix first, of causes ordered by their time. This is `lowest`: the
+    /// maximum without it is lowest. If it is missing, returns the fixable cause that takes most of
+    /// the latency. Returns this cause also if `lowest` takes little of the latency in comparison.
     pub(crate) fn first<'a>(causes: &'a [Self], lowest: Option<&'a Self>) -> Option<&'a Self> {
         let leading = causes.iter().find(|cause| cause.is_fixable());
         let (Some(leading), Some(lowest)) = (leading, lowest) else {

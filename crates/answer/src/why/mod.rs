@@ -56,7 +56,7 @@ pub struct WhyReport {
     pub load: Option<String>,
     /// Length of the recording.
     pub duration_ns: Nanos,
-    /// The service that was asked for. Absent: all.
+    /// Requested service. Absent: all.
     pub service: Option<Service>,
     /// Series with late wakeups, the most urgent thread first.
     pub series: Vec<LateWakeups>,

@@ -75,7 +75,7 @@ impl Rhythms {
     }
 }
 
-/// Returns whether the period is that of the probe, or a small multiple of it: without
+/// Returns whether the period is the period of the probe, or a small multiple of it: without
 /// dither, several series take turns.
 fn is_of_probe(rhythm: &Rhythm, plan: &ProbePlan) -> bool {
     /// Maximum number of series that take turns: the threads and the work item that a

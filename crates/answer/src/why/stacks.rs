@@ -1,7 +1,7 @@
 //! Time of an episode per cause, culprit and call chain, for flame graphs.
 //!
-//! The time of a part is divided evenly among the call chains sampled in it. Time for which
-//! the whole machine stood still (steal, stall) has no call chain.
+//! The time of a part is divided evenly among the call chains sampled in it. Time when the whole
+//! machine stood still (steal, stall) does not have a call chain.
 
 use laggard_analyze::causes::{Part, samples_by_part};
 use laggard_model::{CauseClass, Episode, NamedCause, Nanos, StackSample, Symbol, Symbols};
@@ -138,8 +138,8 @@ mod tests {
     #[test]
     fn nobodys_code_stands_under_a_stop_from_outside() {
         let (mut late, line, notes) = (episode(1), manifest().lines[0], notes());
-        // The hypervisor had the CPU for most of the time in which `hog` is sampled. A timer's
-        // sample shows the interrupted code.
+        // The hypervisor had the CPU for most of the time when `hog` is sampled. A timer's sample
+        // shows the interrupted code.
         late.evidence.steals = Some(vec![Steal {
             since_ns: late.expiry_ns + Nanos::from_us(100),
             at_ns: late.expiry_ns + Nanos::from_us(1_800),

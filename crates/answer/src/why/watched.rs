@@ -11,7 +11,7 @@ use super::{CauseShare, Explained, SeriesMaxima};
 const MAX_AUTOMATIC_THRESHOLD: Nanos = Nanos::from_ms(1);
 /// Threshold of series whose own was not chosen.
 const UNDECIDED_THRESHOLD: Nanos = Nanos::from_us(50);
-/// Share of threads of laggard below which there is no remark.
+/// Minimum share of laggard's threads for a remark.
 const MIN_OWN_SHARE: f64 = 0.01;
 
 /// Latency threshold of a series on a CPU.
@@ -21,8 +21,8 @@ pub struct LineThreshold {
     pub line: Line,
     /// The threshold. Absent: it was not chosen before the recording ended.
     pub threshold_ns: Option<Nanos>,
-    /// Time after the start at which it was chosen. Until then, only each new maximum was
-    /// kept, and latencies above 10 ms. Absent: before the start, never, or not known.
+    /// Time from the start until it was chosen. Until then, only each new maximum was kept, and
+    /// latencies above 10 ms. Absent: before the start, never, or not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decided_after_ns: Option<Nanos>,
     /// Late wakeups whose trace data was not kept.
@@ -31,7 +31,7 @@ pub struct LineThreshold {
     /// Late wakeups that were not kept because the threshold was not chosen yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub early: Option<u64>,
-    /// Maximum latency of those.
+    /// Maximum latency of these early wakeups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub early_largest_ns: Option<Nanos>,
 }
@@ -79,15 +79,15 @@ pub enum Remark {
         lines: usize,
         /// Number of CPUs.
         of: usize,
-        /// Latency above which each new maximum was kept. Absent: nothing was kept.
+        /// Each new maximum above this latency was kept. Absent if they were not kept.
         kept_above_ns: Option<Nanos>,
-        /// Whether the threads belong to another program, which has no period.
+        /// Whether the threads belong to another program. They are not periodic then.
         is_attached: bool,
     },
     /// An automatic threshold is so high that it hides much.
     HighThreshold {
         threshold_ns: Nanos,
-        /// Number of CPUs with such a threshold.
+        /// Number of CPUs with this threshold.
         lines: usize,
     },
 }

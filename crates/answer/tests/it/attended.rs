@@ -333,7 +333,7 @@ fn preempted_by(name: &str) -> AttachCause {
     }
 }
 
-/// Names of a machine on which every program is written in Go.
+/// Names of a machine whose programs are all written in Go.
 #[derive(Debug, Default)]
 struct GoNames(Symbols);
 
@@ -717,8 +717,8 @@ fn threads_of_a_timer(process: u32) -> Vec<ThreadTold> {
             (start, ThreadHappening::Began(Some(1))),
             (end, ThreadHappening::Ended(None, exit)),
         ];
-        for (sequence, (at, what)) in (0..).zip(happenings) {
-            let mut record = record(2 + cycle, FIFO, sequence, at, what);
+        for (sequence, (time, happening)) in (0..).zip(happenings) {
+            let mut record = record(2 + cycle, FIFO, sequence, time, happening);
             record.thread.process = process;
             records.push(record);
         }
@@ -909,7 +909,7 @@ fn time_of_a_lock_names_its_holder() {
     assert_eq!(sum, chosen[0].activation().response().ns());
 }
 
-/// A lock of a file is no mutex: priority inheritance is no remedy.
+/// A lock of a file is not a mutex: priority inheritance is not a remedy.
 #[test]
 fn lock_of_a_file_names_its_call_and_holder() {
     let records = cycles_with_a_lock(wait("flock", 3, 2, 0), 100, "backup");
@@ -1044,8 +1044,8 @@ fn work_before_the_sleep_is_the_cause_of_an_expiry_that_passed() {
     }
 }
 
-/// A thread that is late nearly always has no regular period; its sleeps until an absolute time
-/// still start its cycles.
+/// The period of a thread that is nearly always late is not regular; its sleeps until an absolute
+/// time still start its cycles.
 #[test]
 fn irregular_sleeps_until_a_time_are_the_home_wait() {
     let mut script = Script::new(1);

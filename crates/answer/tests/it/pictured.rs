@@ -48,7 +48,7 @@ fn direct_route_is_shown_and_at_most_three_curves() {
         (deferred(Service::Other), true),
     ];
 
-    // No interrupt: the most direct of the others has its place.
+    // Without an interrupt, the most direct of the other services takes its place.
     let expected =
         [Service::Softirq, URGENT, Service::Other].map(|service| (service, Route::Direct));
     assert_eq!(shown(&lines, 1), expected);

@@ -112,7 +112,7 @@ fn probed_beside(truth: &[Blackout], period: f64, random: &mut Pcg64Mcg) -> Run 
 }
 
 /// Returns the run of `batch`, as if it were doubled `doublings` times in length, with additional
-/// samples that are no later than the others.
+/// samples that are not later than the others.
 fn run(batch: &Batch, period: f64, doublings: u32) -> Run {
     let mut fold = Fold::new(2, Split::Whole);
     fold.add(batch);

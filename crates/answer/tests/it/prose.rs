@@ -156,7 +156,7 @@ fn is_free_string(schema: &Value) -> bool {
         || kind
             .as_array()
             .is_some_and(|kinds| kinds.iter().any(|kind| kind == "string"));
-    // A pattern restricts a string to names, such as those of services.
+    // A pattern restricts a string to names, for example of services.
     let is_restricted = ["enum", "const", "pattern"]
         .iter()
         .any(|key| !schema[key].is_null());

@@ -318,7 +318,7 @@ fn recordings_of_a_load_count_together_and_one_given_twice_is_refused() {
     let fitness = assess(&loaded[0], &by_name("jack-128").unwrap(), None).unwrap();
     let own = fitness.own().unwrap();
     assert_eq!((own.service, own.samples), (URGENT, 90_000));
-    // 90 s, in which it was late once per second.
+    // 90 s with one late wakeup per second.
     assert_eq!(own.outlook.exposure_ns, 90e9);
     let (low, high) = (own.outlook.mttf_low_ns, own.outlook.mttf_high_ns);
     assert!(

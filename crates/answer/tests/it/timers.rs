@@ -293,7 +293,7 @@ fn the_summary_has_each_timer_once_and_alternatives_have_no_fault() {
     );
 }
 
-/// The user may have no real-time thread. The row of the normal thread still counts.
+/// The user may lack a real-time thread. The row of the normal thread still counts.
 #[test]
 fn a_timer_that_is_known_with_one_policy_only_is_partly_unknown() {
     let mut refused = run(TimerApi::Ppoll, 0.0, 5, exact);

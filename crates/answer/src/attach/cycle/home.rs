@@ -48,7 +48,7 @@ struct SiteSleeps {
     length: Nanos,
 }
 
-/// Sleeps of a thread, from which its home wait is found.
+/// Sleeps of a thread. They determine its home wait.
 #[derive(Debug, Default)]
 pub(in crate::attach) struct Sleeps {
     newest: VecDeque<Sleep>,
@@ -95,9 +95,9 @@ impl Sleeps {
     }
 
     /// Returns the home wait: the site whose wakes carry the period, otherwise one with sleeps
-    /// until an absolute time (a thread that is often late may have no regular period),
-    /// otherwise the site at which the thread nearly always sleeps. `is_final`: decide with the
-    /// sleeps so far.
+    /// until an absolute time (a thread that is often late may lack a regular period), otherwise
+    /// the site where the thread nearly always sleeps. `is_final`: decide with the sleeps until
+    /// now.
     pub(in crate::attach) fn home(&self, is_final: bool) -> Home {
         let mut sites: BTreeMap<SiteKey, SiteSleeps> = BTreeMap::new();
         for sleep in self

@@ -17,7 +17,7 @@ pub(super) use site::wait_kind;
 pub use site::{AttachSite, WaitKind};
 use site::{SiteKey, is_restarted, timeout_resolution};
 
-/// Numbers of sleeps after which laggard searches for the home wait: few for an unambiguous kind.
+/// laggard searches for the home wait after these numbers of sleeps: few for an unambiguous kind.
 const EARLY_SLEEPS: usize = 8;
 const MAX_UNDECIDED_SLEEPS: usize = 64;
 /// Number of further sleeps until laggard searches again for the home wait.
@@ -143,8 +143,8 @@ pub(super) struct UnfinishedCycle {
 }
 
 impl UnfinishedCycle {
-    /// Returns whether it is known when it started; otherwise the thread has not slept since it was
-    /// first watched.
+    /// Returns whether the start of the cycle is known. It is unknown if the thread has not slept
+    /// since it was first watched.
     pub(super) fn is_start_seen(&self) -> bool {
         let first = self.parts.first().map(|first| first.start_seen);
         first
@@ -167,7 +167,7 @@ pub(super) struct CycleBuilder {
     before: Vec<ThreadActivation>,
     next_sequence: u64,
     last_site: Option<ThreadActivation>,
-    /// Number of sleeps at which the home wait is looked for again.
+    /// laggard searches for the home wait again after this number of sleeps.
     review_at: usize,
     /// Whether the thread waited at its home wait before the cycle that it is in.
     is_start_known: bool,
@@ -223,7 +223,7 @@ impl CycleBuilder {
         self.join(record.thread, activation, choice, into);
     }
 
-    /// Decides what is undecided for long; `all`: everything.
+    /// Decides on the home wait if it was undecided for long, or if `is_final`.
     pub(super) fn settle(
         &mut self,
         now: Nanos,

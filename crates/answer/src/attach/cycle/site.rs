@@ -56,7 +56,7 @@ impl WaitKind {
         !matches!(self, Self::Lock | Self::Output | Self::Child)
     }
 
-    /// Order in which sites with the same period are taken for the home wait.
+    /// Preference among sites with the same period for the home wait.
     pub(in crate::attach) const fn rank(self) -> u8 {
         match self {
             Self::Period => 0,

@@ -43,7 +43,7 @@ fn take_part(left: &mut Nanos, time: Nanos) -> Nanos {
 }
 
 /// Time in the kernel of a thread. On most kernels it grows in steps of the scheduler's tick: a
-/// cycle has none or several milliseconds of it.
+/// cycle contains zero or several milliseconds of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::attach) struct KernelTime {
     /// Time of page faults that no step contained yet.
@@ -51,16 +51,22 @@ pub(in crate::attach) struct KernelTime {
 }
 
 impl KernelTime {
-    /// Spreads the steps over the activations: each has at least the time of its page faults, of
-    /// which one takes `page_fault`. The sum does not change.
-    pub(in crate::attach) fn spread(&mut self, one: &mut ThreadActivation, page_fault: Nanos) {
+    /// Spreads the steps over the activations: each has at least the time of its page faults, at
+    /// `page_fault` per fault. The sum does not change.
+    pub(in crate::attach) fn spread(
+        &mut self,
+        activation: &mut ThreadActivation,
+        page_fault: Nanos,
+    ) {
         /// The longest tick.
         const MAX_AHEAD: Nanos = Nanos::from_ms(10);
-        let faults = fault_time(&one.usage, page_fault).min(one.execution());
-        let seen = one.usage.system;
-        let left = seen.saturating_sub(self.ahead);
-        self.ahead = (self.ahead + faults).saturating_sub(seen).min(MAX_AHEAD);
-        one.usage.system = left.max(faults);
+        let faults = fault_time(&activation.usage, page_fault).min(activation.execution());
+        let reported = activation.usage.system;
+        let left = reported.saturating_sub(self.ahead);
+        self.ahead = (self.ahead + faults)
+            .saturating_sub(reported)
+            .min(MAX_AHEAD);
+        activation.usage.system = left.max(faults);
     }
 }
 
@@ -126,7 +132,7 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
         self.add(AttachCauseKind::Execution, own);
     }
 
-    /// Returns the mutex for which the thread spun in the kernel while its holder ran.
+    /// Returns the mutex that the thread spun on in the kernel while the holder of the mutex ran.
     fn spinning(&self) -> Option<AttachCauseKind> {
         let (_, holder) = self.usage.spun_for?;
         Some(AttachCauseKind::Lock {
@@ -222,9 +228,9 @@ mod tests {
     fn steps_of_the_tick_are_spread() {
         let mut kernel = KernelTime::default();
         let mut spread = |faults: u32, system: u64| {
-            let mut one = activation(faults, Nanos::from_ms(system));
-            kernel.spread(&mut one, Nanos::from_us(2));
-            one.usage.system
+            let mut activation = activation(faults, Nanos::from_ms(system));
+            kernel.spread(&mut activation, Nanos::from_us(2));
+            activation.usage.system
         };
 
         let steps: Vec<Nanos> = [0, 4, 0, 4].map(|system| spread(1_000, system)).to_vec();

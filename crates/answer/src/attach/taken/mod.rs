@@ -22,10 +22,10 @@ pub(super) use execution::KernelTime;
 
 use crate::live;
 
-/// Time before an activation for which trace data is read: activity that started there is often
-/// the cause.
+/// Trace data is read from this time before an activation. Activity that started there is often the
+/// cause.
 const BEFORE: Nanos = Nanos::from_ms(1);
-/// Time after its end for which trace data is read.
+/// Trace data is read until this time after the end of an activation.
 const AFTER: Nanos = Nanos::from_us(200);
 /// Maximum time of a migration by itself.
 const MAX_MOVE: Nanos = Nanos::from_us(10);
@@ -46,7 +46,7 @@ pub struct AttachChosen {
     pub(super) deadline: Option<Nanos>,
     /// Duration of a page fault on this machine.
     pub(super) page_fault: Nanos,
-    /// Spans during it in which threads waited for a CPU.
+    /// Spans during it when threads waited for a CPU.
     pub(super) ready: Vec<ReadySpan>,
 }
 
@@ -102,8 +102,8 @@ impl AttachChosen {
     }
 
     /// Converts the cycle to an episode of a recording, without number and line. `None`: the
-    /// trace data of one CPU does not explain it. It waited, was due before the cycle before it
-    /// had ended, migrated, or it is not known when it ran.
+    /// trace data of one CPU does not explain it. The thread waited or migrated, the cycle was due
+    /// before the previous one had ended, or the times of its runs are unknown.
     pub fn episode(&self, evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence) -> Option<Episode> {
         let whole = &self.cycle.whole;
         if self.cycle.parts().len() > 1 || !self.cycle.before.is_empty() || whole.was_frozen {
@@ -211,7 +211,7 @@ impl AttachChosen {
     }
 }
 
-/// Returns the causes of the time of a cycle that had not ended at `at`, largest first.
+/// Returns the causes of the time of a cycle that had not ended at `end`, largest first.
 pub(super) fn unfinished_taken(
     thread: &WatchedThread,
     cycle: &UnfinishedCycle,
@@ -280,7 +280,7 @@ struct CycleTime<'a, E> {
     /// Whether the thread was not preempted: a switch that the flight recorder missed does not
     /// matter then.
     is_on_cpu: bool,
-    /// Accounting of the current activation, as far as it is not attributed yet.
+    /// Accounting of the part of the current activation that is not attributed yet.
     usage: ThreadUsage,
     /// Duration of a page fault; 0: not known.
     page_fault: Nanos,
@@ -435,7 +435,7 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
         let covered = runs.iter().map(|run| run.to.saturating_sub(run.from));
         let covered = covered.fold(Nanos::ZERO, |sum, time| sum + time);
         if runs.is_empty() || 10 * covered.ns() < 9 * expected.ns() {
-            // It is not known when it was on which CPU, or it also ran on a CPU that is
+            // The times when the thread changed CPUs are unknown, or it also ran on a CPU that is
             // neither the first nor the last.
             let preempted = activation.preempted.min(total).saturating_sub(throttled);
             self.add_throttled(throttled);
@@ -463,7 +463,7 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
                 since = (run.to, Some(run.cpu));
             }
         }
-        // A wait for the next budget is longer than those for a CPU.
+        // A wait for the next budget is longer than the waits for a CPU.
         waits.sort_by_key(|&(_, from, to)| std::cmp::Reverse(to.saturating_sub(from)));
         let mut throttled = throttled;
         for (cpu, from, to) in waits {

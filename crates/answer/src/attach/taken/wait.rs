@@ -134,7 +134,7 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
     }
 }
 
-/// Divides a span by what a thread did on one CPU. `ready`: spans in which it was woken and did
+/// Divides a span by the activity of a thread on one CPU. `ready`: spans when it was woken and did
 /// not run.
 fn states_of(
     evidence: &Evidence,
@@ -146,7 +146,8 @@ fn states_of(
     let mut state = HolderState::OffCpu;
     let mut since = from;
     let mut current: Option<(Tid, &str)> = None;
-    // The time in which the holder is off its CPU, but could run, belongs to the thread there.
+    // While the holder could run but is off its CPU, the time belongs to the thread that runs
+    // there.
     let mut add = |state: &HolderState, span: (Nanos, Nanos), running: Option<(Tid, &str)>| {
         let length = span.1.saturating_sub(span.0);
         let mut kept = Nanos::ZERO;

@@ -19,7 +19,7 @@ enum EventKind {
     Fork,
 }
 
-/// In the order in which rt-app compares them with a key.
+/// In the order of rt-app's comparisons with a key.
 const EVENTS: [(&str, EventKind); 20] = [
     ("run", EventKind::Work),
     ("runtime", EventKind::Work),
@@ -114,7 +114,7 @@ pub(super) struct TimerJobs {
 
 impl<'a> Phase<'a> {
     /// # Errors
-    /// If an event cannot be analysed, or if there is none.
+    /// If an event cannot be analysed or is missing.
     pub(super) fn new(name: Option<&'a str>, fields: Fields<'a>) -> Result<Self, RtAppError> {
         let loops = fields.integer("loop", (-MAX_INTEGER, MAX_INTEGER))?;
         let mut phase = Self {

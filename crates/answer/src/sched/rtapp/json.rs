@@ -1,6 +1,6 @@
 //! JSON dialect of rt-app's files. It combines the dialect of json-c, with comments and with a
-//! comma before a closing brace, and the dialect of workgen, in which a key may occur several
-//! times. Every value keeps its line number.
+//! comma before a closing brace, and the dialect of workgen, where a key may occur several times.
+//! Every value keeps its line number.
 
 use super::error::{Problem, RtAppError};
 

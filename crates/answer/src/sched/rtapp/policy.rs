@@ -66,7 +66,7 @@ impl TaskPolicy {
         match self {
             Self::Other => (-20, 19),
             Self::Fixed => (1, 99),
-            // The kernel has no priority for it.
+            // The kernel does not have a priority for it.
             Self::Deadline => (0, 0),
         }
     }
@@ -126,7 +126,7 @@ impl TaskScheduling {
     /// Reads the scheduling of a task.
     ///
     /// # Errors
-    /// When rt-app refuses it, or laggard cannot record such a thread.
+    /// If rt-app refuses it, or laggard cannot record a thread with this policy.
     pub(super) fn of_task(fields: Fields<'_>, default: &str) -> Result<Self, RtAppError> {
         let policy = match policy_of(fields)? {
             Some(policy) => policy,
@@ -205,10 +205,10 @@ impl TaskScheduling {
         Ok(())
     }
 
-    /// Returns the service whose recorded latency applies to such a thread.
+    /// Returns the service whose recorded latency applies to a thread with this policy.
     ///
     /// # Errors
-    /// When laggard records no such service.
+    /// If laggard does not record a service with this policy.
     pub(super) fn service(self) -> Result<Service, Problem> {
         let nice = i8::try_from(self.priority).unwrap_or_default();
         Ok(match self.policy {

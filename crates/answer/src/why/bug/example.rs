@@ -40,7 +40,7 @@ pub struct Moment {
     pub context: Vec<Layer>,
 }
 
-/// Returns the episodes in which the cause took most, each of a different event.
+/// Returns the episodes with the most time of the cause, each of a different event.
 pub(super) fn examples(its: &Its<'_, '_>, late: &Explained<'_>) -> Vec<Example> {
     let mut episodes: Vec<&(&ExplainedEpisode<'_>, Nanos)> = its.episodes.iter().collect();
     episodes.sort_by_key(|(explained, time)| (Reverse(*time), explained.episode.number));

@@ -12,7 +12,7 @@ use super::Its;
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Gap {
-    /// A script was played: the figures are of no machine.
+    /// A script was played: the figures do not describe a machine.
     Script,
     /// No call chains were sampled.
     NotSampled,
@@ -52,8 +52,7 @@ pub enum Gap {
     },
     /// A part of the recording is missing.
     Missing { part: Shortfall },
-    /// Handlers were not counted, so that it is not known how often this runs without making
-    /// a wakeup late.
+    /// Handlers were not counted, so the number of runs that do not make a wakeup late is unknown.
     Handlers,
     /// Functions have names, but no lines, arguments or data.
     NamesOnly,

@@ -80,13 +80,13 @@ pub enum Addressee {
     Hypervisor,
     /// The vendor of the firmware, or the operator of the hypervisor.
     Firmware,
-    /// Nobody, unless it takes longer than elsewhere: it is part of every wakeup.
+    /// Without an addressee, unless it takes longer than elsewhere: it is part of every wakeup.
     EveryWakeup,
     /// The user who set the priorities.
     Priorities,
     /// The user who set the limit.
     Limit,
-    /// Nobody yet: the culprit is unknown.
+    /// Without an addressee until the culprit is known.
     Unknown,
 }
 
@@ -103,7 +103,7 @@ pub struct CallChain {
 /// Reports cause `number` of the first series with late wakeups, from 1.
 ///
 /// # Errors
-/// When there is no such cause.
+/// If the recording does not have this cause.
 pub fn bug(late: &Explained<'_>, number: usize) -> Result<BugReport, BugError> {
     let path = late.late.path.clone();
     let Some(late) = late.foremost().filter(|late| !late.episodes.is_empty()) else {
