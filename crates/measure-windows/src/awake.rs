@@ -11,8 +11,8 @@ use windows_sys::Win32::System::WindowsProgramming::QueryUnbiasedInterruptTime;
 /// ms, the other in ticks.
 const MIN_SLEEP: Nanos = Nanos::from_ms(500);
 
-/// Request that Windows does not sleep for lack of user activity, for as long as the value lives.
-/// It belongs to the calling thread, and ends with it.
+/// Request that Windows does not sleep for lack of user activity while the value lives. It belongs
+/// to the calling thread, and ends with it.
 #[derive(Debug)]
 pub(super) struct StayAwake {
     slept: Option<Nanos>,
@@ -20,7 +20,7 @@ pub(super) struct StayAwake {
 
 impl StayAwake {
     pub(super) fn ask() -> Self {
-        // SAFETY: takes no pointers. If it is refused, a sleep is still detected.
+        // SAFETY: the call does not take pointers. If it is refused, a sleep is still detected.
         unsafe { SetThreadExecutionState(ES_CONTINUOUS | ES_SYSTEM_REQUIRED) };
         Self { slept: slept() }
     }
@@ -34,7 +34,7 @@ impl StayAwake {
 
 impl Drop for StayAwake {
     fn drop(&mut self) {
-        // SAFETY: takes no pointers.
+        // SAFETY: the call does not take pointers.
         unsafe { SetThreadExecutionState(ES_CONTINUOUS) };
     }
 }
@@ -46,7 +46,7 @@ fn slept() -> Option<Nanos> {
     if unsafe { QueryUnbiasedInterruptTime(&raw mut awake) } == 0 {
         return None;
     }
-    // SAFETY: takes no pointers.
+    // SAFETY: the call does not take pointers.
     let uptime = Nanos::from_ms(unsafe { GetTickCount64() });
     Some(uptime.saturating_sub(Nanos::from_ns(awake.saturating_mul(100))))
 }

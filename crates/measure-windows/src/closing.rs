@@ -1,5 +1,5 @@
-//! Handler for the closing of the window and the end of the session. Windows ends the program as
-//! soon as the handler returns, and otherwise after some seconds.
+//! Handler for the closing of the window and the end of the session. Windows ends the program when
+//! the handler returns, at the latest after some seconds.
 
 use std::io;
 use std::sync::OnceLock;
@@ -26,7 +26,7 @@ const ENDING: Duration = Duration::from_mins(1);
 pub fn at_closing(end: impl Fn() + Send + Sync + 'static) -> io::Result<()> {
     END.set(Box::new(end))
         .map_err(|_| io::ErrorKind::AlreadyExists)?;
-    // SAFETY: the handler lives as long as the program.
+    // SAFETY: the handler lives until the end of the program.
     match unsafe { SetConsoleCtrlHandler(Some(closing), 1) } {
         FALSE => Err(io::Error::last_os_error()),
         _ => Ok(()),

@@ -1,4 +1,4 @@
-//! Identity of the machine, as far as it affects timers.
+//! Properties of the machine that affect timers.
 
 use std::ffi::{CStr, c_char};
 
@@ -34,7 +34,7 @@ pub fn identify() -> Host {
 }
 
 fn active() -> u32 {
-    // SAFETY: takes no pointers.
+    // SAFETY: the call does not take pointers.
     unsafe { GetActiveProcessorCount(ALL_GROUPS) }
 }
 
@@ -58,8 +58,7 @@ pub fn caveats() -> Vec<Caveat> {
 /// Returns the version of Wine, or `None` on Windows.
 pub(super) fn wine() -> Option<String> {
     let function = procedure::find(b"ntdll.dll\0", b"wine_get_version\0")?;
-    // SAFETY: only Wine has a function with this name, which takes no arguments and returns a
-    // static text.
+    // SAFETY: only Wine has a function with this name. It returns a static text, without arguments.
     let version = unsafe {
         let function: unsafe extern "C" fn() -> *const c_char = std::mem::transmute(function);
         CStr::from_ptr(function())

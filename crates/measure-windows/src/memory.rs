@@ -14,11 +14,11 @@ const OTHER_BYTES: usize = 32 << 20;
 /// Allows this process to lock `bytes`, which are at most its minimum working set.
 pub(super) fn allow(bytes: usize) -> io::Result<()> {
     let least = bytes + OTHER_BYTES;
-    // SAFETY: takes no pointers.
+    // SAFETY: the call does not take pointers.
     done(unsafe { SetProcessWorkingSetSize(GetCurrentProcess(), least, least * 2) })
 }
 
-/// Keeps `values` in memory for as long as they exist.
+/// Keeps `values` in memory while they exist.
 pub(super) fn lock<T>(values: &[T]) -> io::Result<()> {
     let start: *const c_void = values.as_ptr().cast();
     // SAFETY: the range is valid memory of this process; locking does not change it.

@@ -21,7 +21,7 @@ use super::timers::done;
 /// Value of `THREAD_PRIORITY_NORMAL` in the real-time class.
 const MIDDLE: u8 = 24;
 
-/// Real-time class of the process, for as long as the value lives.
+/// Real-time class of the process while the value lives.
 #[derive(Debug)]
 pub(super) struct RealtimeClass {
     before: PROCESS_CREATION_FLAGS,
@@ -40,7 +40,7 @@ impl RealtimeClass {
             class => class,
         };
         let taken = Self { before };
-        // SAFETY: takes no pointers.
+        // SAFETY: the call does not take pointers.
         done(unsafe { SetPriorityClass(GetCurrentProcess(), REALTIME_PRIORITY_CLASS) })?;
         match class() {
             // Dropping `taken` restores the class.
@@ -52,13 +52,14 @@ impl RealtimeClass {
 
 /// Returns the class of this process, or 0 if it is not readable.
 pub(super) fn class() -> PROCESS_CREATION_FLAGS {
-    // SAFETY: takes no pointers.
+    // SAFETY: the call does not take pointers.
     unsafe { GetPriorityClass(GetCurrentProcess()) }
 }
 
 impl Drop for RealtimeClass {
     fn drop(&mut self) {
-        // SAFETY: takes no pointers. The process may always return to its previous class.
+        // SAFETY: the call does not take pointers. The process may always return to its previous
+        // class.
         unsafe { SetPriorityClass(GetCurrentProcess(), self.before) };
         // Otherwise threads that gave way would be behind every normal thread of the machine.
         for thread in locked().drain(..) {
@@ -72,15 +73,15 @@ impl Drop for RealtimeClass {
 ///
 /// # Errors
 ///
-/// Returns an error if the system refuses, or has no such priority.
+/// Returns an error if the system refuses, or lacks this priority.
 pub(super) fn schedule_as(service: Service) -> io::Result<()> {
     if service == Service::Mmcss {
         return join_audio();
     }
     let level = level_of(service)?;
-    // SAFETY: takes no pointers.
+    // SAFETY: the call does not take pointers.
     done(unsafe { SetThreadPriority(GetCurrentThread(), level) })?;
-    // SAFETY: takes no pointers.
+    // SAFETY: the call does not take pointers.
     if unsafe { GetThreadPriority(GetCurrentThread()) } == level {
         Ok(())
     } else {
@@ -120,7 +121,7 @@ fn level_of(service: Service) -> io::Result<i32> {
 /// Raises the calling thread above all normal threads, in a process of normal class. It does not
 /// measure, and makes requests on time.
 pub(super) fn hurry() -> io::Result<()> {
-    // SAFETY: takes no pointers.
+    // SAFETY: the call does not take pointers.
     done(unsafe { SetThreadPriority(GetCurrentThread(), THREAD_PRIORITY_TIME_CRITICAL) })
 }
 
@@ -130,14 +131,14 @@ pub fn give_way() {
     if class() != REALTIME_PRIORITY_CLASS {
         return;
     }
-    // SAFETY: takes no pointers; the returned handle has no other owner.
+    // SAFETY: the call does not take pointers; nothing else owns the returned handle.
     let own = unsafe {
         let own = OpenThread(THREAD_SET_INFORMATION, 0, GetCurrentThreadId());
         (!own.is_null()).then(|| OwnedHandle::from_raw_handle(own))
     };
     // Without a handle the priority could not be restored, so it is not changed.
     if let Some(own) = own {
-        // SAFETY: takes no pointers.
+        // SAFETY: the call does not take pointers.
         unsafe { SetThreadPriority(GetCurrentThread(), THREAD_PRIORITY_IDLE) };
         locked().push(own);
     }
@@ -163,7 +164,7 @@ mod tests {
     #[test]
     fn threads_that_gave_way_are_normal_after_the_measurement() {
         let _alone = CLASS.lock().unwrap();
-        // SAFETY: takes no pointers.
+        // SAFETY: the call does not take pointers.
         let own = || unsafe { GetThreadPriority(GetCurrentThread()) };
         let Ok(class) = RealtimeClass::take() else {
             println!("skipped: this process may not have the real-time class");

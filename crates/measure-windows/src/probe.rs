@@ -26,7 +26,7 @@ const WARM_UP: Nanos = Nanos::from_ms(500);
 /// Stages that kernel events provide.
 const EVENT_STAGES: [Stage; 2] = [Stage::Waking, Stage::Running];
 
-/// Kernel events, or the reason why there are none.
+/// Kernel events, or the reason why they are missing.
 type EventsOrNone = Result<Arc<KernelEvents>, NoEvents>;
 
 /// Probe of a Windows machine.
@@ -34,7 +34,7 @@ type EventsOrNone = Result<Arc<KernelEvents>, NoEvents>;
 pub struct WindowsProbe {
     /// Sources in the order of their lines: threads, then the driver.
     sources: Sources,
-    /// Kernel events during the measurement, or the reason why there are none; `None` if not
+    /// Kernel events during the measurement, or the reason why they are missing; `None` if not
     /// requested.
     events: Option<EventsOrNone>,
     /// Present if there are events.
@@ -196,7 +196,7 @@ impl Probe for WindowsProbe {
         self.sources.begin_anew()
     }
 
-    /// Stops recording expiries and waits for those that were requested before.
+    /// Stops recording expiries and waits for the expiries that were requested before.
     fn stop(&mut self) -> Nanos {
         if let Some(ended) = &self.ended {
             return ended.at;
@@ -244,14 +244,14 @@ impl Probe for WindowsProbe {
             programs: Vec::new(),
             written_bytes: 0,
             resident_bytes: ended.resident_bytes,
-            // Not available per thread: a warning says so.
+            // Not available per thread. A warning reports this.
             measuring_faults: 0,
             ..OwnCost::default()
         }
     }
 }
 
-/// Returns the kernel events and the stages to take from them. `asked` are the requested
+/// Returns the kernel events and the stages to take from them. `requested` are the requested
 /// intermediate stages; `None` means all available ones.
 ///
 /// # Errors

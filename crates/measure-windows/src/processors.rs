@@ -20,14 +20,14 @@ pub fn allowed_cpus() -> CpuList {
 
 /// Returns the number of groups of up to 64 CPUs.
 pub(super) fn group_count() -> u16 {
-    // SAFETY: takes no pointers.
+    // SAFETY: the call does not take pointers.
     unsafe { GetActiveProcessorGroupCount() }
 }
 
 /// Pins the calling thread to a CPU.
 pub fn pin(cpu: Cpu) -> io::Result<()> {
     let mask = 1_usize.checked_shl(cpu.0).unwrap_or(0);
-    // SAFETY: takes no pointers.
+    // SAFETY: the call does not take pointers.
     match unsafe { SetThreadAffinityMask(GetCurrentThread(), mask) } {
         0 => Err(io::Error::last_os_error()),
         _ => Ok(()),

@@ -42,7 +42,7 @@ pub(super) fn check_timers(api: TimerApi, threads: usize) -> Result<(), ProbeErr
     })
 }
 
-/// Lowest priority of the real-time class, at which threads that do not measure run.
+/// Lowest priority of the real-time class. Threads that do not measure run at this priority.
 const OTHER_THREADS_PRIORITY: u8 = Service::REALTIME.0;
 
 /// Removes the services that are not available, or returns an error if the user named them. Sets

@@ -10,8 +10,8 @@ use super::power::Power;
 use super::timers::{TickLengths, tick_lengths};
 use super::{host, registry, signing};
 
-/// First build in which a requested tick length applies only to the requesting program, and first
-/// build in which it does not apply while the program's window is hidden.
+/// First build that applies a requested tick length only to the requesting program, and first build
+/// that does not apply it while the program's window is hidden.
 const PER_PROCESS: u32 = 19_041;
 const UNLESS_HIDDEN: u32 = 22_000;
 
@@ -20,7 +20,7 @@ const SAVING: [(&str, &str); 2] = [
     ("381b4222-f694-41f0-9685-ff5bb260df2e", "Balanced"),
     ("a1841308-3541-4fab-bc81-f71556f20b4a", "Power saver"),
 ];
-/// Command for a plan without power saving. Other plans give no warning.
+/// Command for a plan without power saving. Other plans do not cause a warning.
 const FAST: &str = "powercfg /setactive 8c5e7fda-e8bf-4a96-9a85-a6e23a8c635c (High performance)";
 
 /// Settings that affect latency; `None` if Windows does not report them.
@@ -36,7 +36,7 @@ struct Setup {
 }
 
 /// Returns the settings of this machine that harm latency, the worst first. An unreadable setting
-/// gives no warning, because nothing is guessed.
+/// does not cause a warning, because laggard does not guess.
 pub fn setup_caveats() -> Vec<Caveat> {
     let setup = Setup {
         build: host::build(),

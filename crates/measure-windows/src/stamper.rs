@@ -58,8 +58,8 @@ struct HeldBatch {
 }
 
 impl Stamper {
-    /// Creates a stamper for these lines with their threads, and for those of `stages` that
-    /// events provide.
+    /// Creates a stamper for these lines with their threads, and for the `stages` that events
+    /// provide.
     pub(super) fn new(
         events: Arc<dyn EventSource>,
         lines: impl Iterator<Item = (Line, Option<Tid>)>,
@@ -160,8 +160,8 @@ impl Stamper {
     }
 }
 
-/// Adds those of `stages` that are known to an activation with only its last stage. `cpu` is the
-/// CPU of its line.
+/// Adds the known ones of `stages` to an activation with only its last stage. `cpu` is the CPU of
+/// its line.
 fn stamp(
     one: &mut Activation,
     ready: Option<(Nanos, u16)>,

@@ -16,14 +16,14 @@ pub(super) struct StopSignal {
 
 impl StopSignal {
     pub(super) fn new() -> io::Result<Self> {
-        // SAFETY: the event has no name and default rights; it is never reset.
+        // SAFETY: the event is unnamed and has default rights; it is never reset.
         let event = unsafe { CreateEventW(null(), 1, 0, null()) };
         if event.is_null() {
             return Err(io::Error::last_os_error());
         }
         Ok(Self {
             is_given: AtomicBool::new(false),
-            // SAFETY: the handle is open and has no other owner.
+            // SAFETY: the handle is open, and nothing else owns it.
             event: unsafe { OwnedHandle::from_raw_handle(event) },
         })
     }

@@ -1,7 +1,7 @@
 //! Measuring threads: one per CPU and service.
 //!
-//! After its start a measuring thread takes no lock, allocates no memory and writes no file. It
-//! waits, reads the clock and writes to the board.
+//! After its start a measuring thread does not lock, allocate or write files. It waits, reads the
+//! clock and writes to the board.
 
 use std::io;
 use std::os::windows::io::{AsHandle, AsRawHandle as _, BorrowedHandle};
@@ -32,7 +32,7 @@ pub(super) struct ThreadsState {
     /// Detects whether the measuring threads starve the collector.
     pub(super) exhaustion: Exhaustion,
     pub(super) early: EarlyWaits,
-    /// Time in ns at which a timer failed; 0 if none failed.
+    /// Time in ns when a timer failed; 0 if none failed.
     pub(super) failed: AtomicU64,
 }
 
@@ -56,7 +56,7 @@ impl EarlyWaits {
         self.most_ns.store(0, Ordering::Relaxed);
     }
 
-    /// Returns the number of early waits, and the maximum time by which one was early.
+    /// Returns the number of early waits, and the maximum advance of an early wait.
     pub(super) fn seen(&self) -> (u64, Nanos) {
         let most = self.most_ns.load(Ordering::Relaxed);
         (self.count.load(Ordering::Relaxed), Nanos::from_ns(most))
@@ -131,7 +131,7 @@ impl TimerThread {
     }
 
     pub(super) fn id(&self) -> Tid {
-        // SAFETY: the handle is open for as long as this value lives.
+        // SAFETY: the handle is open while this value lives.
         Tid(unsafe { GetThreadId(self.handle.as_raw_handle()) })
     }
 
@@ -266,7 +266,7 @@ fn wait_until(time: Nanos, timer: &mut ThreadTimer, early: &EarlyWaits) -> io::R
 }
 
 fn current_cpu() -> Cpu {
-    // SAFETY: takes no pointers.
+    // SAFETY: the call does not take pointers.
     Cpu(unsafe { GetCurrentProcessorNumber() })
 }
 

@@ -160,7 +160,7 @@ impl TimerThreads {
         })
     }
 
-    /// Returns the state of a line, for which no thread waits any more.
+    /// Returns the state of a line whose thread has stopped waiting.
     fn standing(&self, cpu: u32, reader: &LineReader, given_up: Nanos) -> Standing {
         let line = (Cpu(cpu), reader.index);
         let mut own = self.threads.iter().filter(|thread| thread.line == line);

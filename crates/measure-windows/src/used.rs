@@ -7,7 +7,7 @@ use windows_sys::Win32::System::Threading::{GetCurrentProcess, GetProcessTimes};
 /// CPU time of all threads of this program. The system counts it by the tick.
 pub(crate) fn used() -> Nanos {
     times(|begin, end, kernel, user| {
-        // SAFETY: all are valid for writes. Where the call fails they stay zero.
+        // SAFETY: all are valid for writes. If the call fails, they stay zero.
         unsafe { GetProcessTimes(GetCurrentProcess(), begin, end, kernel, user) };
     })
 }

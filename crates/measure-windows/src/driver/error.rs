@@ -20,7 +20,7 @@ pub enum DriverError {
         /// Kind of file that it is.
         why: &'static str,
     },
-    /// It has no signature, and this Windows loads no unsigned driver.
+    /// It is not signed, and this Windows does not load unsigned drivers.
     #[error(
         "`{}` is not signed, and Windows loads no driver without a signature; {remedy}; nothing was changed",
         path.display()

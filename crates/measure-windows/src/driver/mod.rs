@@ -32,7 +32,7 @@ const REMEDY_OFF: &str = "on a test machine only, run `bcdedit /set testsigning 
 const REMEDY_SECURE_BOOT: &str = "on a test machine only, disable Secure Boot in the firmware, run `bcdedit /set testsigning on`, restart, and sign it with a certificate that this machine trusts (windows/driver/README.md says how)";
 
 impl Signing {
-    /// Returns the remedy with which a self-signed driver loads on this machine.
+    /// Returns the remedy that makes a self-signed driver load on this machine.
     pub fn remedy(&self) -> &'static str {
         match (self.is_test, self.has_secure_boot) {
             (Some(true), _) => REMEDY_TEST,

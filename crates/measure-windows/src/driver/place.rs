@@ -17,7 +17,7 @@ const MAX_PATH_UNITS: usize = 512;
 const FILE: &str = "wdmlat.sys";
 /// Name during the write.
 const PARTIAL_FILE: &str = "wdmlat.sys.part";
-/// Maximum time for which the system keeps the file of an unloaded driver open.
+/// Maximum time that the system keeps the file of an unloaded driver open.
 const MAX_HOLD: Duration = Duration::from_secs(5);
 /// Interval of the attempts.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);

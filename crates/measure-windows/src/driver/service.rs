@@ -152,7 +152,7 @@ impl DriverService {
 
     /// Loads the driver, which may be loaded already.
     pub(super) fn start(&self) -> io::Result<()> {
-        // SAFETY: there are no arguments.
+        // SAFETY: without arguments.
         if unsafe { StartServiceW(self.0, 0, std::ptr::null()) } != 0 {
             return Ok(());
         }

@@ -34,7 +34,7 @@ pub struct Signing {
     pub has_secure_boot: Option<bool>,
 }
 
-/// Returns the current policy. Test signing is as it was at boot.
+/// Returns the current policy. Test signing is reported as set at boot.
 pub fn signing() -> Signing {
     let options = options();
     let is = |bit: u32| options.map(|options| options & bit != 0);

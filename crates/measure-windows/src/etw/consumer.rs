@@ -67,7 +67,7 @@ impl Drop for Consumer {
         // SAFETY: the trace is open, and closed once. If it is being read, reading ends.
         unsafe { CloseTrace(PROCESSTRACE_HANDLE { Value: self.trace }) };
         if let Some(thread) = self.thread.take() {
-            // The thread has no result, and Windows' code does not panic.
+            // The thread does not return a result, and Windows' code does not panic.
             let _ = thread.join();
         }
     }
@@ -139,8 +139,8 @@ fn event<'a>(record: &EVENT_RECORD, payload: &'a [u8]) -> TraceEvent<'a> {
     }
 }
 
-/// Returns the CPU on which the event was written. The second byte has another meaning unless the
-/// event says that it belongs to the number.
+/// Returns the CPU that wrote the event. The second byte has another meaning unless the event says
+/// that it belongs to the number.
 fn cpu(record: &EVENT_RECORD) -> u16 {
     let is_wide = u32::from(record.EventHeader.Flags) & EVENT_HEADER_FLAG_PROCESSOR_INDEX != 0;
     let context = &record.BufferContext.Anonymous;

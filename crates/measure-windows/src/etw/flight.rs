@@ -82,7 +82,7 @@ impl ImageBook {
         }
     }
 
-    /// Returns the driver at each address, and laggard's threads. Code of processes has no names.
+    /// Returns the driver at each address, and laggard's threads. Code of processes is not named.
     /// It never blocks, so it ignores the interruption.
     pub fn resolve(&self, _interrupted: &AtomicBool) -> Symbols {
         let kernel = self.kernel.iter();

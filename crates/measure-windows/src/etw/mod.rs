@@ -1,5 +1,5 @@
 //! Kernel events of interrupts, DPCs, context switches and ready threads (ETW), from a session
-//! that is read while it runs; or the reason why there are none.
+//! that is read while it runs; or the reason why they are missing.
 
 mod consumer;
 mod events;
@@ -11,7 +11,7 @@ use std::fmt;
 pub(super) use events::KernelEvents;
 pub use flight::{EventFlight, ImageBook};
 
-/// Reason why there are no kernel events.
+/// Reason why kernel events are missing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum NoEvents {
     /// This process lacks the right.
@@ -20,10 +20,10 @@ pub(super) enum NoEvents {
     Taken,
     /// The system refused the session with this error.
     Refused(u32),
-    /// The session starts but cannot be read, with this error. This is so under Wine, which has
-    /// no events.
+    /// The session starts but cannot be read, with this error. This happens under Wine, which does
+    /// not have events.
     Unreadable(u32),
-    /// There is no thread to read the events.
+    /// A thread for reading the events could not be started.
     NoThread,
     /// The machine has several groups of CPUs, and events number CPUs differently from this
     /// process.

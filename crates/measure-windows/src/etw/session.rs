@@ -1,4 +1,4 @@
-//! Session in which the kernel reports events.
+//! Session where the kernel reports events.
 //!
 //! It outlives a killed program, so its name identifies the process. The next laggard ends
 //! sessions of processes that are gone.
@@ -30,7 +30,7 @@ use super::NoEvents;
 
 /// Prefix of a session's name before the PID.
 const NAME_PREFIX: &str = "laggard-";
-/// GUID of this program's sessions, of which the first number is the PID.
+/// GUID of this program's sessions. Its first number is the PID.
 const OWN: GUID = GUID::from_u128(0x0000_0000_93f2_4b61_8c0d_5e2f_a1b7_6c39);
 /// Type of a sample among the events of its class.
 const SAMPLE: u8 = 46;
@@ -38,8 +38,8 @@ const SAMPLE: u8 = 46;
 const QPC: u32 = 1;
 /// Size of a buffer in KiB. An incomplete buffer is read after a flush.
 const BUFFER_KIB: u32 = 64;
-/// Number of buffers, or four per CPU, and twice as many if that is not enough: at the start
-/// every image, process and thread is reported before the reader runs.
+/// Number of buffers, or four per CPU, and double that if it is not enough: at the start every
+/// image, process and thread is reported before the reader runs.
 const MIN_BUFFERS: u32 = 128;
 /// Interval of automatic flushes in s.
 const FLUSH_S: u32 = 1;
@@ -243,20 +243,20 @@ fn owner(name: &str) -> Option<(u32, u64)> {
 /// Returns whether the process with this PID and creation time has ended. A process that cannot
 /// be examined counts as running.
 fn is_gone(process: u32, created: u64) -> bool {
-    // SAFETY: takes no pointers.
+    // SAFETY: the call does not take pointers.
     let handle = unsafe { OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, process) };
     if handle.is_null() {
-        // SAFETY: takes no arguments.
+        // SAFETY: without arguments.
         return unsafe { GetLastError() } == ERROR_INVALID_PARAMETER;
     }
-    // SAFETY: the handle is open and has no other owner.
+    // SAFETY: the handle is open, and nothing else owns it.
     let handle = unsafe { OwnedHandle::from_raw_handle(handle) };
     // A killed process can be examined while another program has a handle of it.
     creation(&handle).is_some_and(|(its, has_ended)| its != created || has_ended)
 }
 
 fn own_creation() -> u64 {
-    // SAFETY: the handle of this process is always open, and its copy has no other owner.
+    // SAFETY: the handle of this process is always open, and nothing else owns its copy.
     let own = unsafe { BorrowedHandle::borrow_raw(GetCurrentProcess()) };
     let own = own.try_clone_to_owned().ok();
     own.and_then(|own| creation(&own))

@@ -158,7 +158,7 @@ impl CallSource {
         match self {
             Self::Multimedia(0) => {}
             Self::Multimedia(id) => {
-                // SAFETY: takes no pointers. A one-shot timer has expired already.
+                // SAFETY: the call does not take pointers. A one-shot timer has expired already.
                 unsafe { timeKillEvent(std::mem::take(id)) };
             }
             Self::Queue(timer) if timer.is_null() => {}
@@ -210,7 +210,7 @@ impl CallingTimer {
         }
     }
 
-    /// Stops the calls and discards those that were not awaited.
+    /// Stops the calls and discards the calls that were not awaited.
     fn settle(&mut self) {
         self.source.stop();
         self.next = self.stamps.forget();
@@ -280,7 +280,7 @@ fn opened(
     }))
 }
 
-/// Opens the timer of `api`; `None` if it has no callback. `stop` interrupts its waits.
+/// Opens the timer of `api`; `None` if it lacks a callback. `stop` interrupts its waits.
 pub(super) fn open(
     api: TimerApi,
     stop: Option<OwnedHandle>,

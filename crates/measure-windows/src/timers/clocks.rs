@@ -52,7 +52,7 @@ static CLOCKS: [WindowsClock; 6] = [
     WindowsClock {
         name: "GetTickCount64",
         stated: increment,
-        // SAFETY: takes no pointers.
+        // SAFETY: the call does not take pointers.
         read: || Some(Nanos::from_ms(unsafe { GetTickCount64() })),
         sleeps: false,
     },
@@ -139,8 +139,7 @@ pub(crate) fn tick_lengths() -> Option<TickLengths> {
     })
 }
 
-/// Returns the time since boot by the clock of ticks, or `None` if the system has no such
-/// function.
+/// Returns the time since boot by the clock of ticks, or `None` if the system lacks this function.
 fn interrupt_time(name: &'static [u8]) -> Option<Nanos> {
     let function = procedure::find(b"kernelbase.dll\0", name)?;
     let mut time = 0_u64;

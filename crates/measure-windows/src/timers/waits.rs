@@ -61,7 +61,7 @@ pub(crate) fn done(result: i32) -> io::Result<()> {
 
 /// Creates an event that releases one wait each time it is set.
 pub(super) fn event() -> io::Result<OwnedHandle> {
-    // SAFETY: there are no attributes and no name.
+    // SAFETY: without attributes and name.
     owned(unsafe { CreateEventW(null(), 0, 0, null()) })
 }
 
@@ -107,7 +107,7 @@ fn time_out(event: &OwnedHandle, length: Nanos) -> io::Result<()> {
 }
 
 fn sleep(length: Nanos) -> io::Result<()> {
-    // SAFETY: takes no pointers.
+    // SAFETY: the call does not take pointers.
     unsafe { Sleep(whole_ms(length)) };
     Ok(())
 }
@@ -151,7 +151,7 @@ impl Drop for HeldLock {
     }
 }
 
-/// Socket to which nothing is sent: it accepts messages only from itself.
+/// Socket that does not receive messages: it accepts them only from itself.
 fn silent_socket() -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.connect(socket.local_addr()?)?;
@@ -194,7 +194,7 @@ impl WaitableTimer {
         } else {
             0
         };
-        // SAFETY: there are no attributes and no name.
+        // SAFETY: without attributes and name.
         let timer =
             owned(unsafe { CreateWaitableTimerExW(null(), null(), flags, TIMER_ALL_ACCESS) })?;
         Ok(Self { timer, stop })

@@ -40,12 +40,12 @@ impl Device {
             .write(true)
             .custom_flags(FILE_FLAG_OVERLAPPED)
             .open(PATH)?;
-        // SAFETY: the event has no name and default rights; it is reset manually.
+        // SAFETY: the event is unnamed and has default rights; it is reset manually.
         let event = unsafe { CreateEventW(null(), 1, 0, null()) };
         if event.is_null() {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the handle is open and has no other owner.
+        // SAFETY: the handle is open, and nothing else owns it.
         let event = unsafe { OwnedHandle::from_raw_handle(event) };
         Ok(Self { file, event })
     }

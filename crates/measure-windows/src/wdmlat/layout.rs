@@ -42,7 +42,7 @@ pub(super) struct DriverConfig {
     pub(super) priority: u32,
 }
 
-/// Result of a read: `wdmlat_sample`. Times are those of the performance counter.
+/// Result of a read: `wdmlat_sample`. Times are times of the performance counter.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct DriverSample {

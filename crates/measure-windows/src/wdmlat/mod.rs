@@ -1,9 +1,9 @@
 //! Services of the driver `wdmlat.sys`: a timer's DPC, and system threads that it wakes
 //! (Cota-Robles and Held, OSDI 1999, 2.2).
 //!
-//! The driver serves one read at a time, so services take turns. One of laggard's threads sets
-//! the timer for the next expiry of any service, and waits for the result. During this wait no
-//! timer is set for the other services. Their expiries are lost, and counted.
+//! The driver serves one read at a time, so services take turns. A measuring thread sets the timer
+//! for the next expiry of any service, and waits for the result. During this wait no timer is set
+//! for the other services. Their expiries are lost, and counted.
 
 mod device;
 mod layout;

@@ -22,8 +22,8 @@ use crate::{clock, priority, processors};
 
 /// Minimum time before an expiry: the shortest timer of the driver, and the time to request it.
 const MIN_AHEAD: Nanos = Nanos::from_us(150);
-/// Maximum time before an expiry at which the timer is set, below the driver's limit of 1 s. The
-/// thread sleeps before that.
+/// The timer is set at most this time before an expiry. Below the driver's limit of 1 s. The thread
+/// sleeps before that.
 const MAX_AHEAD: Nanos = Nanos::from_ms(900);
 /// Maximum sleep, so that a sleeping thread notices the end.
 const MAX_SLEEP: Duration = Duration::from_millis(50);
@@ -46,12 +46,12 @@ pub(super) struct ReadOutcome {
 pub(super) struct ReadsState {
     /// Set to end immediately.
     pub(super) stop: AtomicBool,
-    /// Time in ns from which no expiry is requested.
+    /// Time in ns. Later expiries are not requested.
     pub(super) until: AtomicU64,
-    /// Time in ns at which the driver refused to continue; 0 if it did not.
+    /// Time in ns when the driver refused to continue; 0 if it did not.
     pub(super) failed: AtomicU64,
     pub(super) early: EarlyWaits,
-    /// Number of runs on another CPU than that of the timer.
+    /// Number of runs on a CPU other than the timer's.
     pub(super) elsewhere: AtomicU64,
     /// Service that is awaited.
     waited_for: AtomicUsize,
@@ -90,8 +90,7 @@ impl ReadsState {
         })
     }
 
-    /// Returns the warning about runs on other CPUs. `cpu` is the CPU on which the timers were
-    /// set.
+    /// Returns the warning about runs on other CPUs. `cpu` is the CPU where the timers were set.
     pub(super) fn elsewhere_caveat(&self, cpu: Cpu) -> Option<Caveat> {
         let count = self.elsewhere.load(Ordering::Relaxed);
         (count > 0).then(|| {
@@ -161,7 +160,8 @@ impl Reads {
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no thread, or if the driver refuses the configuration.
+    /// Returns an error if the thread cannot be started, or if the driver refuses the
+    /// configuration.
     pub(super) fn start(self, plans: Vec<Expiries>) -> io::Result<JoinHandle<()>> {
         let first = self.config(self.services[0], Nanos::from_ms(1));
         self.device.configure(&first)?;
@@ -191,7 +191,7 @@ impl Reads {
             },
             dpc: DPC_ORDINARY,
             importance: IMPORTANCE_MEDIUM,
-            // A high-resolution timer expires on the CPU on which it is set.
+            // A high-resolution timer expires on the CPU where it is set.
             cpu: if is_fine { ANY_CPU } else { self.cpu.0 },
             follower,
             priority,
@@ -328,7 +328,7 @@ fn is_busy(error: &io::Error) -> bool {
 /// Times of a read.
 #[derive(Debug, Eq, PartialEq)]
 struct Times {
-    /// Time for which the timer was set: the read plus the delay.
+    /// Programmed time of the timer: the read plus the delay.
     expiry: Nanos,
     dpc: Nanos,
     thread: Option<Nanos>,

@@ -210,7 +210,7 @@ mod tests {
 
         series.add(ms(10), served(10, 30, 12_000));
         series.add(ms(20), ExpiryResult::Missed { ran: ms(22) });
-        // 30 ms has no result.
+        // 30 ms does not have a result.
         series.add(ms(40), ExpiryResult::NotArmed);
         series.add(ms(50), ExpiryResult::Inconsistent);
 
