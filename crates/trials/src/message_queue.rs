@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{FromRawFd as _, OwnedFd};
 
-/// Opens a queue for one message of `bytes` bytes. `what` is part of its temporary name. The name
+/// Opens a queue for one message of `message_bytes` bytes. `what` is part of its temporary name. The name
 /// is removed before this function returns, so the queue lives until it is closed, however this
 /// process ends.
 pub(super) fn unnamed(

@@ -75,12 +75,12 @@ impl Hpet {
         check(unsafe { libc::ioctl(fd, SET_RATE as libc::Ioctl, RATE_HZ) })
             .map_err(|err| refused(&format!("{RATE_HZ} interrupts a second of {PATH}"), &err))?;
         if info.flags & IS_PERIODIC != 0 {
-            // SAFETY: takes no pointers. Without this call, each handler requests the next
+            // SAFETY: the arguments are integers. Without this call, each handler requests the next
             //         interrupt.
             check(unsafe { libc::ioctl(fd, PERIODIC as libc::Ioctl, 0) })
                 .map_err(|err| refused(PATH, &err))?;
         }
-        // SAFETY: takes no pointers.
+        // SAFETY: the arguments are integers.
         check(unsafe { libc::ioctl(fd, INTERRUPTS_ON as libc::Ioctl, 0) })
             .map_err(|err| refused(PATH, &err))?;
         let irq = irq_of(info.timer).map_err(|reason| Absence {

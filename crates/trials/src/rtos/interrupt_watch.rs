@@ -1,6 +1,6 @@
 //! BPF programs that observe interrupts of a CPU by a call from another CPU
 //! (`bpf/interruption.bpf.c`) or by a device (`bpf/interruption_device.bpf.c`). On arm64 a call
-//! from another CPU has an interrupt number, and counts as that of a device.
+//! from another CPU has an interrupt number, and counts as an interrupt of a device.
 
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub(super) struct InterruptMemory {
 /// Number of handlers that are kept. Newer ones overwrite the oldest.
 const MAX_HANDLERS: u64 = shared::INTERRUPT_ROOM as u64;
 
-/// Timestamps of a handler that ended; 0 if there was no such event yet.
+/// Timestamps of a handler that ended; 0 before the first one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HandlerTimes {
     /// First instruction.
@@ -95,7 +95,7 @@ impl InterruptMemory {
         self.now().count.load(Ordering::Acquire)
     }
 
-    /// Returns handler number `nth`, from 1; `None` if it is no longer kept.
+    /// Returns handler number `nth`, from 1; `None` if it was already discarded.
     pub(super) fn handler(&self, nth: u64) -> Option<HandlerTimes> {
         let slot = &self.handlers.all()[(nth.checked_sub(1)? % MAX_HANDLERS) as usize];
         let read = |timestamp: &AtomicU64| Nanos::from_ns(timestamp.load(Ordering::Relaxed));

@@ -88,7 +88,7 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no other CPU, or if this user may not open a counter of
+    /// Returns an error if the machine has only one CPU, or if this user may not open a counter of
     /// `cpu`.
     pub(super) fn start(cpu: Cpu) -> Result<Self, Absence> {
         let others = allowed_cpus();
@@ -287,9 +287,8 @@ struct Gap {
     newest_switch: Nanos,
 }
 
-/// Computes the times of an interrupt from the gap in which its handler ran; `None` if the
-/// handler is not in the gap or its latency is unknown. `requested` is the time of the
-/// request, if known.
+/// Computes the times of an interrupt from the gap that its handler ran in; `None` if the handler
+/// is not in the gap or its latency is unknown. `requested` is the time of the request, if known.
 fn interrupt(handler: &HandlerTimes, gap: &Gap, requested: Option<Nanos>) -> Option<RtosInterrupt> {
     let since = Nanos::between(gap.from, handler.began)?;
     let took = Nanos::between(handler.began, handler.ended)?;
@@ -421,7 +420,7 @@ mod tests {
 
         assert_eq!(late.latency, US(900));
         assert_eq!(late.dispatch, None);
-        // It may have been requested as late as 1,303.
+        // It may have been requested at 1,303 at the latest.
         assert_eq!(next, None);
     }
 
@@ -450,7 +449,7 @@ mod tests {
         assert_eq!(requests.time(US(1_002), US(992)), Some(US(1_000)));
         assert_eq!(requests.time(US(995), US(985)), Some(US(990)));
         assert_eq!(requests.time(US(1_005), US(1_002)), None);
-        // The call is no longer kept.
+        // The call was already discarded.
         assert_eq!(requests.time(US(300), US(1)), None);
     }
 }

@@ -25,9 +25,9 @@ use laggard_measure::linux::lock::{ChosenMutex, LockProtocol};
 const LOW: u8 = CONDUCTOR + 1;
 const MIDDLE: u8 = CONDUCTOR + 2;
 const HIGH: u8 = CONDUCTOR + 3;
-/// CPU time for which the low thread holds the lock.
+/// CPU time that the low thread holds the lock.
 pub(super) const HOLD: Nanos = Nanos::from_us(500);
-/// Time for which the middle thread computes.
+/// Computing time of the middle thread.
 pub(super) const MIDDLE_COMPUTES: Nanos = Nanos::from_ms(5);
 /// Pause between two rounds.
 const PAUSE: Nanos = Nanos::from_ms(15);
@@ -141,7 +141,7 @@ impl Scene {
         }
     }
 
-    /// Waits for the next round. Returns false if there is none.
+    /// Waits for the next round. Returns false after the last round.
     fn enters(&self, door: &Door) -> bool {
         door.pass();
         !self.is_over.load(Ordering::Acquire)

@@ -61,7 +61,7 @@ const INTERVAL: Nanos = Nanos::from_us(500);
 const INTERVAL_JITTER: Nanos = Nanos::from_us(900);
 /// Time between two wakeups of the test of priorities.
 const PRIORITY_INTERVAL: Nanos = Nanos::from_ms(4);
-/// Time after which a computing thread that is not preempted gives up.
+/// A computing thread that is not preempted gives up after this time.
 const MAX_COMPUTE: Nanos = Nanos::from_ms(20);
 /// The same in the test of neighbouring priorities.
 const MAX_COMPUTE_NEIGHBOUR: Nanos = Nanos::from_ms(5);
@@ -83,7 +83,7 @@ const ROUNDS_OF_WAKES: u64 = 1_000;
 const ROUNDS_OF_INVERSION: usize = 20;
 /// Number of these rounds in one trial.
 const INVERSIONS_AT_ONCE: usize = 5;
-/// Time after which the steal clock has been read: one tick at 100 Hz.
+/// Maximum delay of a reading of the steal clock: one tick at 100 Hz.
 const STEAL_CLOCK_DELAY: Nanos = Nanos::from_ms(10);
 
 /// Options of the tests.
@@ -247,7 +247,7 @@ impl RtosBench {
         Ok(usable.pop().unwrap_or_default())
     }
 
-    /// Measures the order in which threads that wait in `queue` are woken.
+    /// Measures the order of wakeups of threads that wait in `queue`.
     pub fn order(&mut self, queue: WaitQueue, stop: &AtomicBool) -> QueueWakes {
         let queues = WaitQueue::ALL.len() as u64;
         let length = Nanos::from_ns(self.plan.duration.ns() / queues);
@@ -314,7 +314,7 @@ impl RtosBench {
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no source of interrupts, if the thread cannot get its
+    /// Returns an error if a source of interrupts is missing, if the thread cannot get its
     /// priority, or if the BPF programs that observe the handler are refused.
     pub fn interrupts(&mut self, stop: &AtomicBool) -> Result<RtosInterrupts, Absence> {
         let cpu = self.plan.cpu;
@@ -502,7 +502,7 @@ fn random_wakeups(random: &mut Random) -> Vec<Nanos> {
 
 /// Returns the lowest and the highest real-time priority according to the system.
 fn stated_priorities() -> (u8, u8) {
-    // SAFETY: takes no pointers; cannot fail for a known policy.
+    // SAFETY: the arguments are integers; cannot fail for a known policy.
     let stated = unsafe {
         [
             libc::sched_get_priority_min(libc::SCHED_FIFO),

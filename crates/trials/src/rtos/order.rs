@@ -1,4 +1,4 @@
-//! Order in which waiting threads of different priorities are woken.
+//! Order of the wakeups of waiting threads of different priorities.
 //!
 //! All threads are on one CPU, and the conductor has the lowest priority: when it runs, all other
 //! threads wait. It therefore knows without a clock that a thread has reached the queue, or that a
@@ -24,9 +24,9 @@ pub(super) const CONDUCTOR: u8 = 40;
 const OWNER: u8 = CONDUCTOR + 1;
 /// Lowest priority of the waiting threads.
 const LOWEST: u8 = OWNER + 1;
-/// Length of a run, after which there is a pause.
+/// Length of a run. A pause follows it.
 const RUN: Nanos = Nanos::from_ms(10);
-/// Length of a pause, in which other programs get the CPU.
+/// Length of a pause. Other programs get the CPU during a pause.
 const PAUSE: Nanos = Nanos::from_ms(10);
 /// Number of rounds at the start that are not counted.
 const WARM_UP: u64 = 3;
@@ -40,9 +40,9 @@ const NOT_WOKEN: usize = usize::MAX;
 /// State that the threads share.
 struct Hall {
     queue: Box<dyn Queue>,
-    /// Doors at which the threads wait before they enter the queue.
+    /// Doors where the threads wait before they enter the queue.
     doors: [Door; WAITERS + 1],
-    /// Doors at which the threads wait before they release a lock.
+    /// Doors where the threads wait before they release a lock.
     exits: [Door; WAITERS + 1],
     /// Number of wakeups so far.
     woken: AtomicUsize,

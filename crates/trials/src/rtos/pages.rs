@@ -97,7 +97,7 @@ impl Child {
             ForkResult::Parent { child } => Ok(Self(child)),
             ForkResult::Child => {
                 press(pressed, parent, tell.as_fd());
-                // SAFETY: takes no pointers and runs no handlers of the parent.
+                // SAFETY: does not take pointers or run handlers of the parent.
                 unsafe { libc::_exit(0) }
             }
         }
@@ -143,7 +143,7 @@ fn died() -> Absence {
     }
 }
 
-/// It takes no space on the disk, but the kernel caches its pages like pages of other files.
+/// It does not take space on the disk, but the kernel caches its pages like pages of other files.
 /// Prefers a disk, because a file system in memory evicts nothing.
 fn sparse_file(bytes: u64) -> io::Result<File> {
     let directories = [PathBuf::from("/var/tmp"), std::env::temp_dir(), ".".into()];

@@ -20,7 +20,7 @@ use laggard_model::{Absence, Cpu, Nanos, RtosWakeup};
 use super::trial::{TrialEnding, TrialPart, play, set_priority};
 use laggard_measure::linux::clock;
 
-/// Time before the wakeup at which the low thread starts to compute.
+/// The low thread starts to compute this time before the wakeup.
 pub(super) const LEAD: Nanos = Nanos::from_us(1_500);
 
 /// Plan of one wakeup.
@@ -32,7 +32,7 @@ pub(super) struct PlannedWakeup {
     pub(super) woken: u8,
     /// Expiry of the timer, from the start of the trial.
     pub(super) due: Nanos,
-    /// Time after the expiry at which the computing thread gives up.
+    /// The computing thread gives up this time after the expiry.
     pub(super) max_compute: Nanos,
 }
 
@@ -48,13 +48,13 @@ pub(super) struct WakeupChunk {
 /// State that both threads share. Rounds count from 1.
 #[derive(Debug, Default)]
 struct Arena {
-    /// Round in which the low thread computes; 0 while it does not.
+    /// Round of the computing low thread; 0 while it does not compute.
     computing: AtomicU64,
-    /// Last round in which the low thread started to compute.
+    /// Last round when the low thread started to compute.
     began: AtomicU64,
     /// Time of that start, ns.
     began_at: AtomicU64,
-    /// Number of rounds in which the high thread ran.
+    /// Number of rounds when the high thread ran.
     served: AtomicU64,
 }
 

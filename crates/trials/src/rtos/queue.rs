@@ -1,4 +1,4 @@
-//! Queues in which threads wait.
+//! Queues of waiting threads.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -11,7 +11,7 @@ use crate::message_queue::unnamed;
 use laggard_measure::linux::door::{returned, wait_while, wake_one};
 use laggard_measure::linux::lock::{ChosenMutex, LockProtocol, done};
 
-/// Queue in which several threads wait and one is woken at a time. No call allocates.
+/// Queue of waiting threads. One is woken at a time. The calls do not allocate.
 pub(super) trait Queue: Send + Sync {
     /// Waits until woken. For a lock: waits until acquired.
     fn wait(&self) -> io::Result<()>;

@@ -97,7 +97,7 @@ pub(super) fn responses(
 
 /// Computes until the wakeups are done, but not beyond `over`.
 fn compute(shared: &Shared, over: Nanos) {
-    // SAFETY: takes no arguments.
+    // SAFETY: without arguments.
     let own = unsafe { libc::gettid() };
     shared.computing.store(own, Ordering::Release);
     if policy::schedule_idly().is_ok() {

@@ -26,7 +26,7 @@ use self::watch::{Watch, WatchMemory};
 use laggard_measure::linux::witness::Witness;
 use laggard_measure::linux::{clock, policy, reason_of};
 
-/// Length of a run, in which threads of one priority keep all others from the CPU.
+/// Length of a run. During it, threads of one priority keep all others from the CPU.
 const RUN: Nanos = Nanos::from_ms(20);
 /// Length of the pause after a run. Half of a CPU is below the kernel's limit for real-time
 /// threads, so real-time throttling never stops them. Not a whole number of milliseconds: an
@@ -180,7 +180,7 @@ impl SwitchBench {
         }
     }
 
-    /// Returns a stretch in which laggard was not stopped; `None` once `stop` is set.
+    /// Returns a stretch while laggard was not stopped; `None` once `stop` is set.
     fn undisturbed(
         &mut self,
         plan: &SwitchPlan,

@@ -227,7 +227,7 @@ impl Ring {
                 let are_here = state.came.load(Ordering::Relaxed) >= all_came;
                 state.last.store(number, Ordering::Relaxed);
                 self.stamp(are_here);
-                // SAFETY: takes no arguments; cannot fail on Linux.
+                // SAFETY: without arguments; cannot fail on Linux.
                 unsafe { libc::sched_yield() };
                 let stamp = state.stamp.load(Ordering::Relaxed);
                 let arrived = self.arrive(own);

@@ -35,7 +35,7 @@ pub(super) struct RingState {
     pub(super) left: AtomicU64,
     /// Whether a switch was not stored since the last stored one.
     pub(super) is_apart: AtomicU64,
-    /// Number of stored switches, and of those without room.
+    /// Number of stored switches, and of switches that did not fit.
     count: AtomicU64,
 }
 

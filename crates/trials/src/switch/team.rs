@@ -69,7 +69,8 @@ fn process(ring: &Ring, own: usize, name: &str) -> io::Result<Pid> {
                 ring.take_part_as_process(own, is_ours);
             });
             let code = i32::from(catch_unwind(part).is_err());
-            // SAFETY: takes no pointers; closes or writes nothing of the parent.
+            // SAFETY: the arguments are integers; files of the parent are neither closed nor
+            // written.
             unsafe { libc::_exit(code) }
         }
     }

@@ -121,7 +121,7 @@ pub(super) fn wake(word: &AtomicU32, max: i32) -> io::Result<()> {
 /// Waits while `word` is `value`; may return spuriously.
 pub(super) fn wait_for(word: &AtomicU32, value: u32) -> io::Result<()> {
     let forever = std::ptr::null::<libc::timespec>();
-    // SAFETY: as above; no timeout is passed, so none is read.
+    // SAFETY: as above; the timeout is null, so it is not read.
     let woken = unsafe {
         libc::syscall(
             libc::SYS_futex,

@@ -28,7 +28,7 @@ const NAME_BYTES: usize = 16;
 /// Maximum number of readings. If an interrupt comes between two readings, they are repeated.
 const MAX_READINGS: usize = 3;
 
-/// Observer of one CPU, on which all threads with one name hand over.
+/// Observer of the context switches between all threads with one name on one CPU.
 #[derive(Debug)]
 pub(super) struct Watch {
     loaded: LoadedObject,
@@ -127,8 +127,7 @@ impl WatchMemory {
             softirqs_ns: sum(&now.kind_ns, HANDOVER_SOFTIRQ),
             nmis: sum(&now.count, HANDOVER_NMI),
             nmis_ns: sum(&now.kind_ns, HANDOVER_NMI),
-            // A steal clock at zero means that there is no steal clock, or that there was no steal
-            // time.
+            // A steal clock at zero means that it does not exist, or that steal time did not occur.
             stolen_ns: (read(&now.steal_clock_ns) > 0).then(|| read(&now.stolen_ns)),
         }
     }

@@ -1,5 +1,5 @@
-//! Memory that each thread accesses as soon as it has the CPU. It waits for the part that other
-//! threads have evicted from the caches.
+//! Memory that each thread accesses after it gets the CPU. It waits for the part that other threads
+//! have evicted from the caches.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};

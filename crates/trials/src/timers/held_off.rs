@@ -16,12 +16,12 @@ pub(super) const MIN_ROUNDS: u64 = 10;
 const PERIODS: u64 = 5;
 /// Number of periods to wait afterwards.
 const AFTER: u64 = 2;
-/// Maximum number of waits per round; more give no more information.
+/// Maximum number of waits per round; more do not give more information.
 const MAX_WAITS: usize = 16;
 /// Each row gives this fraction of its time (its inverse) to all rounds together.
 const INVERSE_SHARE: u64 = 8;
 
-/// Returns the duration of the test; zero if a row has no time for it.
+/// Returns the duration of the test; zero if a row is too short for it.
 pub(super) fn length(plan: &TimerPlan) -> Nanos {
     // One period until the first expiry, half a period for the margin, one until the last expiry.
     let round_length = plan.period * (1 + PERIODS + 1 + AFTER + 1);
@@ -76,7 +76,7 @@ pub(super) fn held_off(
     Ok(())
 }
 
-/// Runs one round. It does not allocate, because there is room.
+/// Runs one round. It does not allocate, because the memory was reserved.
 fn run_round(
     period: Nanos,
     system: &impl TimerSystem,

@@ -74,7 +74,7 @@ impl TimerPlan {
         })
     }
 
-    /// Returns the results of the timer, or the reason why there are none.
+    /// Returns the results of the timer, or the reason why they are missing.
     pub(crate) fn run(&self, results: Result<ObservedWaits, Absence>) -> TimerRun {
         let (results, absence) = match results {
             Ok(results) => (results, None),
@@ -103,7 +103,7 @@ pub(crate) trait TimerSystem {
     /// passed.
     fn sleep_until(&self, time: Nanos);
 
-    /// Returns the maximum time by which the system may delay a wakeup of the calling thread.
+    /// Returns the maximum time that the system may delay a wakeup of the calling thread.
     fn timer_slack(&self) -> Nanos;
 
     /// Disables timer slack.
@@ -126,9 +126,9 @@ pub(crate) fn try_out(
     waits::single(plan, system, wait, end, seen)
 }
 
-/// Returns the results of the testing thread, without the time in which laggard was stopped;
-/// `None` if it did not return. When `stop` is set, `end` is set for the thread. `was_stopped`
-/// returns whether laggard was stopped since the previous call.
+/// Returns the results of the testing thread, without the time when laggard was stopped; `None` if
+/// it did not return. When `stop` is set, `end` is set for the thread. `was_stopped` returns
+/// whether laggard was stopped since the previous call.
 pub(crate) fn awaited(
     duration: Nanos,
     told: &Receiver<Result<ObservedWaits, Absence>>,

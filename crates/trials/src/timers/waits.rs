@@ -53,7 +53,7 @@ impl ObservedWaits {
         }
     }
 
-    /// Removes the waits that overlap these spans, in which laggard was stopped.
+    /// Removes the waits that overlap these spans. laggard was stopped in them.
     pub(crate) fn without(mut self, stops: &[(Nanos, Nanos)]) -> Self {
         let is_apart = |from: Nanos, to: Nanos| {
             let apart = |stop: &(Nanos, Nanos)| to < stop.0 || stop.1 < from;
@@ -212,7 +212,7 @@ mod tests {
         }
     }
 
-    /// Machine on which only reading the clock and sleeping take time.
+    /// Machine where only reading the clock and sleeping take time.
     struct Simulated(Cell<Nanos>);
 
     impl Simulated {

@@ -45,7 +45,7 @@ impl TimerSystem for OnWindows {
         }
     }
 
-    /// Returns zero: on Windows slack is a property of a timer, and these timers have none.
+    /// Returns zero: on Windows slack is a property of a timer, and these timers do not have it.
     fn timer_slack(&self) -> Nanos {
         Nanos::ZERO
     }

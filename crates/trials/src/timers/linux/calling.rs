@@ -139,7 +139,7 @@ impl Attributes {
 
 impl Drop for Attributes {
     fn drop(&mut self) {
-        // SAFETY: the attributes were initialised, and are no longer in use.
+        // SAFETY: the attributes were initialised, and are not in use any more.
         unsafe { libc::pthread_attr_destroy(&raw mut *self.0) };
     }
 }

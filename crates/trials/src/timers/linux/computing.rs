@@ -95,7 +95,7 @@ impl TimedWait for ComputingTimer {
         CAME.store(false, Ordering::Relaxed);
         self.set(length)?;
         let patience = clock::now() + MAX_WAIT;
-        // Reading the clock uses CPU time and makes no system call.
+        // Reading the clock uses CPU time and does not make a system call.
         while !CAME.load(Ordering::Acquire) {
             if clock::now() > patience {
                 return Err(io::ErrorKind::TimedOut.into());

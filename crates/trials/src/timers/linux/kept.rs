@@ -125,7 +125,7 @@ impl Signalling {
         let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
         event.sigev_notify = libc::SIGEV_THREAD_ID;
         event.sigev_signo = Self::signal();
-        // SAFETY: takes no arguments.
+        // SAFETY: without arguments.
         event.sigev_notify_thread_id = unsafe { libc::gettid() };
         // SAFETY: the event contains no pointers.
         unsafe { PosixTimer::open(&raw mut event) }.map(Self)

@@ -10,7 +10,7 @@ use super::wait::{calendar_in, failed_with, timespec, timeval, zero};
 use crate::message_queue::unnamed;
 use laggard_measure::{Served, TimedWait};
 
-/// Socket to which nothing is sent.
+/// Socket that does not receive messages.
 pub(super) struct Socket {
     own: UnixDatagram,
     /// Kept open, so that the wait ends only by its timeout.
@@ -63,7 +63,7 @@ impl TimedWait for Socket {
     }
 }
 
-/// Message queue without a name, to which nothing is sent.
+/// Message queue without a name. It does not receive messages.
 pub(super) struct MessageQueue(OwnedFd);
 
 impl MessageQueue {
@@ -98,10 +98,10 @@ pub(super) struct SystemVSemaphore(libc::c_int);
 impl SystemVSemaphore {
     pub(super) fn open() -> io::Result<Self> {
         // In a separate namespace the set is removed with the thread, however it ends. Without
-        // the right to a namespace, the set exists until it is removed. SAFETY: takes no
-        // pointers.
+        // the right to a namespace, the set exists until it is removed. SAFETY: the arguments are
+        // integers.
         unsafe { libc::unshare(libc::CLONE_NEWIPC) };
-        // SAFETY: takes no pointers.
+        // SAFETY: the arguments are integers.
         match unsafe { libc::semget(libc::IPC_PRIVATE, 1, 0o600 | libc::IPC_CREAT) } {
             ..0 => Err(io::Error::last_os_error()),
             set => Ok(Self(set)),

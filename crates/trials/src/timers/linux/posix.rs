@@ -16,7 +16,7 @@ impl PosixTimer {
     ///
     /// # Safety
     ///
-    /// The memory that the event points to must be valid for as long as the timer can expire.
+    /// The memory that the event points to must be valid while the timer can expire.
     pub(super) unsafe fn open(event: *mut libc::sigevent) -> io::Result<Self> {
         let mut timer: libc::timer_t = null_mut();
         // SAFETY: the event is valid for reads, the timer for writes.

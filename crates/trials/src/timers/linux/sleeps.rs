@@ -50,7 +50,7 @@ pub(super) fn nanosleep(
 
 fn usleep(length: Nanos) -> io::Result<()> {
     let us = libc::useconds_t::try_from(length.ns() / 1_000).unwrap_or(999_999);
-    // SAFETY: takes no pointers.
+    // SAFETY: the arguments are integers.
     zero(unsafe { libc::usleep(us) })
 }
 
@@ -61,14 +61,14 @@ fn poll(length: Nanos) -> io::Result<()> {
 
 fn ppoll(length: Nanos) -> io::Result<()> {
     let time = timespec(length);
-    // SAFETY: there are no entries; `time` is valid for reads.
+    // SAFETY: without entries; `time` is valid for reads.
     zero(unsafe { libc::ppoll(null_mut(), 0, &raw const time, std::ptr::null()) })
 }
 
 fn select(length: Nanos) -> io::Result<()> {
     let mut time = timeval(length);
     let none = null_mut;
-    // SAFETY: there are no sets; `time` is valid for reads and writes.
+    // SAFETY: without sets; `time` is valid for reads and writes.
     zero(unsafe { libc::select(0, none(), none(), none(), &raw mut time) })
 }
 
@@ -76,13 +76,13 @@ fn pselect(length: Nanos) -> io::Result<()> {
     let time = timespec(length);
     let none = null_mut;
     let mask = std::ptr::null();
-    // SAFETY: there are no sets and no mask; `time` is valid for reads.
+    // SAFETY: without sets and mask; `time` is valid for reads.
     zero(unsafe { libc::pselect(0, none(), none(), none(), &raw const time, mask) })
 }
 
 /// Returns an epoll descriptor without files.
 fn epoll() -> io::Result<OwnedFd> {
-    // SAFETY: takes no pointers.
+    // SAFETY: the arguments are integers.
     match unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) } {
         ..0 => Err(io::Error::last_os_error()),
         // SAFETY: the kernel has just returned this descriptor.

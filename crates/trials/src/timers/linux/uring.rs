@@ -14,7 +14,7 @@ const ENTRIES: u32 = 4;
 /// `io_uring` of one thread.
 pub(super) struct Uring {
     ring: IoUring,
-    /// Timeout at an address from which the kernel reads it.
+    /// Timeout at an address where the kernel reads it.
     time: Box<Timespec>,
 }
 
