@@ -31,7 +31,7 @@ pub(crate) fn set(policy: Policy) -> io::Result<()> {
     }
 }
 
-/// Restricts the calling thread, and those that it starts, to `cpus`.
+/// Restricts the calling thread, and threads that it starts, to `cpus`.
 pub(crate) fn pin(cpus: &CpuList) -> io::Result<()> {
     let mut set = CpuSet::new();
     for cpu in cpus.as_slice() {
@@ -73,7 +73,7 @@ pub(crate) fn limit_open_files(pid: u32, most: u64) -> io::Result<()> {
 }
 
 /// Makes timers of the calling thread expire at their programmed time. By default, the
-/// kernel delays those of a normal thread by up to 50 us to save wakeups.
+/// kernel delays timers of a normal thread by up to 50 us to save wakeups.
 pub(crate) fn refuse_timer_slack() -> io::Result<()> {
     Ok(nix::sys::prctl::set_timerslack(1)?)
 }

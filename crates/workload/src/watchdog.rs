@@ -3,7 +3,7 @@
 //!
 //! `RLIMIT_RTTIME` limits the CPU time that a real-time thread uses without sleeping.
 //! Beyond the limit the kernel sends SIGXCPU, which ends the process. Unlike a thread
-//! of this process, the kernel needs no free CPU for that.
+//! of this process, the kernel does not need a free CPU for that.
 
 use laggard_model::Nanos;
 use nix::errno::Errno;

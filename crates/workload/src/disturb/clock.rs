@@ -43,7 +43,7 @@ impl Site<'_> {
     }
 
     /// Calls `round` as `rounds` does, but `lead` before each planned time. A round may
-    /// have no hit.
+    /// miss.
     pub(super) fn rounds_ahead<E>(
         &self,
         lead: Nanos,

@@ -22,7 +22,7 @@ struct Area(NonNull<libc::c_void>);
 impl Area {
     fn new() -> Result<Self, Errno> {
         // SAFETY: an anonymous mapping at an address of the kernel's choice
-        //         touches nothing that exists.
+        //         does not touch existing memory.
         let start = unsafe {
             mmap_anonymous(
                 None,

@@ -120,8 +120,8 @@ impl FaultKind {
         matches!(self, Self::RtThrottle)
     }
 
-    /// Returns the default length and period: if applicable, those of the DEC dc21x4
-    /// Ethernet driver (Jones and Regehr 1999, 4.4).
+    /// Returns the default length and period: if applicable, the values of the DEC dc21x4 Ethernet
+    /// driver (Jones and Regehr 1999, 4.4).
     pub const fn usual_times(self) -> (Nanos, Nanos) {
         match self {
             Self::Throttle => (Nanos::from_ms(40), Nanos::from_ms(100)),

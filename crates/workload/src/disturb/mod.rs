@@ -60,7 +60,7 @@ pub type Tell<'a> = dyn Fn(&Hit) + Sync + 'a;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DisturbError {
-    /// The fault would be dangerous or has no effect.
+    /// The fault would be dangerous or ineffective.
     #[error(transparent)]
     Refused(#[from] DisturbRefused),
     /// The thread could not be placed or given its priority.

@@ -1,4 +1,4 @@
-//! Refusal of plans that would hang a machine or have no effect.
+//! Refusal of plans that would hang a machine or be ineffective.
 
 use laggard_model::Nanos;
 
@@ -99,7 +99,7 @@ pub enum DisturbRefused {
         "steal: a machine cannot stop itself from inside; stop a test host from outside, with `testhost run --mode smp --stall 2s:20ms --truth hits.jsonl` (docs/reference/faults.md)"
     )]
     FromOutside,
-    /// The kernel does not accept such a quota.
+    /// The kernel does not accept this quota.
     #[error(
         "throttle: the kernel takes periods from 1ms to 1s that leave at least 1ms for running; {length} every {every} is not one"
     )]

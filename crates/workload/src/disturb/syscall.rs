@@ -37,7 +37,7 @@ pub(super) fn run(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
             }
             .into());
         }
-        // Half as many again, in case the cost of one falls.
+        // Increased by half, in case the cost of one falls.
         let mut region = Region::new((wanted(cost) * 3 / 2).clamp(2, most))
             .map_err(site.needs("cut memory into many mappings (mprotect)"))?;
         site.rounds(|_| {
@@ -79,7 +79,7 @@ fn most_mappings() -> std::io::Result<usize> {
     Ok(limit.saturating_sub(used + RESERVE))
 }
 
-/// Memory in which every page is a separate mapping. The pages are never touched.
+/// Memory with a separate mapping for every page. The pages are never touched.
 struct Region {
     start: NonNull<libc::c_void>,
     mappings: usize,
@@ -90,7 +90,7 @@ impl Region {
     fn new(mappings: usize) -> Result<Self, Errno> {
         let bytes = NonZeroUsize::new(mappings * PAGE).ok_or(Errno::EINVAL)?;
         // SAFETY: an anonymous mapping at an address of the kernel's choice
-        //         touches nothing that exists.
+        //         does not touch existing memory.
         let start =
             unsafe { mmap_anonymous(None, bytes, ProtFlags::PROT_NONE, MapFlags::MAP_PRIVATE)? };
         let region = Self {

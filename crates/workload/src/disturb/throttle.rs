@@ -15,17 +15,17 @@ use super::{DisturbError, Hit, Site, clock};
 use crate::load::Launch;
 use crate::scheduling::Policy;
 
-/// Interval at which the group's counters are read: the precision of a hit's start.
+/// Interval between readings of the group's counters: the precision of a hit's start.
 const POLL: Nanos = Nanos::from_us(500);
 
 /// Runs a busy process and the plan's victims in a control group whose quota is `every`
 /// minus `length` in every `every`.
 ///
 /// If other work leaves the group less CPU time than its quota, the group is never throttled, and
-/// there are no hits.
+/// hits do not occur.
 ///
-/// The length of each hit is the kernel's counter, which adds up the CPUs on which the group was
-/// throttled. A hit ends when the counter has increased. Its start follows from the length.
+/// The length of each hit is the kernel's counter, which adds up the throttled times of the group
+/// on all CPUs. A hit ends when the counter has increased. Its start follows from the length.
 pub(super) fn group(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
     let plan = site.plan;
     let mut victims = plan.victims.clone();
@@ -81,7 +81,7 @@ fn watch(site: &Site<'_>, group: &Group) -> Result<Vec<Hit>, DisturbError> {
     Ok(log.hits)
 }
 
-/// Prefix of the names of laggard's groups, before the process ID.
+/// Prefix of the names of laggard groups, before the process ID.
 const PREFIX: &str = "laggard-";
 
 /// Subgroup of the busy process.
@@ -192,7 +192,7 @@ impl Group {
         fs::write(subgroup.join("cgroup.procs"), pid.to_string())
     }
 
-    /// Returns the total time for which the group was throttled, up to its last start.
+    /// Returns the total throttled time of the group, up to its last start.
     fn throttled(&self) -> io::Result<Nanos> {
         let text = fs::read_to_string(self.folder.join("cpu.stat"))?;
         let figure = |key: &str| {
@@ -267,7 +267,7 @@ fn home(text: &str) -> Option<&str> {
 /// Runs a thread above all others that never sleeps, and a normal thread that needs the same CPU.
 /// Without the normal thread, new kernels do not throttle.
 ///
-/// A hit is an interval in which the thread did not run, of at least half the kernel's pause.
+/// A hit is an interval without a run of the thread, of at least half the kernel's pause.
 pub(super) fn real_time(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
     let pause = pause(site.plan.cpu).map_err(site.needs(
         "find the part that normal threads have; set it with `sysctl -w kernel.sched_rt_runtime_us=950000`, or since Linux 6.12 in /sys/kernel/debug/sched/fair_server",
@@ -299,8 +299,7 @@ pub(super) fn real_time(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
     })
 }
 
-/// Runs without sleeping until the plan's end and records the times in which it could
-/// not run.
+/// Runs without sleeping until the plan's end and records the times when it could not run.
 fn pauses(site: &Site<'_>, min_pause: Nanos) -> Vec<Hit> {
     let mut log = site.log();
     let mut last = clock::now();
@@ -316,9 +315,8 @@ fn pauses(site: &Site<'_>, min_pause: Nanos) -> Vec<Hit> {
     log.hits
 }
 
-/// Returns the time per period for which real-time threads on `cpu` are throttled:
-/// since Linux 6.12 the budget of the fair server for waiting normal threads, if it is
-/// readable.
+/// Returns the throttled time per period of real-time threads on `cpu`: since Linux 6.12 the budget
+/// of the fair server for waiting normal threads, if it is readable.
 fn pause(cpu: Cpu) -> io::Result<Nanos> {
     let server = format!("/sys/kernel/debug/sched/fair_server/cpu{}/runtime", cpu.0);
     if let Ok(text) = fs::read_to_string(server) {
@@ -331,7 +329,8 @@ fn pause(cpu: Cpu) -> io::Result<Nanos> {
         let text = fs::read_to_string(format!("/proc/sys/kernel/{name}"))?;
         text.trim().parse().map_err(io::Error::other)
     };
-    // -1, no limit, is not a number of this type: an error, as it should be.
+    // -1 means that there is no limit. It does not fit into this type, so it is an error, as
+    // intended.
     let (period, runtime) = (read("sched_rt_period_us")?, read("sched_rt_runtime_us")?);
     match period.checked_sub(runtime) {
         None | Some(0) => Err(io::Error::other("they have none")),

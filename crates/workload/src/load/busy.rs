@@ -176,7 +176,7 @@ impl Busy {
 
 /// Scheduling of processes that take turns.
 const RANK: Policy = Policy::Fifo(BusyTurns::PRIORITY);
-/// Minimum time in which they sleep at least once.
+/// Minimum time. They sleep at least once in it.
 const SECOND: Nanos = Nanos::from_secs(1);
 
 #[cfg(test)]

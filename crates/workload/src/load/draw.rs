@@ -1,8 +1,8 @@
 //! Drawing: threads that draw Bezier curves into memory, then sleep 1 ms.
 //!
 //! Heubaum ran four windows of four threads. Each thread drew curves with a system call and slept 1
-//! ms. Here the picture is a plain buffer, so the load needs no display. The rhythm is the same:
-//! short bursts of computing and a thousand timer sleeps per second in every thread.
+//! ms. Here the picture is a plain buffer, so the load does not need a display. The rhythm is the
+//! same: short bursts of computing and a thousand timer sleeps per second in every thread.
 
 use std::hint::black_box;
 use std::thread;

@@ -34,7 +34,7 @@ impl NamedLoad {
     /// every program that it needs is started.
     ///
     /// # Errors
-    /// If there is none, or a program is missing or does not work.
+    /// If the load is unknown, or a program is missing or does not work.
     pub fn find(name: &str) -> Result<Self, RecipeError> {
         let load = Self::named(name)?;
         load.test()?;
@@ -66,7 +66,7 @@ impl NamedLoad {
     /// Finds the load of this name or in this file, even if it cannot run here.
     ///
     /// # Errors
-    /// If there is none.
+    /// If the load is unknown.
     pub fn named(name: &str) -> Result<Self, RecipeError> {
         if let Ok(builtin) = name.parse() {
             return Ok(Self::Builtin(builtin));
@@ -98,7 +98,7 @@ impl NamedLoad {
         }
     }
 
-    /// Returns the usage pattern of such applications, if there is one.
+    /// Returns the usage pattern of the imitated applications, if known.
     pub fn usage(&self) -> Option<UsagePattern> {
         match self {
             Self::Builtin(_) | Self::Busy(_) => None,

@@ -53,7 +53,7 @@ pub struct LoadUser {
 }
 
 impl LoadUser {
-    /// Returns the user for whom `sudo` runs this program as root.
+    /// Returns the user who started this program as root with `sudo`.
     #[must_use]
     pub fn of_sudo() -> Option<Self> {
         let (user, group) = laggard_files::sudo_caller()?;
@@ -232,7 +232,7 @@ impl Launch {
             .spawn()
             .map_err(|source| LaunchError::Start(self.name(), source))?;
         if let Some(most) = self.open_files {
-            // A process that has already ended needs no limit.
+            // A process that has already ended does not need a limit.
             let _ = scheduling::limit_open_files(main.id(), most);
         }
         Ok((main, kept))

@@ -1,6 +1,6 @@
 //! Loads: other activity of the machine during a measurement.
 //!
-//! Five loads are built in and need no other program. The first four reproduce the cases of
+//! Five loads are built in and run without other programs. The first four reproduce the cases of
 //! Heubaum, "Windows 95 Interrupt Latency" (Vireo White Paper, 1995). Any command can be a load
 //! too: see [`LoadProcess`]. Loads of real applications are described by a [`Recipe`].
 
@@ -168,7 +168,7 @@ impl RunError {
     }
 }
 
-/// Interval at which an idle load checks for a stop: long, so that the machine can
+/// Interval between the checks of an idle load for a stop. It is long, so that the machine can
 /// enter deep idle states.
 const IDLE_POLL: Duration = Duration::from_millis(250);
 

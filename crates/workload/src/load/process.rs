@@ -14,8 +14,8 @@ use super::error::{Ended, LaunchError};
 use super::guard::{GRACE, Guard};
 use super::stopped::{Halt, halt, killed};
 
-/// Running load with all processes that it started, including those that left its
-/// process group, as long as they keep their environment.
+/// Running load with all processes that it started, including processes that left its process
+/// group, if they keep their environment.
 ///
 /// They end with this value, and also when this process is killed: SIGTERM first,
 /// SIGKILL two seconds later.
@@ -89,8 +89,8 @@ impl LoadProcess {
         Ok(false)
     }
 
-    /// Sends the start signal to a held or delayed load. It has no effect on other
-    /// loads or after the end.
+    /// Sends the start signal to a held or delayed load. It does not affect other loads, or a load
+    /// that has ended.
     pub fn begin(&mut self) {
         if let Some(mut word) = self.word.take() {
             // If the load has ended, `poll` returns its result.

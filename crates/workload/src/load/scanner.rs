@@ -36,7 +36,7 @@ impl Scanner {
         let flags = libc::FAN_CLASS_CONTENT | libc::FAN_CLOEXEC | libc::FAN_NONBLOCK;
         // Without O_NONBLOCK, the kernel would wait for the other end of a FIFO.
         let files = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOATIME;
-        // SAFETY: takes no pointers.
+        // SAFETY: the arguments are integers.
         let group = unsafe { libc::fanotify_init(flags, files.cast_unsigned()) };
         let group = Errno::result(group).map_err(|err| refused(err.into()))?;
         // SAFETY: a new descriptor that nothing else owns.
@@ -90,7 +90,7 @@ impl Scanner {
     fn serve(&mut self, event: &[u8], block: &mut [u8]) -> io::Result<bool> {
         let descriptor = event[DESCRIPTOR..].first_chunk().copied();
         let descriptor = i32::from_ne_bytes(descriptor.unwrap_or_default());
-        // The queue overflowed: the kernel has allowed those opens.
+        // The queue overflowed: the kernel has allowed the opens that did not fit.
         if descriptor < 0 {
             return Ok(false);
         }

@@ -27,7 +27,7 @@ pub(super) fn due(task: &ModelledTask, first: Nanos, index: u64) -> Nanos {
 
 /// Counts the jobs that were due between `first` and `now`. A job that was not served
 /// counts as skipped if its deadline has passed. The count ends before the first job
-/// for which this is unknown.
+/// whose outcome is unknown.
 pub(super) fn count(task: &ModelledTask, jobs: &[Job], first: Nanos, now: Nanos) -> TaskCount {
     let last_served = jobs.iter().rposition(|job| job.is_served());
     let due_by = |index: u64| due(task, first, index) + task.deadline_ns <= now;

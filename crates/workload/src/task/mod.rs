@@ -1,5 +1,5 @@
-//! Modelled tasks: periodic work at any level at which an application can run code, so
-//! that deadline misses can be counted instead of predicted (OSDI'99 6.1).
+//! Modelled tasks: periodic work at any level where an application can run code, so that deadline
+//! misses can be counted instead of predicted (OSDI'99 6.1).
 //!
 //! Open loop: job k is due at `first + k * period`, independent of the jobs before. A
 //! task serves its jobs in order; if it is behind, it continues at once. Every job
@@ -38,7 +38,7 @@ const MOST_AWAKE: Nanos = Nanos::from_ms(400);
 #[derive(Clone, Debug)]
 pub struct TaskSet {
     pub tasks: Vec<ModelledTask>,
-    /// Duration in which jobs are due.
+    /// Interval when jobs are due.
     pub duration: Nanos,
 }
 
@@ -46,7 +46,7 @@ pub struct TaskSet {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TaskError {
-    /// The set would be dangerous or has no effect.
+    /// The set would be dangerous or ineffective.
     #[error(transparent)]
     Refused(#[from] TaskRefused),
     /// The thread could not be placed or given its priority.

@@ -1,4 +1,4 @@
-//! Refusal of task sets that would hang a machine or have no effect.
+//! Refusal of task sets that would hang a machine or be ineffective.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ const MAX_JOBS: u64 = 4_000_000;
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TaskRefused {
-    /// The set has no task.
+    /// The set does not contain a task.
     #[error("the set has no task; add at least one `[[task]]`")]
     Empty,
     /// No modelled task can run as this service.

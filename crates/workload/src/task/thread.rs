@@ -1,8 +1,8 @@
 //! Modelled tasks that are threads.
 //!
-//! After its first job is due, a thread takes no lock, allocates nothing, writes no
-//! file and, if memory is locked, has no page fault: it sleeps, reads the clock,
-//! computes, and writes to memory that it touched before.
+//! After its first job is due, a thread does not lock, allocate or write files. If memory is
+//! locked, it does not cause page faults. It sleeps, reads the clock, computes, and writes to
+//! memory that it touched before.
 
 use std::io;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Real faults, each for a short time, as far as this user may inject them.
+//! Real faults, each for a short time, if this user may inject them.
 //!
 //! They run one after the other: two on one CPU would falsify each other's record.
 

@@ -406,7 +406,7 @@ fn built_in_load_reports_its_throughput_when_stopped() {
     let load = Launch::new(command).output(Output::Memory).start().unwrap();
     eventually("the start", || begun.exists().then_some(()));
     fs::remove_file(begun).unwrap();
-    // Time in which it works.
+    // The load works during this time.
     thread::sleep(Duration::from_millis(100));
 
     let ended = load.stop().unwrap();

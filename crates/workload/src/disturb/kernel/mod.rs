@@ -17,7 +17,7 @@ use super::hog::ABOVE_ALL;
 use super::{DisturbError, Hit, Site, clock};
 use object::{Fault, LoadedFault};
 
-/// Kernel context in which the time is spent.
+/// Kernel context where the time is spent.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum KernelContext {
     /// A timer's callback in a softirq.
@@ -28,7 +28,7 @@ pub(super) enum KernelContext {
     IrqsOff,
 }
 
-/// Time before a hit at which it is prepared.
+/// A hit is prepared this time before its start.
 const LEAD: Nanos = Nanos::from_ms(1);
 
 /// Maximum wait for a hit. A softirq may have to wait for a thread that other work
@@ -103,8 +103,8 @@ impl Trap {
         if !matches!(context, KernelContext::Softirq) {
             return Err(refused);
         }
-        // PREEMPT_RT has no BPF timers. If this does not load either, the first reason
-        // is the relevant one.
+        // PREEMPT_RT lacks BPF timers. If this does not load either, the first reason is the
+        // relevant one.
         let loaded = LoadedFault::new(object::SOFT_TIMER).map_err(|_| refused)?;
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC)
             .map_err(site.needs("make a timer (timerfd)"))?;

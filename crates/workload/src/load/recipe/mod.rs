@@ -44,7 +44,7 @@ pub struct Recipe {
     pub order: Order,
     /// Unit of its throughput: `steps`, `runs`.
     pub unit: String,
-    /// Usage pattern of such applications, if there is one.
+    /// Usage pattern of the imitated applications, if known.
     pub usage: Option<UsagePattern>,
     /// Commands that are run once before.
     #[serde(default)]
@@ -230,7 +230,7 @@ impl Recipe {
     /// Finds the recipe of this name or in this file.
     ///
     /// # Errors
-    /// If there is none, or the file is not one.
+    /// If the recipe is missing, or the file is not a recipe.
     pub fn find(name: &str) -> Result<Self, RecipeError> {
         let mut recipes = Self::built_in()?;
         if let Some(position) = recipes.iter().position(|recipe| recipe.name == name) {

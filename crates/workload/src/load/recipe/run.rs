@@ -110,7 +110,7 @@ impl RecipeRun<'_> {
         })
     }
 
-    /// Runs `work` in as many threads as the step requires.
+    /// Runs `work` in the number of threads that the step requires.
     fn in_threads(
         &self,
         step: &Step,

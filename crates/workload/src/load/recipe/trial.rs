@@ -44,7 +44,7 @@ pub struct Unusable {
     pub package: String,
     /// Reason.
     pub why: String,
-    /// Whether PATH has no such program.
+    /// Whether PATH lacks the program.
     pub is_missing: bool,
 }
 
@@ -156,7 +156,7 @@ enum TrialOutcome {
     Late,
 }
 
-/// Runs a command in a separate directory, for as long as `trial` permits.
+/// Runs a command in a separate directory, until the time limit of `trial`.
 fn run(command: &str, trial: ProgramTrial) -> io::Result<TrialOutcome> {
     let folder = tempfile::Builder::new().prefix("laggard-try-").tempdir()?;
     let mut shell = Command::new("/bin/sh");

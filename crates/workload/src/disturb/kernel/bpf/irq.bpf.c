@@ -11,7 +11,7 @@ int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
 {
 	struct fault *fault = the_fault();
 
-	/* Everybody's timers pass here; ours is known by its exact expiry. */
+	/* All timers of the system pass here. The exact expiry identifies ours. */
 	if (fault && fault->mark_ns &&
 	    (u64)timer->node.expires == fault->mark_ns)
 		spin(fault);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * A long deferred callback: a BPF timer's, which runs in softirq context
- * with interrupts enabled. Nothing below interrupts runs on the CPU meanwhile.
+ * A long deferred callback of a BPF timer, which runs in softirq context with
+ * interrupts enabled. Until it returns, only interrupts can run on the CPU.
  */
 #include "fault.h"
 
@@ -28,7 +28,7 @@ static int on_timer(void *map, u32 *key, struct callback *callback)
 {
 	struct fault *fault = the_fault();
 
-	/* No mark: one that was asked for in an earlier round. */
+	/* No mark: the callback was requested in an earlier round. */
 	if (fault && fault->mark_ns)
 		spin(fault);
 	return 0;
@@ -56,7 +56,7 @@ int arm(void *unused)
 	err = bpf_timer_start(&callback->timer, fault->mark_ns, ABSOLUTE_PINNED);
 	if (err != -INVALID)
 		return -err;
-	/* An older kernel: from now on, and usually on this CPU. */
+	/* An older kernel: relative to the present time, and usually on this CPU. */
 	now = bpf_ktime_get_ns();
 	return -bpf_timer_start(&callback->timer,
 				fault->mark_ns > now ? fault->mark_ns - now : 0, 0);

@@ -112,8 +112,9 @@ static __always_inline void serve(struct plan *plan)
 }
 
 /*
- * So far behind, the rest would keep this CPU from everybody: goes on with
- * the job that is due now. What is left out is counted as skipped and late.
+ * The task is too far behind: the remaining jobs would keep all others from this CPU.
+ * It continues with the job that is due now. Omitted jobs are counted as skipped and
+ * late.
  */
 static __always_inline void catch_up(struct plan *plan, u64 now)
 {
