@@ -77,7 +77,7 @@ impl Destination {
     /// Creates the directory; an existing empty one is used.
     pub(crate) fn take(&self, access: Access) -> Result<Folder, CreateError> {
         let path = self.path();
-        // `.`, `..` and `/` exist and have no name.
+        // `.`, `..` and `/` exist and do not have a name.
         let Some(name) = path.file_name() else {
             let dir = OpenDir::search(path).and_then(|dir| dir.enter(OsStr::new(".")));
             return self.taken(dir);

@@ -141,8 +141,8 @@ impl Folder {
         removed.map_err(|error| self.error(SAMPLES, error))
     }
 
-    /// Removes the directory itself if this program created it, it still has its name,
-    /// and it is empty.
+    /// Removes the directory itself if it is empty, this program created it, and it was not
+    /// renamed.
     ///
     /// # Errors
     /// If the system refuses, or it is not empty.

@@ -32,8 +32,7 @@ const CENSORED: u64 = 1 << 12;
 /// Exclusive upper limit of flags: a bit for each stage, for `missed` and `censored`.
 const FLAGS_END: u64 = 1 << (STAGES.len() + 2);
 
-/// Returns the bit of a stage, in the order in which stages were added: a bit never
-/// changes its meaning.
+/// Returns the bit of a stage, in the order of their introduction: a bit never changes its meaning.
 const fn bit_of(stage: Stage) -> u32 {
     match stage {
         Stage::Irq => 0,
@@ -142,7 +141,7 @@ impl Journal {
 #[derive(Debug, Default)]
 pub(crate) struct JournalRows {
     pub(crate) rows: Vec<Activation>,
-    /// Offset at which reading stopped, and the number of remaining bytes.
+    /// Offset where reading stopped, and the number of remaining bytes.
     pub(crate) torn: Option<(u64, u64)>,
     /// Whether there are more rows than the limit.
     pub(crate) is_cut: bool,

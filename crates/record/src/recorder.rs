@@ -15,14 +15,14 @@ use crate::{Access, CreateError, Destination, WriteError, disk};
 
 /// Maximum number of rows of a journal frame.
 const FRAME_ROWS: usize = 8_192;
-/// Interval at which the journal is synced and the manifest rewritten.
+/// Interval between syncs of the journal and rewrites of the manifest.
 const SYNC_EVERY: Nanos = Nanos::from_secs(5);
-/// Interval at which summaries are rewritten. The margin below 10 s allows for a call
-/// of `flush` every second.
+/// Interval between rewrites of the summaries. The margin below 10 s allows for a call of `flush`
+/// every second.
 const SUM_EVERY: Nanos = Nanos::from_secs(8);
 /// Minimum reserve: room for the last manifest and the last segment.
 const RESERVE_BYTES: usize = 1 << 20;
-/// Manifest size up to which it is rewritten whenever it is due.
+/// A manifest up to this size is rewritten whenever it is due.
 const SMALL_MANIFEST: u64 = 64 << 10;
 /// Number of attempts for the last manifest, one per second, if another program has it
 /// open.
@@ -206,7 +206,7 @@ impl Recorder {
     /// Changes the manifest: losses, caveats, cost, clock, load. It reaches the disk
     /// with the next flush, or before the first row of a new line. Lines can be added,
     /// not changed. The recorder itself maintains the state, counts, segments,
-    /// `cost.written_bytes` and `losses.not_written`; changes of these have no effect.
+    /// `cost.written_bytes` and `losses.not_written`; changes of these are ignored.
     pub fn update(&mut self, change: impl FnOnce(&mut Manifest)) {
         let lines = self.manifest.lines.clone();
         let counts = std::mem::take(&mut self.manifest.counts);
@@ -366,8 +366,8 @@ impl Recorder {
             }
             Ok(()) | Err(_) => state,
         };
-        // Waits for the program that has the file open: without this manifest the recording would
-        // have no end.
+        // Waits for the program that has the file open: without this manifest the end of the
+        // recording would be missing.
         let mut written = self.write_manifest(disk::MANIFEST);
         for _ in 0..LAST_TRIES {
             if !matches!(written, Err(WriteError::Held { .. })) {

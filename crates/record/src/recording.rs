@@ -47,8 +47,8 @@ impl Recording {
     /// Missing or damaged parts do not prevent it: see [`Recording::shortfalls`].
     ///
     /// # Errors
-    /// If there is no recording, its manifest and the copy are lost, or a later version
-    /// of the program wrote it.
+    /// If the recording does not exist, its manifest and the copy are lost, or a later version of
+    /// the program wrote it.
     pub fn open(dir: impl Into<PathBuf>) -> Result<Self, OpenError> {
         let dir = dir.into();
         let files = Files::list(&dir)?;

@@ -126,7 +126,7 @@ impl Recording {
     }
 }
 
-/// Returns whether only the end is missing, which leaves no gap.
+/// Returns whether only the end is missing, without a gap.
 const fn is_no_end(shortfall: &Shortfall) -> bool {
     matches!(shortfall, Shortfall::NoEnd { .. })
 }

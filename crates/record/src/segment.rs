@@ -97,7 +97,7 @@ pub(crate) fn encode(rows: &Batch, lines: &[Line]) -> Result<Vec<u8>> {
     };
     let cpu = |row| i32::try_from(line_of(&row).cpu.0).unwrap_or(i32::MAX);
     let expiry = |row: usize| rows.expiry_ns[row].cast_signed();
-    // Each is created when it is written, because all together need as much memory as
+    // Each is created when it is written, because all together need the same amount of memory as
     // the rows.
     let fixed: [&dyn Fn() -> Column; 9] = [
         &|| small(&|row| rows.line[row].0.into()),

@@ -16,7 +16,7 @@ use crate::folder::SAMPLES;
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Shortfall {
-    /// The recording has no end: the program still runs, or was killed.
+    /// The end of the recording is missing: the program still runs, or was killed.
     NoEnd {
         /// Longest time that data has waited to be written; `None` if unknown.
         #[serde(rename = "written_within_ns", skip_serializing_if = "Option::is_none")]

@@ -10,14 +10,13 @@ const MINUTES_AT_ONCE: f64 = 10.0;
 /// Minimum room; with less, no activation would ever be kept.
 const MIN_ROOM: f64 = 2.0;
 
-/// Room for late wakeups. A line may use as much of it as is free at that time.
+/// Room for late wakeups. A line may use at most the amount that is free at that time.
 ///
-/// The rule is that of a shared packet buffer (Choudhury & Hahne 1998, "Dynamic Queue
-/// Length Thresholds for Shared-Memory Packet Switches", section III, with alpha = 1).
-/// n lines that always ask hold 1 / (n + 1) of the room each, so the same amount is
-/// free for a line that was quiet. Late wakeups of a line therefore find room next
-/// to any number of noisy lines. The held room decays with time, at a rate at which a
-/// full room gives the limit.
+/// The rule comes from a shared packet buffer (Choudhury & Hahne 1998, "Dynamic Queue Length
+/// Thresholds for Shared-Memory Packet Switches", section III, with alpha = 1). n lines that always
+/// ask hold 1 / (n + 1) of the room each, so the same amount is free for a line that was quiet.
+/// Late wakeups of a line therefore find room next to any number of noisy lines. The held room
+/// decays with time. At that rate, a full room gives the limit.
 #[derive(Debug)]
 pub(super) struct Budget {
     room: f64,
@@ -48,7 +47,7 @@ impl Held {
 
 impl Budget {
     /// Creates a budget for `lines` lines that together keep at most `per_minute` in
-    /// the long run; 0 keeps none.
+    /// the long run; 0 does not keep any.
     pub(super) fn new(lines: usize, per_minute: u64) -> Self {
         let limit = per_minute as f64;
         let room = match per_minute {

@@ -11,8 +11,7 @@ const KEY: &str = "\"events\":[";
 /// Divides a line into its events and an episode without events.
 pub(super) fn split(line: &str) -> Option<(String, Vec<FlightEvent>)> {
     let (head, _) = line.split_once(KEY)?;
-    // The events must be those of the trace data: an object in the outer one, after the
-    // stages.
+    // The events must belong to the trace data: an object in the outer one, after the stages.
     let (before, evidence) = head.rsplit_once('{')?;
     let depths = (before.matches('{').count(), before.matches('}').count());
     if !before.ends_with("\"evidence\":") || depths != (2, 1) || evidence.contains('}') {
@@ -156,7 +155,7 @@ impl<'a> Cursor<'a> {
         let is_negative = self.skip("-").is_some();
         let size = i16::try_from(self.number()?).ok()?;
         match (is_negative, size) {
-            // JSON has a negative zero, which is no integer.
+            // JSON has a negative zero, which is not an integer.
             (true, 0) => None,
             (true, size) => Some(-size),
             (false, size) => Some(size),

@@ -20,8 +20,8 @@ const MAX_LINE_BYTES: u64 = 64 << 20;
 const MAX_RATIO: u64 = 1_024;
 /// Minimum of the expanded size that is read of any file, bytes.
 const MIN_UNPACKED_BYTES: u64 = 1 << 20;
-/// Number of lines that are not episodes after which the rest of a file is skipped. The
-/// writer writes none.
+/// The rest of a file is skipped after this number of lines that are not episodes. The writer does
+/// not write such lines.
 const MAX_BAD_LINES: u64 = 100;
 /// Maximum number of events, samples and similar records of an episode: the content of a full ring,
 /// see [`MAX_LINE_BYTES`], rounded up.

@@ -21,11 +21,11 @@ const MIN_THRESHOLD: Nanos = Nanos::from_us(50);
 /// that both the median and the p99.9 are latencies of the fault.
 const MAX_THRESHOLD: Nanos = Nanos::from_ms(1);
 
-/// Maximum number of expiries that are kept with one late wakeup. Further ones count as
-/// late wakeups without trace data.
+/// Maximum number of expiries that are kept with one late wakeup. Further ones count like late
+/// wakeups without trace data.
 pub(super) const MAX_PASSED: usize = 1 << 16;
 
-/// Latency above which an activation is late.
+/// Latency threshold of late activations.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Threshold {
     /// The same for every line.
@@ -98,13 +98,13 @@ struct Watched {
     first: Option<Nanos>,
     /// All latencies until the threshold was chosen.
     seen: Histogram,
-    /// Latencies of the recording that were not kept, before there was a threshold.
+    /// Latencies of the recording that were not kept, because the threshold was not chosen yet.
     early: Histogram,
     /// Maximum of the recording.
     largest: Nanos,
     /// True once the wakeup that the line still waits for at the end was read.
     is_waiting: bool,
-    /// Late wakeups of the recording that were not kept, without those of `early`.
+    /// Late wakeups of the recording that were not kept, without the ones in `early`.
     untraced: Untraced,
     /// Last wakeup, if it was late. The expiries that passed during it are known with
     /// the next wakeup of the line, possibly several batches later.
@@ -271,7 +271,7 @@ impl EpisodeSelector {
 }
 
 impl Watched {
-    /// Returns true if this expiry, for which the thread still waits at the end, is the first.
+    /// Returns true if this expiry is the first that the thread still waits for at the end.
     fn start_waiting(&mut self) -> bool {
         !std::mem::replace(&mut self.is_waiting, true)
     }

@@ -9,11 +9,11 @@ use crate::error::unless_held;
 use crate::folder::Folder;
 use crate::{WriteError, disk};
 
-/// Maximum time for which an episode waits before it is written.
+/// Maximum wait of an episode before it is written.
 const FLUSH_EVERY: Nanos = Nanos::from_secs(5);
 /// Maximum number of waiting bytes.
 const FLUSH_BYTES: usize = 1 << 20;
-/// File size after which the next file starts.
+/// The next file starts after this file size.
 const FILE_BYTES: u64 = 64 << 20;
 const ZSTD_LEVEL: i32 = 1;
 

@@ -1,4 +1,4 @@
-//! Public names: those of the kernel, of laggard, of hardware and of common software.
+//! Public names: names in the kernel, laggard, hardware and common software.
 //!
 //! Any program can name a thread `kworker/payroll`. So a name is recognised as a whole,
 //! not by its prefix.
@@ -162,7 +162,7 @@ const OPTIONS: &str = "acpi amd_pstate apparmor audit cgroup_disable clocksource
     transparent_hugepage tsc tsx tsx_async_abort watchdog workqueue.cpu_intensive_thresh_us \
     workqueue.power_efficient";
 
-/// Words of laggard's sentences, and of the system's error messages.
+/// Words in laggard's sentences and in the system's error messages.
 const WORDS: &str = "a about above absolute access activation activations activity add address address-space \
     addresses adds affected affinity after again all allocate allowed allows alone already \
     always-on among an and another answer any apart apply arch architecture are argument \
@@ -281,7 +281,7 @@ pub(super) fn is_windows_driver(name: &str) -> bool {
     drivers.any(|driver| driver.eq_ignore_ascii_case(name))
 }
 
-/// Returns whether a driver uses this name, or its beginning, for an interrupt.
+/// Returns whether a driver uses this name, or a prefix of it, for an interrupt.
 pub(super) fn is_device(name: &str) -> bool {
     is_made_of(DEVICES, name, true)
 }

@@ -21,7 +21,7 @@ const UNITS: [&str; 7] = [
     "runs",
     "steps",
 ];
-/// Words of laggard's command line in addition to its options.
+/// Words of laggard's command line, in addition to its options.
 const COMMANDS: &str = "record rehearse compare check provoke top import all tail on off auto none user bpf \
     direct deferred always office workstation game web";
 
@@ -264,7 +264,7 @@ impl Redactor {
     }
 
     /// Returns a sentence that names processes, each before ` (process 7)`. They are
-    /// replaced as their threads are, even if the name is one of laggard's words.
+    /// replaced as their threads are, even if the name is a word that laggard uses.
     fn tracers(&mut self, what: &str) -> String {
         const BEFORE: [&str; 3] = [" of ", ", ", " and "];
         const AFTER: &str = " (process ";

@@ -158,7 +158,7 @@ impl Redactor {
         })
     }
 
-    /// Returns one of laggard's sentences with only public words and numbers.
+    /// Returns a sentence from laggard with only public words and numbers.
     pub(super) fn sentence(&mut self, text: &str) -> String {
         let replaced = text.split(' ').map(|word| self.word(word));
         replaced.collect::<Vec<_>>().join(" ")

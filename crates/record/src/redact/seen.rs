@@ -129,7 +129,7 @@ impl Redactor {
         line
     }
 
-    /// Returns a driver of Windows; those that come with Windows stay.
+    /// Returns a driver of Windows; drivers that come with Windows stay.
     fn driver(&mut self, name: &str) -> String {
         self.unless(known::is_windows_driver(name), NameSort::Device, name)
     }

@@ -15,7 +15,7 @@ const MINUTE: u64 = 60_000_000_000;
 const LARGEST_KEPT: usize = 8;
 /// Number of samples below which p99.99 is the max.
 const MIN_SAMPLES: u64 = 10_000;
-/// Number of samples after which p99.99 is computed again.
+/// Number of samples between computations of p99.99.
 const RENEW_EVERY: u64 = 4_096;
 
 /// Counts activations by hour, keeps the largest of each minute, and decides which

@@ -28,7 +28,7 @@ const COLUMNS: &str = "
 
 /// Largest number of DECIMAL(38, 0).
 const MAX_DECIMAL: u128 = 10_u128.pow(38) - 1;
-/// Maximum count of an hour; sums of such counts do not overflow.
+/// Maximum count of an hour. Sums of counts up to this do not overflow.
 const MAX_COUNT: i64 = 1 << 53;
 
 pub(super) fn encode<'a>(

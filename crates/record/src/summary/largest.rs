@@ -6,8 +6,8 @@ use parquet::errors::ParquetError;
 use super::{LINE_COLUMNS, Largest, known_line, line_columns};
 use crate::table::{self, Column, Damage, bad};
 
-/// Maximum number of rows of a line in a file, many times those of an hour: 8 in each
-/// of 60 minutes are kept.
+/// Maximum number of rows of a line in a file, many times the rows of an hour: 8 in each of 60
+/// minutes are kept.
 const ROWS_PER_LINE: usize = 8 * 60 * 24;
 
 const COLUMNS: &str = "

@@ -40,8 +40,8 @@ thread_local! {
 
 /// Runs a step of the Parquet reader and converts a panic to damage.
 ///
-/// The checksum excludes accidents. This is for malicious files: the reader has
-/// assertions that such a file can violate.
+/// The checksum excludes accidents. This function is for malicious files, which can violate
+/// assertions of the reader.
 pub(crate) fn guarded<T>(step: impl FnOnce() -> Result<T, Damage>) -> Result<T, Damage> {
     let before = IS_GUARDED.replace(true);
     let done = panic::catch_unwind(AssertUnwindSafe(step));
@@ -161,7 +161,7 @@ impl Rows {
             }
             let mut reader = get_typed_column_reader::<T>(reader);
             reader.read_records(self.rows, Some(&mut present), None, &mut values)?;
-            // A column without nulls has no levels.
+            // A column without nulls does not have levels.
             if present.is_empty() {
                 present.resize(values.len(), 1);
             }

@@ -147,8 +147,7 @@ fn every_damage_to_every_file_is_an_error_or_a_shortfall() {
 
             let is_manifest = name.starts_with("manifest");
             match read {
-                // The manifest has no checksum: a flipped bit can change a value
-                // unnoticed.
+                // The manifest lacks a checksum: a flipped bit can change a value unnoticed.
                 Err(_) if is_manifest => {}
                 Err(error) => panic!("{name}: {error}"),
                 Ok((intact, shortfalls)) => {
