@@ -27,7 +27,7 @@ pub(crate) trait CpuMachine {
     fn usable(&self) -> CpuList;
 }
 
-/// Machine on which this program runs.
+/// Machine that this program runs on.
 #[derive(Debug)]
 pub(crate) struct OwnMachine;
 

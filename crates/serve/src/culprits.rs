@@ -3,8 +3,8 @@
 //! The exporter and every Prometheus that scrapes it store each label value. Any user can create
 //! threads with new names: 10,000 short-lived threads must not become 10,000 series. A name
 //! therefore gets its own series only after it occurred [`MIN_OCCURRENCES`] times, and at most
-//! [`MAX_NAMED`] names have one. All other names count as [`OTHER`]. If there is no room, a name
-//! with much more recent time replaces the name with the least time. Otherwise a culprit that first
+//! [`MAX_NAMED`] names have one. All other names count as [`OTHER`]. If all are used, a name with
+//! much more recent time replaces the name with the least time. Otherwise a culprit that first
 //! appears on day 100 would never get a series.
 
 use std::collections::{HashMap, VecDeque};
@@ -16,7 +16,7 @@ use laggard_model::{CauseClass, Nanos, printable};
 pub(crate) const OTHER: &str = "other";
 /// Maximum number of names with their own series.
 pub(crate) const MAX_NAMED: usize = 100;
-/// Number of occurrences after which a name gets a series.
+/// A name gets a series after this number of occurrences.
 const MIN_OCCURRENCES: u32 = 3;
 /// Maximum number of remembered names without a series.
 const MAX_CANDIDATES: usize = 1_000;
@@ -116,8 +116,8 @@ impl Culprits {
         OTHER.to_owned().into()
     }
 
-    /// Finds room for a name that caused `time`. Returns the replaced name, if one was replaced, or
-    /// `None` if there is no room.
+    /// Finds a place for a name that caused `time`. Returns the replaced name, if one was replaced,
+    /// or `None` if all places stay taken.
     fn make_room(&mut self, time: Nanos) -> Option<Option<CulpritKey>> {
         if self.named.len() < MAX_NAMED {
             return Some(None);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Reason to end a piece early.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum EarlyEnd {
-    /// The recording in progress is no longer in the store, for this reason.
+    /// The recording in progress was lost from the store, for this reason.
     StoreLost(String),
     /// The store can be written again.
     StoreBack,

@@ -19,7 +19,7 @@ use laggard_console::pipe;
 const COST_EVERY: Duration = Duration::from_secs(10);
 /// Step of the figures of the live page.
 const STEP: Nanos = Nanos::from_secs(5);
-/// Time after which the terminal shows the overhead, once.
+/// The terminal shows the overhead once, after this time.
 const PRINT_COST_AFTER: Nanos = Nanos::from_secs(60);
 
 /// Sources of reasons to end a piece early.

@@ -304,7 +304,7 @@ impl Metrics {
         new
     }
 
-    /// Interrupts have no missed expiries. Their lines count them.
+    /// Interrupts do not have missed expiries. Their lines count them.
     fn interrupts(&self, line: Line) -> ServedLine {
         let latency = self.latency.get_or_create_owned(&line.into());
         ServedLine::new(line, latency, self.largest.clone())

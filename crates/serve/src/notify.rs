@@ -29,7 +29,8 @@ pub(crate) fn stopping() {
     tell(NotifyState::Stopping);
 }
 
-/// Without a service manager there is no receiver. A failed notification is no reason to end.
+/// Without a service manager, the notification is not received. A failed notification is not a
+/// reason to end.
 fn tell(state: NotifyState<'_>) {
     let _ = sd_notify::notify(&[state]);
 }

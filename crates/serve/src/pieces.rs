@@ -63,7 +63,7 @@ pub(crate) struct ServedPieces {
     late: Option<OnLateRun>,
     cut: EarlyEndRequest,
     shown: Arc<ServedState>,
-    /// Time for which to measure without the store, after it could not be written.
+    /// Duration of the measurement without the store, after it could not be written.
     without: Option<Duration>,
     /// Last time without the store; zero after a successful write.
     last_without: Duration,
@@ -278,7 +278,7 @@ impl ServedPieces {
             if cpus.has_changed() {
                 break;
             }
-            // Without this, the watchdog would end a program that recovers as soon as it can.
+            // Without this, the watchdog would end a program that is about to recover.
             notify::alive(Instant::now());
             std::thread::sleep(Duration::from_millis(100));
         }

@@ -20,8 +20,8 @@ use crate::thread;
 
 /// Directory of the queue in the store. No recording has this name.
 const QUEUE: &str = ".otlp";
-/// Time for which the end waits for the last requests. It is longer than two requests usually take.
-/// A request that started earlier may take longer and is not awaited: its data is in the queue on
+/// Maximum wait for the last requests at the end. It is longer than two requests usually take. A
+/// request that started earlier may take longer and is not awaited: its data is in the queue on
 /// disk, if there is one.
 const MAX_END_TIME: Duration = Duration::from_secs(3);
 

@@ -21,16 +21,16 @@ const MAX_LISTED: usize = 100;
 /// Maximum age of a cached response. However many requests arrive, each response is generated at
 /// most once in this time.
 const MAX_RESPONSE_AGE: Duration = Duration::from_secs(1);
-/// Time without a reading of the probe after which collecting is considered stopped.
+/// Collecting is considered stopped after this time without a reading of the probe.
 const MIN_SILENCE: Duration = Duration::from_secs(30);
-/// Number of periods without a wakeup of a line after which, together with [`MIN_SILENCE`], its
-/// thread is considered stopped.
+/// The thread of a line is considered stopped after this number of periods without a wakeup, and
+/// after [`MIN_SILENCE`].
 const MIN_SILENT_PERIODS: u32 = 20;
 
 /// Path of a response, and format of its series.
 type Document = (&'static str, SeriesFormat);
 
-/// State from which the server responds.
+/// State that the server responds from.
 pub(crate) struct ServedState {
     seen: Mutex<ServedFigures>,
     answers: Mutex<HashMap<Document, (Instant, Answer)>>,
@@ -171,7 +171,7 @@ impl Answers for ServedState {
 }
 
 impl ServedFigures {
-    /// Adds a late wakeup that was observed at `now`, by the clock of `at`.
+    /// Adds a late wakeup that was observed at `now`, by the clock of `late.at`.
     pub(crate) fn add_late(&mut self, late: &LateActivation, now: Nanos) {
         self.late += 1;
         self.metrics.count_late(late, self.late);

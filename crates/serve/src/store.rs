@@ -57,7 +57,7 @@ enum StoreTask {
     Idle,
     /// A recording of this name is being written.
     Records(String),
-    /// A test write failed. Recording starts again as soon as one succeeds.
+    /// A test write failed. Recording starts again when one succeeds.
     Retries,
 }
 
@@ -91,8 +91,8 @@ impl Store {
     /// if it is usable as the store.
     ///
     /// # Errors
-    /// If nothing can be stored there: it cannot be created or read, another process
-    /// writes it, it is on another file system, or it belongs to another user.
+    /// If the store cannot be used: it cannot be created or read, another process writes it, it is
+    /// on another file system, or it belongs to another user.
     pub(crate) fn restore(&self) -> anyhow::Result<()> {
         let shown = self.dir.display();
         let mut held = locked(&self.held);
@@ -254,7 +254,7 @@ impl Store {
     }
 
     /// If the disk is full, removes the oldest recordings until there is room for one more. A limit
-    /// above the free disk space is no reason to stop recording.
+    /// above the free disk space does not stop the recording.
     ///
     /// # Errors
     /// If they cannot be read or removed, or if their removal would not free enough.

@@ -38,8 +38,8 @@ impl Listener {
         Ok(Self::Tcp(listener))
     }
 
-    /// Listens on a socket in the file system. Replaces a socket that has no listener, because its
-    /// process was killed.
+    /// Listens on a socket in the file system. Replaces a socket without a listener, because the
+    /// process of its listener was killed.
     pub(crate) fn unix(path: &Path) -> io::Result<Self> {
         let is_socket =
             fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
@@ -180,8 +180,7 @@ impl Connection {
         matches!(self.state, Exchange::Discarding(_))
     }
 
-    /// Reads and writes as much as is possible without blocking. Returns true if the connection
-    /// stays open.
+    /// Reads and writes until it would block. Returns true if the connection stays open.
     pub(crate) fn proceed(&mut self, answers: &dyn Answers, web: &mut Web) -> bool {
         loop {
             let done = match &mut self.state {

@@ -97,21 +97,21 @@ pub(crate) fn serve(listener: &Listener, answers: &dyn Answers, web: &mut Web) -
                     Err(err) => return err,
                 };
                 let mut connection = Connection::new(stream, listener.is_local());
-                // Most clients have already sent their request and need no place.
+                // Most clients have already sent their request and do not need a place.
                 if connection.proceed(answers, web) {
                     make_room(&mut open);
                     open.push(connection);
                 }
             }
             Ok(None) => {}
-            // There are no file descriptors left. Connections that end free some.
+            // All file descriptors are in use. Connections that end free some.
             Err(_) => sleep(Duration::from_millis(100)),
         }
     }
 }
 
-/// Closes a connection if there is no room: the oldest that has its response, otherwise the oldest
-/// that still waits for its request, otherwise the oldest.
+/// Closes a connection if all places are taken: the oldest that has its response, otherwise the
+/// oldest that still waits for its request, otherwise the oldest.
 fn make_room(open: &mut Vec<Connection>) {
     if open.len() < MAX_CONNECTIONS {
         return;

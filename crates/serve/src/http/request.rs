@@ -13,7 +13,7 @@ const MAX_LINES: usize = 64;
 pub(crate) struct HttpRequest {
     /// Without the query.
     pub(crate) path: String,
-    /// Format in which the client prefers series.
+    /// Format of series that the client prefers.
     pub(crate) format: SeriesFormat,
     /// Name and password, if the client sent any.
     pub(crate) authorization: Option<String>,

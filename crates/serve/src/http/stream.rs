@@ -76,7 +76,7 @@ impl Read for ClientStream {
             return self.socket.read(buffer);
         };
         for _ in 0..MAX_READS {
-            // The handshake has messages of its own. It continues when the client has read them.
+            // The handshake has separate messages. It continues when the client has read them.
             while tls.wants_write() {
                 tls.write_tls(&mut self.socket)?;
             }
@@ -88,7 +88,7 @@ impl Read for ClientStream {
                 return Ok(0);
             }
             if let Err(err) = tls.process_new_packets() {
-                // Sends the reason as a TLS alert. A failure has no effect.
+                // Sends the reason as a TLS alert. A failure is ignored.
                 let _ = tls.write_tls(&mut self.socket);
                 return Err(io::Error::new(ErrorKind::InvalidData, err));
             }

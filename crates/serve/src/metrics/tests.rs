@@ -150,7 +150,7 @@ fn classic_and_native_buckets_count_every_wakeup() {
         let begin = format!("{name},route=\"direct\",cpu=\"3\"}} ");
         assert_eq!(value(&text, &begin), below(ns), "up to {edge} s");
     }
-    // Missed expiries have no interrupt.
+    // Missed expiries do not have an interrupt.
     let irqs = "laggard_latency_seconds_count{service=\"irq\",route=\"direct\",cpu=\"3\"} ";
     assert_eq!(value(&text, irqs), 900.0);
     let native = native(&metrics, "laggard_latency_seconds", "fifo:90");

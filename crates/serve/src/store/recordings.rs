@@ -98,7 +98,7 @@ fn unescaped(bytes: &[u8]) -> OsString {
     OsString::from_vec(plain)
 }
 
-/// Returns the name of a recording with this number among those of the same second.
+/// Returns the name of a recording with this number among recordings of the same second.
 pub(super) fn write_name(time: &str, number: u32) -> String {
     match number {
         1 => format!("{NAME_PREFIX}{time}{NAME_SUFFIX}"),

@@ -1,4 +1,4 @@
-//! Tests of the recordings that are removed, and of those that never are.
+//! Tests which recordings are removed, and which never are.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
@@ -364,7 +364,7 @@ fn replacement_of_the_store_is_used_and_has_one_writer() {
     };
     assert!(why.contains("replaced"), "{why}");
     assert!(refusal(open(&dir)).contains("another"));
-    // The recording that was moved away is no longer written.
+    // The recording that was moved away is not written any more.
     assert!(around.path().join("moved").join(&name).exists());
     eventually(|| open(&around.path().join("moved")).ok());
 }

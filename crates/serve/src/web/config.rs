@@ -34,8 +34,8 @@ pub(crate) struct TlsSettings {
     pub(crate) min_version: MinVersion,
 }
 
-/// Policy for client certificates. Unverified certificates prove nothing, so three of the five
-/// values of the convention are supported.
+/// Policy for client certificates. Unverified certificates do not prove anything, so three of the
+/// five values of the convention are supported.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 pub(crate) enum ClientAuth {
     #[default]

@@ -13,7 +13,8 @@ use base64::engine::general_purpose::STANDARD;
 use ring::hmac::{self, Tag};
 use ring::rand::SystemRandom;
 
-/// Factor of the pause after a check: the pause is this many times as long as the check.
+/// Factor of the pause after a check: the pause is the duration of the check, multiplied by this
+/// factor.
 const PAUSE_FACTOR: u32 = 9;
 /// Hash for names without a user, so that the check takes the same time. No password matches it.
 const UNKNOWN_USER_HASH: &str = "$2b$10$abcdefghijklmnopqrstuuSbRk0m0JtQWMGN9dYkF7n8gJc4vXYhG";

@@ -259,7 +259,7 @@ fn make_pipe(path: &Path) {
     assert!(made.success());
 }
 
-/// Opening such a pipe blocks forever, and with it every client.
+/// Opening a pipe without a writer blocks forever, and with it every client.
 #[test]
 fn tls_files_that_are_pipes_or_devices_are_refused() {
     if !has(&["openssl", "curl"]) {
