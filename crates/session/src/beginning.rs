@@ -7,7 +7,7 @@ use laggard_model::{
 
 use crate::{Plan, system};
 
-/// Default latency above which a wakeup counts as exceeding.
+/// Default latency threshold: wakeups above it count as exceeding.
 const DEFAULT_EXCEEDING: Nanos = Nanos::from_ms(1);
 
 /// Returns the manifest of a recording of `plan` with this `probe`.
@@ -54,7 +54,7 @@ fn wall_clock() -> String {
         .to_string()
 }
 
-/// Returns the machine and the warnings about its settings. A script has no machine.
+/// Returns the machine and the warnings about its settings. A script does not run on a machine.
 fn machine(probe: &dyn Probe) -> (Host, Vec<Caveat>) {
     if probe.backend() == Backend::Fake {
         return (Host::default(), Vec::new());

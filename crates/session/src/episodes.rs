@@ -172,7 +172,7 @@ impl EpisodeWatch {
     }
 
     /// Returns the late wakeups of a batch that was just drained, with their trace data. Numbers
-    /// are those of the recording, or 0 without a recording.
+    /// come from the recording, or are 0 without a recording.
     pub(crate) fn observe(
         &mut self,
         batch: &Batch,
@@ -320,7 +320,7 @@ impl EpisodeQueue {
         }
     }
 
-    /// Requests a write of the pending data. If there is no room, the next call does it.
+    /// Requests a write of the pending data. If the queue is full, the next call does it.
     fn flush(&self, now: Nanos, notes: EpisodeNotes) {
         let _ = self
             .jobs

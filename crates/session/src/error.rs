@@ -64,7 +64,7 @@ pub enum SessionError {
     #[cfg(not(target_os = "linux"))]
     #[error("`--handlers` works only on Linux; omit it")]
     NoHandlers,
-    /// Handlers were to be counted without episodes.
+    /// Counting handlers was requested without episodes.
     #[error("`--handlers` needs late wakeups to be kept; omit `--episodes off`")]
     HandlersAlone,
     /// A load was requested on a system without loads.

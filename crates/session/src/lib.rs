@@ -4,7 +4,7 @@
 //! the load, measures, and records if the plan requires it. A [`Watcher`] receives the data during
 //! the measurement. There may be several: a progress bar, a live view, an exporter. All of it is on
 //! the thread that calls [`Session::run`], at normal priority, and nothing ever waits for it; files
-//! are written by threads of their own.
+//! are written by separate threads.
 //!
 //! ```no_run
 //! use std::sync::atomic::AtomicBool;

@@ -33,7 +33,7 @@ pub struct Meanwhile {
 struct Stops {
     /// Time of the last check, if it was stopped then.
     since: Option<Nanos>,
-    /// Total time of stops, from check to check; `None` if there were none.
+    /// Total time of stops, from check to check; `None` without stops.
     time: Option<Nanos>,
     /// Whether the stops were reported.
     is_reported: bool,
@@ -167,7 +167,7 @@ impl Meanwhile {
     }
 
     /// Returns whether a command of the user has ended at `now`, which ends the measurement. If
-    /// one of laggard's loads ends by itself, this is a failure; see [`Meanwhile::stop`].
+    /// a built-in load ends by itself, this is a failure; see [`Meanwhile::stop`].
     pub(crate) fn has_ended(&mut self, now: Nanos) -> Result<bool, LaunchError> {
         let Some(process) = &mut self.process else {
             return Ok(false);
@@ -182,8 +182,7 @@ impl Meanwhile {
         Ok(self.is_command)
     }
 
-    /// Returns, once, that one of laggard's loads has ended by itself, or that a load was
-    /// stopped.
+    /// Returns, once, that a built-in load has ended by itself, or that a load was stopped.
     pub(crate) fn news(&mut self) -> Option<LoadEnded> {
         if let (Some(time), Some(run), false) = (self.stops.time, &self.run, self.stops.is_reported)
         {

@@ -73,8 +73,8 @@ pub struct Plan {
     pub access: Access,
     /// Samples that a recording keeps.
     pub keep: Keep,
-    /// Latency above which a wakeup counts as exceeding and is kept as an episode. `None` means 1
-    /// ms for exceeding, and a threshold per series from its first seconds.
+    /// Latency threshold: a wakeup above it counts as exceeding and is kept as an episode. `None`
+    /// means 1 ms for exceeding, and a threshold per series from its first seconds.
     pub threshold: Option<Nanos>,
     /// Whether late wakeups are kept with trace data.
     pub episodes: EpisodesChoice,
@@ -91,8 +91,8 @@ pub struct Plan {
     /// Busy processes that compete for the measured CPU, and that are its load: see
     /// [`Plan::beside`].
     pub contexts: Option<Contexts>,
-    /// Application for which the recording is made, which the recording stores. The caller
-    /// chooses the services for it.
+    /// Application that the recording is made for. The recording stores it. The caller chooses the
+    /// services for it.
     pub application: Option<AskedApplication>,
     /// Command line that the recording stores.
     pub command: Vec<String>,
@@ -188,7 +188,7 @@ pub enum ProbeChoice {
     Bpf,
     /// Only with perf tracepoints: the stages of threads.
     Perf,
-    /// Without eBPF and tracepoints, which needs no root: only the stages expiry and user.
+    /// Without eBPF and tracepoints, which works without root: only the stages expiry and user.
     User,
     /// Fake probe that plays the script in this file.
     Script(PathBuf),

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use laggard_model::{CpuList, Nanos, OwnCost, whole};
 
-/// Share of the measured CPUs' time, 0 to 1, above which the measurement is refused: too little
-/// time would remain for the measured load and for an orderly end.
+/// Maximum share of the measured CPUs' time, 0 to 1. A measurement that would take more is refused:
+/// too little time would remain for the measured load and for an orderly end.
 const MIN_REFUSED_SHARE: f64 = 0.75;
 /// Maximum fraction of an advised plan: half of the limit of trust.
 const MAX_ADVISED_SHARE: f64 = OwnCost::TOO_MUCH / 2.0;

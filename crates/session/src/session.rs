@@ -58,7 +58,7 @@ impl<'a> Session<'a> {
     /// # Errors
     ///
     /// Returns an error if the plan is not possible; see [`SessionError::is_unmet`]. In this case
-    /// no process and no directory is left.
+    /// its processes and directories are removed.
     pub fn ready(plan: &Plan, interrupted: &'a AtomicBool) -> Result<Self, SessionError> {
         Self::ready_with(plan, interrupted, None)
     }

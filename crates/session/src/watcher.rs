@@ -10,8 +10,8 @@ use crate::{SessionError, WatchError};
 pub struct News<'a> {
     /// Activations, line by line in order.
     pub batch: &'a Batch,
-    /// Late wakeups with their trace data, if there are any. Numbers are those of the recording,
-    /// or 0 without one.
+    /// Late wakeups with their trace data, if there are any. Numbers come from the recording, or
+    /// are 0 without one.
     pub late: &'a [Episode],
     /// Start of the measurement, `CLOCK_MONOTONIC`.
     pub start: Nanos,
@@ -38,7 +38,7 @@ impl std::fmt::Debug for News<'_> {
 /// Data that are known only at the end of the measurement.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ending {
-    /// Warnings: those from before the measurement, then later ones.
+    /// Warnings: first the ones from before the measurement, then later ones.
     pub caveats: Vec<Caveat>,
     /// All losses since the start of the measurement.
     pub losses: Losses,

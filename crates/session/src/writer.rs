@@ -49,7 +49,7 @@ pub(crate) struct Writer {
     room: usize,
     /// True if time is virtual, so that the measurement can wait for the disk.
     can_wait: bool,
-    /// Rows without room, per line, that the recorder does not know yet; and their total.
+    /// Dropped rows per line that were not reported to the recorder yet, and their total.
     dropped: Vec<u64>,
     all_dropped: u64,
     /// End of the load, if the recorder does not know it yet.
@@ -170,7 +170,7 @@ fn write(
     let mut boost = LateBoost::new();
     // A script runs as fast as possible.
     let is_real = recorder.manifest().backend != Backend::Fake;
-    // Time up to which the measurement is complete.
+    // The measurement is complete until this time.
     let mut measured_to: Option<Nanos> = None;
     let mut written = Ok(());
     let mut next = looks.recv().ok();

@@ -1,4 +1,4 @@
-//! Stub for systems on which handlers cannot be counted.
+//! Stub for systems where handlers cannot be counted.
 
 use laggard_model::{CpuList, HandlerCounts, Nanos, ProgramCost};
 

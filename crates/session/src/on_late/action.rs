@@ -67,7 +67,7 @@ impl FromStr for LateAction {
     }
 }
 
-/// Splits a command into words as a shell does. Variables and redirections have no effect.
+/// Splits a command into words as a shell does. Variables and redirections are not interpreted.
 fn words(command: &str) -> Result<Vec<String>, String> {
     match shlex::split(command) {
         None => Err("exec= has a quote that is not closed".into()),

@@ -27,9 +27,9 @@ const GRACE: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(5);
 /// `MFD_NOEXEC_SEAL` of Linux 6.3.
 const MFD_NOEXEC_SEAL: u32 = 8;
-/// Directories of programs if the environment has no `PATH`.
+/// Directories of programs if the environment lacks `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// Variables of laggard's environment that the command gets.
+/// Environment variables that the command gets from laggard.
 const KEPT_VARIABLES: [&str; 4] = ["PATH", "LANG", "LC_ALL", "TZ"];
 
 /// Command that exists.

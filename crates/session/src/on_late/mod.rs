@@ -1,8 +1,8 @@
 //! Actions on late wakeups: end the measurement, run a command, signal a process, keep a trace.
 //!
-//! Measuring threads do nothing for it. The thread that collects their samples notices a late
-//! wakeup and hands it to a thread of normal priority, which carries out the actions. Nothing
-//! waits for that thread: while it works, further late wakeups are counted and skipped.
+//! Measuring threads are not involved. The thread that collects their samples notices a late wakeup
+//! and hands it to a thread of normal priority, which carries out the actions. Nothing waits for
+//! that thread: while it works, further late wakeups are counted and skipped.
 
 mod action;
 mod command;
@@ -41,12 +41,12 @@ const MAX_ACTIONS: usize = 16;
 /// Stack of the thread that acts, bytes. The memory of a measuring process is locked.
 const STACK_BYTES: usize = 512 << 10;
 
-/// Actions on late wakeups, as the user wants them.
+/// Actions on late wakeups that the user requested.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct OnLate {
     /// Actions in their order.
     pub actions: Vec<LateAction>,
-    /// Latency above which a wakeup is late; `None` for the threshold of the measurement.
+    /// Latency threshold of late wakeups; `None` for the threshold of the measurement.
     pub threshold: Option<Nanos>,
     /// Minimum time between two late wakeups that are acted on.
     pub interval: Nanos,
@@ -216,8 +216,7 @@ impl LateActions {
         })
     }
 
-    /// Returns the latency above which a wakeup is late; `None` for the threshold of the
-    /// measurement.
+    /// Returns the latency threshold of late wakeups; `None` for the threshold of the measurement.
     pub const fn threshold(&self) -> Option<Nanos> {
         self.report.threshold
     }
@@ -326,7 +325,7 @@ impl LateActions {
     }
 
     fn join(&mut self) {
-        // The thread ends when there is no sender.
+        // The thread ends when all senders are gone.
         self.jobs = None;
         let Some(thread) = self.thread.take() else {
             return;

@@ -8,12 +8,12 @@ use laggard_record::{ChosenActivation, EpisodeSelector, Threshold};
 use super::{LateActions, LateInput};
 use crate::{News, Next, Plan, WatchError, Watcher};
 
-/// Latency above which a wakeup is late although its series does not have a threshold yet.
-/// Automatic thresholds never exceed it.
+/// Latency threshold of wakeups whose series does not have a threshold yet. Automatic thresholds
+/// never exceed it.
 const MAX_AUTOMATIC: Nanos = Nanos::from_ms(1);
 
-/// Function that describes a late wakeup as JSON. The episode has the number 0 if it is in no
-/// recording, and may have no trace data.
+/// Function that describes a late wakeup as JSON. The episode has the number 0 if it is not in a
+/// recording, and may lack trace data.
 pub type DescribeLate<'a> = dyn FnMut(&Episode, Line) -> Vec<u8> + 'a;
 
 /// Watcher that acts on late wakeups.
@@ -68,7 +68,7 @@ impl Watcher for LateWatcher<'_> {
         self.actions.measure_from(start);
     }
 
-    /// Acts on the first late wakeup of the news. Those with trace data precede the others.
+    /// Acts on the first late wakeup of the news. Late wakeups with trace data precede the others.
     fn observe(&mut self, news: &News<'_>) -> Result<Next, WatchError> {
         let late = self.late(news);
         let traced: HashMap<(u16, u64), &Episode> = news

@@ -45,7 +45,7 @@ pub(crate) fn open(request: Request, wanted: &ProbeChoice) -> Result<Box<dyn Pro
     Ok(Box::new(LinuxProbe::new(request, wanted)?))
 }
 
-/// Reason why there is no flight recorder.
+/// Reason why the flight recorder is missing.
 pub(crate) type FlightRefused = FlightError;
 
 /// Returns whether causes of late wakeups are available.

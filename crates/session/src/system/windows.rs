@@ -82,7 +82,7 @@ impl SymbolSource {
     }
 }
 
-/// Does nothing, because Windows has no control groups.
+/// Does nothing, because Windows lacks control groups.
 pub(crate) const fn note_competitors(_: &mut SymbolBook, _: &Episode) {}
 
 /// Places the calling thread, which only writes, behind the measuring threads.
