@@ -20,7 +20,7 @@ struct Arguments {
     /// Kernel series to compare, each stock against its `-rt`.
     #[arg(long, value_delimiter = ',', default_value = "6.12,7.2")]
     series: Vec<String>,
-    /// Number of repetitions, each with another seed; fewer than 4 give no verdict.
+    /// Number of repetitions, each with another seed; a verdict needs at least 4.
     #[arg(long, default_value_t = 4)]
     repetitions: u64,
     /// Duration of the recording under each load, virtual time.
@@ -61,7 +61,7 @@ fn main() -> Result<()> {
 
 fn compare(names: &[String; 2], plan: &VersusPlan, results: &Path) -> Result<String> {
     for (round, &seed) in plan.seeds.iter().enumerate() {
-        // Alternates the order as for a real machine; here the order has no effect.
+        // Alternates the order as for a real machine; here the order does not matter.
         let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
         for name in order.map(|side| &names[side]) {
             eprintln!("{name}: repetition {} of {}", round + 1, plan.seeds.len());

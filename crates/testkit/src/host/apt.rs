@@ -14,7 +14,7 @@ use super::error::FetchError;
 /// Suites of the kernels and the guests' programs, the newest last.
 const SUITES: &str = "bookworm bookworm-backports trixie-backports";
 
-/// Variable with the URL of a Debian archive, for machines whose apt has none.
+/// Variable with the URL of a Debian archive, for machines whose apt lacks one.
 const MIRROR: &str = "LAGGARD_DEBIAN_MIRROR";
 
 type SpawnFailed = Box<dyn FnOnce(std::io::Error) -> FetchError>;
@@ -69,7 +69,7 @@ impl Apt {
         }
         fs::create_dir_all(&directory).map_err(FetchError::io(&directory))?;
         let mut command = self.command("apt-get");
-        // As root, apt downloads as another user, who may not write here.
+        // As root, apt downloads as another user. That user may not write here.
         command.args(["-o", "APT::Sandbox::User=root", "download", package]);
         run(command.current_dir(&directory))?;
         fs::read_dir(&directory)
@@ -89,7 +89,7 @@ impl Apt {
             format!("Dir::State={root}/state"),
             "Dir::State::status=/dev/null".into(),
             format!("APT::Architecture={}", self.architecture),
-            // A list replaces that of this machine, which otherwise adds its architectures.
+            // A list replaces the list of this machine, which otherwise adds its architectures.
             format!("APT::Architectures={}", self.architecture),
             format!("Dir::Cache={root}/cache"),
             "Acquire::Languages=none".into(),

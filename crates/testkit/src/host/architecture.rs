@@ -1,4 +1,4 @@
-//! Architectures of test hosts: names in packages, and how QEMU imitates such a machine.
+//! Architectures of test hosts: names in packages, and how QEMU imitates them.
 
 use std::fmt;
 
@@ -55,8 +55,8 @@ impl Architecture {
 
     /// Returns QEMU's options for the machine and its processor.
     pub(super) const fn machine(self, has_large_pages: bool) -> [&'static str; 4] {
-        // `max` computes pointer authentication in software, which is slow. The A72 has no pages
-        // of 16 KiB.
+        // `max` computes pointer authentication in software, which is slow. The A72 does not
+        // support pages of 16 KiB.
         let cortex = if has_large_pages {
             "cortex-a76"
         } else {
@@ -81,7 +81,7 @@ impl Architecture {
     }
 
     /// Returns the largest initial file system in a machine with this much memory in MiB. The
-    /// kernel keeps it while it unpacks it into as much memory again.
+    /// kernel keeps it while it unpacks it into the same amount of memory again.
     pub(super) const fn initramfs_limit(self, memory_mib: u64) -> u64 {
         let reserved = match self {
             Self::Amd64 => self.results_at(memory_mib) + RESULTS_BYTES,

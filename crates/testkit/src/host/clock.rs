@@ -55,8 +55,8 @@ impl GuestClock {
         true
     }
 
-    /// Returns the guest's clock at `at`, between the start and end of the command; `None` if
-    /// there is no reading before or after.
+    /// Returns the guest's clock at `at`, between the start and end of the command; `None` without
+    /// a reading before or after.
     pub(super) fn at(&self, at: Instant) -> Option<Nanos> {
         let (before, after) = (self.before?, self.after?);
         let ours = after.arrived.checked_duration_since(before.arrived)?;

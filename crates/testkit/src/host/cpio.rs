@@ -1,7 +1,7 @@
 //! Writes the "newc" archive that the kernel unpacks as its first file system.
 //!
 //! The format: Linux, `Documentation/driver-api/early-userspace/buffer-format.rst`. Entries have
-//! no owner and no time, so the same files give the same bytes, and a guest in virtual time
+//! neither an owner nor a time, so the same files give the same bytes, and a guest in virtual time
 //! always boots the same way.
 
 use std::collections::BTreeSet;

@@ -10,7 +10,7 @@ use super::{Mode, death};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FetchError {
-    /// The name is not that of a test kernel.
+    /// The name is not the name of a test kernel.
     #[error(
         "`{0}` is not a test kernel; use 6.1, 6.12 or 7.2, arm64-6.1 or arm64-6.12, one of them followed by -rt, or arm64-6.12-16k"
     )]
@@ -76,13 +76,13 @@ pub enum GuestError {
     /// The programs of every guest could not be fetched.
     #[error(transparent)]
     Fetch(#[from] FetchError),
-    /// The directory for the results contains those of another run.
+    /// The directory for the results contains results of another run.
     #[error("{0} already contains results; remove it, or choose another directory")]
     ResultsExist(PathBuf),
     /// The guest did not report its clock, so the time of a stall is unknown.
     #[error("the guest did not report its clock before and after the command")]
     ClockUnknown,
-    /// A stall was requested in virtual time, in which a guest cannot notice it.
+    /// A stall was requested in virtual time. A guest cannot notice it there.
     #[error("a guest in virtual time cannot notice a stall; use `Mode::Smp`")]
     StallUnseen,
     /// The files for the guest do not fit into its memory.

@@ -104,7 +104,7 @@ impl Guest {
         }
         let stream = process.connect(architecture, scratch)?;
         let qmp = Qmp::start(stream, move |event| {
-            // There is no receiver after the guest is dropped.
+            // The receiver is gone after the guest is dropped.
             let _ = sender.send(GuestEvent::Event(event));
         })?;
         Ok(Self {
@@ -266,7 +266,7 @@ impl Process {
         Pid::from_raw(i32::try_from(self.0.id()).expect("Linux counts processes to 2^22"))
     }
 
-    /// Connects as soon as QEMU listens.
+    /// Connects when QEMU listens.
     fn connect(
         &mut self,
         architecture: Architecture,
@@ -319,6 +319,6 @@ fn watch_console(output: impl Read, sender: &Sender<GuestEvent>) {
             return;
         }
     }
-    // There is no receiver after the guest is dropped.
+    // The receiver is gone after the guest is dropped.
     let _ = sender.send(GuestEvent::Gone);
 }

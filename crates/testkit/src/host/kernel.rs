@@ -137,7 +137,7 @@ impl Kernel {
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no such kernel, or if it cannot be fetched.
+    /// Returns an error if the kernel does not exist or cannot be fetched.
     pub fn fetch(name: &str) -> Result<Self, FetchError> {
         let name: KernelName = name.parse()?;
         let cache = Cache::open()?;

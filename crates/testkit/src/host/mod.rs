@@ -13,7 +13,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What was learnt about these kernels is in `docs/validation/test-hosts.md`.
+//! Lessons about these kernels are in `docs/validation/test-hosts.md`.
 
 mod apt;
 mod architecture;
@@ -271,7 +271,7 @@ impl TestHost {
         self
     }
 
-    /// Keeps the results in this directory; by default they last as long as the [`HostOutcome`].
+    /// Keeps the results in this directory; by default they are removed with the [`HostOutcome`].
     #[must_use]
     pub fn results(mut self, directory: impl Into<PathBuf>) -> Self {
         self.results = Some(directory.into());

@@ -1,8 +1,8 @@
 //! Results of a guest, returned through a part of its memory that its kernel does not use and
 //! QEMU writes to a file after the guest has ended.
 //!
-//! This needs no device, driver or interrupt in the measured kernel, and takes 30 ms per MB of
-//! virtual time. A serial port takes 0.5 to 1 s on stock kernels and 25 s on `PREEMPT_RT`.
+//! This does not need a device, driver or interrupt in the measured kernel, and takes 30 ms per MB
+//! of virtual time. A serial port takes 0.5 to 1 s on stock kernels and 25 s on `PREEMPT_RT`.
 
 use std::fs::{self, File};
 use std::io::{BufReader, Read};

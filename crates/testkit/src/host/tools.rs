@@ -53,7 +53,7 @@ pub(super) struct Tools {
 }
 
 impl Tools {
-    /// Fetches the files, or uses those that were fetched before.
+    /// Fetches the files, or uses files that were fetched before.
     pub(super) fn fetch(architecture: Architecture) -> Result<Self, FetchError> {
         let cache = Cache::open()?;
         let entry = match architecture {

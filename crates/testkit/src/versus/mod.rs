@@ -12,8 +12,7 @@ use laggard_model::Nanos;
 use crate::host::{GuestError, Kernel, TestHost};
 use fold::folded;
 
-/// Loads in the order in which a host runs them. `kernel` is `KERNEL_LOAD`; the others are
-/// laggard's loads.
+/// Loads in the order of their runs on a host. `kernel` is `KERNEL_LOAD`; the others are built in.
 pub const LOADS: [&str; 4] = ["idle", "fp", "fileio", "kernel"];
 
 /// The load `kernel`, limited to the programs of a test host.
@@ -22,7 +21,7 @@ const KERNEL_LOAD: &str = include_str!("kernel.toml");
 /// Services to record.
 const SERVICES: &str = "irq,softirq,worker,fifo:90,fifo:50,other";
 
-/// Heading of laggard's Markdown.
+/// Heading of laggard's Markdown output.
 const HEADING: &str = "## B against A\n";
 
 /// Plan of a comparison.

@@ -1,6 +1,5 @@
-//! Tests on test hosts in `make test`: boot one stock and one `PREEMPT_RT` kernel, on which
-//! laggard reports its abilities, measures, and shows the recording. `make test-kernels` has the
-//! rest.
+//! Tests on test hosts in `make test`: boot one stock and one `PREEMPT_RT` kernel. On each, laggard
+//! reports its abilities, measures, and shows the recording. `make test-kernels` has the rest.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -191,7 +190,7 @@ fn isr_latency_by_the_hpet_includes_time_with_interrupts_off() {
     println!("interrupts off for 50 us: max ISR latency {latency} ns, {calm_ns} ns otherwise");
 }
 
-/// Boots `kernel` in virtual time, in which latencies do not depend on the load of this machine.
+/// Boots `kernel` in virtual time. Latencies then do not depend on the load of this machine.
 /// `softirq` is the ability that this service needs.
 fn measure(kernel: &str, softirq: &str) {
     let architecture = match kernel.strip_prefix("arm64-") {

@@ -128,8 +128,9 @@ pub(crate) fn manifest_of(outcome: &HostOutcome, name: &str) -> Manifest {
 
 /// Returns the output of `laggard show` for the recording, on this machine.
 ///
-/// In an emulator instructions take many times as long as on hardware, so the overhead of the
-/// measurement may be too high, and a warning says so. The recording must have no other warning.
+/// In an emulator instructions are many times slower than on hardware. The overhead of the
+/// measurement may be too high, and a warning then reports it. The recording must not have another
+/// warning.
 pub(crate) fn show(outcome: &HostOutcome) -> String {
     let recording = outcome.files.join("r.laggard");
     let json = Command::new(reader())
@@ -237,8 +238,8 @@ pub(crate) fn assert_attached(outcome: &HostOutcome) {
     );
 }
 
-/// Returns the latencies of cyclictest's cycles in ns, in order: those of attach, and those that
-/// cyclictest prints with `-v -N`.
+/// Returns the latencies of cyclictest's cycles in ns, in order: the latencies from attach, and the
+/// latencies that cyclictest prints with `-v -N`.
 pub(crate) fn cycles(outcome: &HostOutcome) -> (Vec<u64>, Vec<u64>) {
     let text = fs::read_to_string(outcome.files.join("cycles")).unwrap();
     let own: Vec<u64> = text

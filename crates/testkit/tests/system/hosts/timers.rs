@@ -1,4 +1,4 @@
-//! Results of `laggard bench timers` on a test host, where the correct result is known.
+//! Results of `laggard bench timers` on a test host. The correct result is known there.
 
 use std::fs;
 
@@ -22,7 +22,7 @@ pub(crate) const SLEEPS: &str = "\
 /// Requested length of each timer in [`TIMERS`].
 const ASKED_NS: f64 = 1.5e6;
 
-/// Checks the timers in virtual time, in which each wakeup takes the same time.
+/// Checks the timers in virtual time. Each wakeup takes the same time there.
 pub(crate) fn assert_timers(outcome: &HostOutcome) {
     let report = |name| {
         let text = fs::read(outcome.files.join(name)).unwrap();
@@ -42,7 +42,7 @@ pub(crate) fn assert_timers(outcome: &HostOutcome) {
 /// Checks that `SO_RCVTIMEO` expires two ticks late (the pattern of Jones & Regehr 1999, section
 /// 3, in current Linux): in whole ticks, rounded up, from the next one. A thread that waits again
 /// immediately starts just after a tick, and 1.5 ms become 8 ms at 250 ticks per second: 6.5 ms
-/// late. The tick is that of the coarse clock, to 1 %.
+/// late. The tick equals the tick of the coarse clock, to 1 %.
 fn assert_receive_timeout(report: &Value) {
     let stated = report["coarse_ns"].as_f64().unwrap();
     let row = row(report, "so_rcvtimeo");

@@ -26,7 +26,7 @@ const GROUPS: [(&str, &str, &str); 2] = [
     ),
 ];
 
-/// A busy process uses up the quota of laggard's group.
+/// A busy process uses up the quota of laggard's control group.
 #[test]
 #[ignore = "boots a kernel"]
 fn exhausted_quota_is_the_largest_cause_with_control_groups_of_each_version() {

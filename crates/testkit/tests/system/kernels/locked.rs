@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::hosts::{DEADLINE, architecture, fetch, laggard, run, skip};
 
-/// The guest has no disk, and pages without a disk stay in memory.
+/// The guest does not have a disk, and pages without a disk stay in memory.
 const DISK: &str = "\
     insmod /brd.ko rd_size=16384 && insmod /minix.ko && mkfs.minix -3 /dev/ram0 >/dev/null && \
     mkdir -p /var/tmp && mount -t minix /dev/ram0 /var/tmp && \

@@ -24,7 +24,7 @@ use crate::hosts::{
 use laggard_model::{Activation, Backend, Nanos, Stage, State};
 use laggard_testkit::host::{GuestError, HostOutcome, Kernel, KernelName, Mode, TestHost};
 
-/// Returns the requested kernels that are available: those in `LAGGARD_KERNELS`, or all of an
+/// Returns the requested kernels that are available: the kernels in `LAGGARD_KERNELS`, or all of an
 /// architecture.
 fn kernels() -> Vec<Kernel> {
     let requested = std::env::var("LAGGARD_KERNELS").unwrap_or_default();
@@ -61,7 +61,7 @@ fn cyclictest_serves_every_period_on_every_kernel_in_virtual_time() {
         assert_eq!(outcome.status, 0, "{name}: {}", outcome.output);
         assert_eq!(outcome.output.lines().next(), Some(release.as_str()));
         assert_eq!(figure(&outcome.output, "C:"), 5000, "{name}");
-        // 1 us is 125 instructions: no kernel wakes a thread in so few.
+        // 1 us is 125 instructions. Every kernel needs more to wake a thread.
         assert!(figure(&outcome.output, "Min:") > 1, "{name}");
         eprintln!(
             "{name}: {:.1} s real time, {:.1} s of it to boot; {}",
@@ -91,7 +91,7 @@ fn what_timers_do_is_told_on_every_kernel_and_no_sleep_has_a_tick() {
     }
 }
 
-/// The types of the kernel are hidden, as on boards whose kernels have none.
+/// The types of the kernel are hidden, as on boards whose kernels lack them.
 #[test]
 #[ignore = "boots kernels"]
 fn kernel_without_types_has_the_stages_of_threads() {
