@@ -22,7 +22,7 @@ const HEADERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
 ///
 /// # Errors
 ///
-/// Returns an error if there is no clang, or if a program does not compile.
+/// Returns an error if clang is missing, or if a program does not compile.
 pub fn compile(directory: &str) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     println!("cargo::rerun-if-changed={directory}");
@@ -68,8 +68,8 @@ pub fn compile(directory: &str) -> Result<Vec<PathBuf>, Box<dyn Error>> {
 }
 
 /// Returns Debian's directory of `asm/`, which `linux/bpf.h` needs and which a compiler for BPF
-/// does not search: the target's headers on a machine of that architecture, or those of its cross
-/// compiler (`linux-libc-dev-arm64-cross`).
+/// does not search: the target's headers on a machine of that architecture, or the headers of its
+/// cross compiler (`linux-libc-dev-arm64-cross`).
 fn system_headers() -> Result<String, String> {
     let architecture = env::var("CARGO_CFG_TARGET_ARCH").map_err(|err| err.to_string())?;
     let directories = [

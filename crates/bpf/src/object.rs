@@ -114,9 +114,8 @@ pub struct LoadedObject {
 }
 
 impl ObjectFile {
-    /// Loads the object. Maps named in `shared` are those of an object that was loaded before;
-    /// `sizes` has the number of entries of others; `prepare` may set inputs that become
-    /// read-only.
+    /// Loads the object. Maps named in `shared` are taken from an object that was loaded before;
+    /// `sizes` has the number of entries of others; `prepare` may set inputs that become read-only.
     ///
     /// # Errors
     ///
@@ -158,7 +157,7 @@ impl ObjectFile {
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no such variable, or if its size differs.
+    /// Returns an error if the variable does not exist, or if its size differs.
     pub fn set_input(
         self,
         open: &mut OpenObject,
@@ -248,7 +247,7 @@ impl LoadedObject {
     ///
     /// # Errors
     ///
-    /// Returns an error if there is none.
+    /// Returns an error if it does not exist.
     pub fn map(&self, name: &str) -> Result<libbpf_rs::Map<'_>, ObjectRefused> {
         self.object
             .maps()
@@ -260,7 +259,7 @@ impl LoadedObject {
     ///
     /// # Errors
     ///
-    /// Returns an error if there is none.
+    /// Returns an error if it does not exist.
     pub fn program(&self, name: &str) -> Result<ProgramMut<'_>, ObjectRefused> {
         self.object
             .progs_mut()
@@ -272,7 +271,7 @@ impl LoadedObject {
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no such map or entry, or if its values have another type.
+    /// Returns an error if the map or entry does not exist, or if its values have another type.
     pub fn value<T: Value>(&self, map: &str, key: u32) -> Result<T, ObjectRefused> {
         let entry = self.map(map)?.lookup(&key.to_ne_bytes(), MapFlags::ANY);
         let bytes = entry.map_err(|err| ObjectRefused::because(err.to_string()))?;
@@ -286,7 +285,7 @@ impl LoadedObject {
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no such map or entry, or if its values have another type.
+    /// Returns an error if the map or entry does not exist, or if its values have another type.
     pub fn set_value<T: Value>(&self, map: &str, key: u32, value: &T) -> Result<(), ObjectRefused> {
         self.map(map)?
             .update(&key.to_ne_bytes(), &value.to_bytes(), MapFlags::ANY)

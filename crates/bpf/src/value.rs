@@ -14,11 +14,11 @@ pub trait Value: Sized {
     fn to_bytes(&self) -> Vec<u8>;
 }
 
-/// Returns the `N` bytes at offset `at`.
+/// Returns the `N` bytes at `offset`.
 ///
 /// # Panics
 ///
-/// Panics if there are fewer.
+/// Panics if `bytes` is too short.
 pub fn part<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
     let part = bytes[offset..offset + N].try_into();
     part.expect("the slice has N bytes")

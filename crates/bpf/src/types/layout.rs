@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use libbpf_rs::btf::types::{Array, Composite, Enum, Int, IntEncoding, MemberAttr, Struct};
 use libbpf_rs::btf::{Btf, BtfKind, BtfType, HasSize as _};
 
-/// Prefix of kernel types in a value (`bpf_timer`, `bpf_wq`), of which only the size matters.
+/// Prefix of kernel types in a value (`bpf_timer`, `bpf_wq`). Only their size matters.
 const KERNEL_PREFIX: &str = "bpf_";
 
 /// Structure without padding.

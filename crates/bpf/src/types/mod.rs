@@ -99,7 +99,7 @@ impl Types {
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no such structure, or if Rust cannot represent its layout.
+    /// Returns an error if the structure does not exist, or if Rust cannot represent its layout.
     pub fn shared(self, names: &[&str]) -> Result<Self, TypesError> {
         self.add(names, write::shared)
     }
@@ -109,7 +109,7 @@ impl Types {
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no such structure, or if Rust cannot represent its layout.
+    /// Returns an error if the structure does not exist, or if Rust cannot represent its layout.
     pub fn values(self, names: &[&str]) -> Result<Self, TypesError> {
         self.add(names, write::value)
     }
@@ -118,7 +118,7 @@ impl Types {
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no such enumeration.
+    /// Returns an error if the enumeration does not exist.
     pub fn constants(mut self, names: &[&str]) -> Result<Self, TypesError> {
         for name in names {
             let text = {
@@ -177,7 +177,7 @@ impl Types {
         Ok(self)
     }
 
-    /// Returns the layout of a structure, on which all objects must agree.
+    /// Returns the layout of a structure. All objects must have the same layout.
     fn layout(&self, name: &str) -> Result<Layout, TypesError> {
         let mut known_layout: Option<(&Path, Layout)> = None;
         for (path, btf) in &self.objects {

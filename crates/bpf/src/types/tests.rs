@@ -7,7 +7,7 @@ use super::*;
 const HEAD: &str =
     "typedef unsigned char u8; typedef unsigned int u32; typedef unsigned long long u64;\n";
 
-/// Returns the objects of these C texts; `None` if there is no clang.
+/// Returns the objects of these C texts; `None` without clang.
 fn objects(texts: &[&str]) -> Option<(tempfile::TempDir, Vec<PathBuf>)> {
     let folder = tempfile::tempdir().unwrap();
     let mut objects = Vec::new();

@@ -244,8 +244,8 @@ fn put(kind: &FieldKind, what: &str) -> String {
             format!("        bytes.extend(::laggard_bpf::value::Value::to_bytes(&{what}));\n")
         }
         FieldKind::Array(element, _) => format!(
-            "        for one in {what} {{\n    {}        }}\n",
-            put(element, "one")
+            "        for element in {what} {{\n    {}        }}\n",
+            put(element, "element")
         ),
     }
 }
