@@ -10,7 +10,7 @@
  *           laggard_end(n);
  *   }
  *
- * A mark takes no lock and makes no system call. It costs some 30 ns while a listener is
+ * A mark does not lock or make a system call. It costs some 30 ns while a listener is
  * attached, and otherwise one memory read, also if laggard_marks_open was not called or
  * failed. C and C++, GCC and Clang, Linux 3.17 or later; link with -pthread. All files of
  * a program share one ring.

@@ -13,7 +13,7 @@ pub const VERSION: u32 = 1;
 pub const VERSION_AT: usize = 8;
 /// Offset of the number of marks in the ring, a power of two: a `u32`.
 pub const SLOTS_AT: usize = 12;
-/// Offset of the field to which a listener writes 1: a `u32`.
+/// Offset of the field that a listener sets to 1: a `u32`.
 pub const LISTENING_AT: usize = 16;
 /// Offset of the number of marks so far: a `u64`.
 pub const NEXT_AT: usize = 64;

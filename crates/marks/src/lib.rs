@@ -1,4 +1,4 @@
-//! Marks with which a program reports the start and end of its cycles.
+//! Marks that a program sets to report the start and end of its cycles.
 //!
 //! `laggard attach` observes when a thread wakes and sleeps. It does not know where the work of a
 //! period starts and ends if the thread waits in the middle. For a program with marks, laggard
@@ -16,8 +16,8 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! A mark takes no lock and makes no system call. It costs some 30 ns while a listener is
-//! attached, and one memory read otherwise.
+//! A mark does not lock or make a system call. It costs some 30 ns while a listener is attached,
+//! and one memory read otherwise.
 #![warn(missing_docs)]
 
 pub mod layout;

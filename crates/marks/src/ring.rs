@@ -28,11 +28,11 @@ struct Slot {
 #[derive(Debug)]
 pub struct Marks {
     base: NonNull<u8>,
-    /// File by which a listener finds the ring.
+    /// File that leads a listener to the ring.
     _file: OwnedFd,
 }
 
-// SAFETY: the memory consists of atomics, which stay mapped for as long as the value lives.
+// SAFETY: the memory consists of atomics, which stay mapped while the value lives.
 unsafe impl Send for Marks {}
 // SAFETY: as above.
 unsafe impl Sync for Marks {}
@@ -50,7 +50,7 @@ impl Marks {
         if opened < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel has just returned this descriptor, and it has no other owner.
+        // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
         let file = unsafe { OwnedFd::from_raw_fd(opened) };
         let bytes = layout::bytes(layout::SLOTS);
         let length = libc::off_t::try_from(bytes).map_err(io::Error::other)?;
@@ -115,15 +115,13 @@ impl Marks {
 
     fn word(&self, offset: usize) -> &AtomicU32 {
         debug_assert!(offset < layout::RING_AT && offset.is_multiple_of(4));
-        // SAFETY: the offset is within the header, which is aligned and mapped for as long as
-        // `self` lives.
+        // SAFETY: the offset is within the header, which is aligned and mapped while `self` lives.
         unsafe { self.base.add(offset).cast::<AtomicU32>().as_ref() }
     }
 
     fn long(&self, offset: usize) -> &AtomicU64 {
         debug_assert!(offset < layout::RING_AT && offset.is_multiple_of(8));
-        // SAFETY: the offset is within the header, which is aligned and mapped for as long as
-        // `self` lives.
+        // SAFETY: the offset is within the header, which is aligned and mapped while `self` lives.
         unsafe { self.base.add(offset).cast::<AtomicU64>().as_ref() }
     }
 
@@ -133,8 +131,7 @@ impl Marks {
         #[allow(clippy::cast_possible_truncation, reason = "less than 8,192")]
         let index = (place % u64::from(layout::SLOTS)) as usize;
         let offset = layout::RING_AT + index * layout::MARK_BYTES;
-        // SAFETY: the offset is within the ring, which is aligned and mapped for as long as
-        // `self` lives.
+        // SAFETY: the offset is within the ring, which is aligned and mapped while `self` lives.
         unsafe { self.base.add(offset).cast::<Slot>().as_ref() }
     }
 }
@@ -161,7 +158,7 @@ fn now() -> u64 {
 fn thread() -> u32 {
     THREAD.with(|tid| {
         if tid.get() == 0 {
-            // SAFETY: takes no arguments and cannot fail.
+            // SAFETY: without arguments; cannot fail.
             tid.set(unsafe { libc::gettid() }.cast_unsigned());
         }
         tid.get()
