@@ -15,7 +15,7 @@ use crate::answers::Order;
 use crate::cluster::Scheduler;
 
 /// Report how late many machines run your code, which of them are worst, and why. Reads a directory
-/// of laggard's recordings.
+/// of laggard recordings.
 #[derive(Debug, Parser)]
 #[command(
     name = "laggard-fleet",

@@ -19,7 +19,7 @@ use crate::cluster::Scheduler;
 pub struct Engine {
     runtime: Runtime,
     context: SessionContext,
-    /// Names and paths of the tables, in the order in which they were bound.
+    /// Names and paths of the tables, in the order of binding.
     bound: RefCell<Vec<(String, PathBuf)>>,
     /// Queries so far, in order.
     asked: RefCell<Vec<String>>,
@@ -174,7 +174,7 @@ impl Rows {
         self.0.num_rows()
     }
 
-    /// Returns true if there are no rows.
+    /// Returns true without rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -242,7 +242,7 @@ impl Rows {
     /// values are null, and all other values are text. Column names must be unique.
     ///
     /// # Errors
-    /// If the type of a column has no text format.
+    /// If the type of a column lacks a text format.
     pub fn json(&self) -> anyhow::Result<Vec<serde_json::Map<String, serde_json::Value>>> {
         let mut rows = vec![serde_json::Map::new(); self.len()];
         for (number, field) in self.0.schema().fields().iter().enumerate() {

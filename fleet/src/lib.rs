@@ -93,9 +93,10 @@ pub fn answer(args: &Args) -> anyhow::Result<(String, Exit)> {
         ..Only::default()
     };
     let text = ask(&engine, view, args, only)?;
-    Ok(match args.show_sql {
-        true => (engine.script(), exit),
-        false => (text, exit),
+    Ok(if args.show_sql {
+        (engine.script(), exit)
+    } else {
+        (text, exit)
     })
 }
 
@@ -243,9 +244,10 @@ fn said<T: Serialize>(
     report: &T,
     text: impl Fn(&T) -> String,
 ) -> anyhow::Result<String> {
-    match json {
-        true => json_of(report),
-        false => Ok(text(report)),
+    if json {
+        json_of(report)
+    } else {
+        Ok(text(report))
     }
 }
 

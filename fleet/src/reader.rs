@@ -26,8 +26,8 @@ pub enum Samples {
     Elsewhere,
 }
 
-/// Returns the path of `laggard`: next to this program, otherwise its name, to be found by the
-/// system.
+/// Returns the path of `laggard`: next to this program, otherwise its name, which the system
+/// searches for.
 pub fn program() -> PathBuf {
     if let Some(named) = std::env::var_os("LAGGARD") {
         return named.into();
@@ -40,8 +40,7 @@ pub fn program() -> PathBuf {
         .unwrap_or_else(|| "laggard".into())
 }
 
-/// Reads recordings with as many processes as there are CPUs. Returns one digest for each, in their
-/// order.
+/// Reads recordings with one process per CPU. Returns one digest for each, in their order.
 ///
 /// # Errors
 /// If `laggard` cannot be run, or has another version.

@@ -58,8 +58,8 @@ impl Only {
     }
 }
 
-/// Returns the additional condition that a row belongs to one of these machines; empty if there are
-/// none.
+/// Returns the additional condition that a row belongs to one of these machines; empty without
+/// machines.
 fn one_of(hosts: &[i64]) -> String {
     match hosts {
         [] => String::new(),
@@ -113,7 +113,7 @@ pub fn figures(by: &By, only: Only) -> String {
             .map(|key| format!("{left}.{key} = {other}.{key}"));
         conditions.collect::<Vec<_>>().join(" AND ")
     };
-    // Per machine no name is needed, and a join of every row would take as long as the rest.
+    // Per machine no name is needed, and a join of every row would double the time.
     let (table, joined) = match by {
         By::Kinds(_) => ("kinds.", " JOIN kinds ON one.kind = kinds.kind"),
         By::Hosts(_) => ("one.", ""),

@@ -70,7 +70,7 @@ impl Stores {
     /// otherwise in the cache of this user, because it can be rebuilt.
     ///
     /// # Errors
-    /// If there is no such directory, or if its name would be too long.
+    /// If the directory does not exist, or if its name would be too long.
     pub fn home(&self) -> anyhow::Result<PathBuf> {
         if let [Store::Folder(dir)] = &*self.0 {
             return Ok(dir.join(".fleet"));

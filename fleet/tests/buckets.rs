@@ -24,9 +24,10 @@ fn send(server: &Server, dir: &Path, prefix: &str) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         let key = format!("{prefix}/{}", path.file_name().unwrap().to_str().unwrap());
-        match path.is_dir() {
-            true => send(server, &path, &key),
-            false => put(server, &key, &fs::read(&path).unwrap()),
+        if path.is_dir() {
+            send(server, &path, &key);
+        } else {
+            put(server, &key, &fs::read(&path).unwrap());
         }
     }
 }

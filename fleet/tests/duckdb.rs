@@ -14,16 +14,16 @@ use stores::{json, made, text};
 const DUCKDB: &str = "\
 import duckdb, json, sys
 from decimal import Decimal
-number = lambda one: float(one) if isinstance(one, Decimal) else one
-asked = [one for one in open(sys.argv[1]).read().split(';\\n') if one.strip()]
+number = lambda value: float(value) if isinstance(value, Decimal) else value
+queries = [query for query in open(sys.argv[1]).read().split(';\\n') if query.strip()]
 database = duckdb.connect()
 answers = []
-for query in asked:
-    found = database.execute(query)
+for query in queries:
+    result = database.execute(query)
     if query.lstrip().startswith('CREATE VIEW'):
         continue
-    names = [column[0] for column in found.description]
-    rows = [[number(one) for one in row] for row in found.fetchall()]
+    names = [column[0] for column in result.description]
+    rows = [[number(value) for value in row] for row in result.fetchall()]
     answers.append({'query': query, 'names': names, 'rows': rows})
 json.dump(answers, sys.stdout)
 ";

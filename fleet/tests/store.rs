@@ -16,7 +16,7 @@ use stores::{core, fleet, fleet_of, json, made, text};
 /// Limit that detects a hang, not an expected duration. It is therefore generous.
 const DEADLINE: Duration = Duration::from_secs(300);
 
-/// Script in which one of 1,000 wakeups is 4 ms late.
+/// Script: one of 1,000 wakeups is 4 ms late.
 fn scripted(dir: &Path) -> String {
     let steps = "[[\"irq\", 14000], [\"user\", 4800]], ".repeat(999);
     let script = format!(

@@ -34,7 +34,7 @@ impl Bucket {
     /// the environment (`AWS_*`), as for the tools of AWS.
     ///
     /// # Errors
-    /// If it is not such a name, or if the environment is contradictory.
+    /// If it is not the URL of a bucket, or if the environment is contradictory.
     pub fn open(url: &str) -> anyhow::Result<Self> {
         let (bucket, prefix) = parts(url)?;
         let retry = RetryConfig {

@@ -45,7 +45,7 @@ pub fn parse<T: clap::Parser>() -> Result<T, ExitCode> {
 fn print_refusal(program: &str, refusal: &clap::Error) -> ExitCode {
     let code = u8::try_from(refusal.exit_code()).unwrap_or(ERROR);
     if refusal.use_stderr() {
-        // Standard error may be closed. There is no other place to report it.
+        // Standard error may be closed. It cannot be reported elsewhere.
         let _ = refusal.print();
         return code.into();
     }
@@ -89,7 +89,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 /// Prints an error of `program` and returns the exit code.
 pub fn fail(program: &str, error: &anyhow::Error) -> ExitCode {
     let text = printable_error(&format!("{error:#}"));
-    // Standard error may be closed or full. There is no other place to report it.
+    // Standard error may be closed or full. It cannot be reported elsewhere.
     let _ = writeln!(io::stderr(), "{program}: {text}");
     ERROR.into()
 }

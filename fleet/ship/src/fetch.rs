@@ -127,7 +127,7 @@ pub fn fetch(bucket: &Bucket, dir: &Path) -> anyhow::Result<FetchRound> {
 }
 
 /// Fetches forever, like [`ship::follow`](crate::ship::follow). A bucket that cannot be listed is a
-/// failure, after which it tries again.
+/// failure. It tries again then.
 pub fn follow(
     bucket: &Bucket,
     dir: &Path,

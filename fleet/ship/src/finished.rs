@@ -117,7 +117,7 @@ fn list(dir: &Path, below: &str, depth: usize, parts: &mut Vec<Part>) -> anyhow:
     for entry in fs::read_dir(dir).with_context(read)? {
         let entry = entry.with_context(read)?;
         let own = entry.file_name();
-        // Files in progress have such a name. In a finished recording they are left over.
+        // Files in progress have these names. In a finished recording they are leftovers.
         if own.as_encoded_bytes().starts_with(b".") {
             continue;
         }

@@ -19,6 +19,6 @@ pub use bucket::Bucket;
 const SAMPLES: &str = "samples";
 /// Manifest of a recording. It is sent last: a recording that has it is complete in the bucket.
 const MANIFEST: &str = "manifest.json";
-/// Copy of the manifest from the start. It is sent first, and identifies the recording to which the
-/// files so far belong.
+/// Copy of the manifest from the start. It is sent first, and identifies the recording that the
+/// files so far belong to.
 const MANIFEST_START: &str = "manifest-start.json";

@@ -26,7 +26,7 @@ use crate::{Bucket, MANIFEST, MANIFEST_START};
 const PIECE: usize = 8 << 20;
 /// Number of simultaneous pieces.
 const PIECES: usize = 2;
-/// Number of consecutive refusals by the store after which the pass ends.
+/// The pass ends after this number of consecutive refusals by the store.
 pub(crate) const MAX_REFUSALS: usize = 3;
 /// Maximum pause after repeated failures.
 const MAX_PAUSE: Duration = Duration::from_secs(15 * 60);
@@ -88,7 +88,7 @@ enum Failed {
 }
 
 /// Sends the finished recordings in `dir` that are not in `done`, and adds them to it. Removes
-/// recordings from `done` that are no longer in the directory.
+/// recordings from `done` that have left the directory.
 ///
 /// # Errors
 /// If the directory cannot be read.
@@ -308,12 +308,13 @@ async fn put(bucket: &Bucket, key: &Key, dir: &Path, part: &Part) -> Result<(), 
 }
 
 fn is_as_it_was(part: &Part, sent: u64) -> Result<(), Failed> {
-    match sent == part.bytes {
-        true => Ok(()),
-        false => Err(Failed::Here(anyhow::anyhow!(
+    if sent == part.bytes {
+        Ok(())
+    } else {
+        Err(Failed::Here(anyhow::anyhow!(
             "`{}` changed while it was sent",
             part.name
-        ))),
+        )))
     }
 }
 

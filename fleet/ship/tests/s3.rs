@@ -68,7 +68,7 @@ fn recording_is_sent_to_the_bucket_once() {
         return;
     };
     let dir = TempDir::new().unwrap();
-    // A recording with such a name is sent under that name.
+    // A recording with an unusual name is sent under this name.
     recorded(dir.path(), "an hour, 100 % + one.laggard", "rows");
 
     let first = ship(&server, dir.path());

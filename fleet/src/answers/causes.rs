@@ -49,7 +49,7 @@ pub struct FleetCause {
     pub kernel: Option<String>,
     /// Number of late wakeups that it contributed to.
     pub episodes: u64,
-    /// Number of late wakeups in which no other cause took more time.
+    /// Number of late wakeups with this as the largest cause.
     pub first_in: u64,
     /// Total time in all late wakeups.
     pub total_ns: f64,
@@ -219,9 +219,10 @@ impl CausesReport {
                     Some(_) => "No recording of that time has trace data of late wakeups.\n",
                 };
         }
-        let lost = match self.causes.is_empty() {
-            true => "none was late".into(),
-            false => format!("{} of latency in total", Unit::Auto.write(self.total_ns)),
+        let lost = if self.causes.is_empty() {
+            "none was late".into()
+        } else {
+            format!("{} of latency in total", Unit::Auto.write(self.total_ns))
         };
         text += &format!(
             "Late wakeups with trace data on {}: {lost}.\n",

@@ -85,7 +85,7 @@ pub struct HostChange {
     pub before_per_hour: f64,
     /// Late minutes per hour after the change.
     pub after_per_hour: f64,
-    /// Ratio of the rate after to the rate before; absent if there was no late minute before.
+    /// Ratio of the rate after to the rate before; absent if late minutes before are missing.
     pub ratio: Option<f64>,
     /// Lower end of its 95 % interval.
     pub ratio_low: f64,
@@ -248,8 +248,7 @@ fn read(
     Ok(hosts)
 }
 
-/// Splits the recordings into those with the previous value and those with the present value.
-/// `None` if the value never changed.
+/// Splits the recordings by the previous and the present value. `None` if the value never changed.
 fn sides(recordings: &[DatedCount]) -> Option<(Vec<&DatedCount>, Vec<&DatedCount>)> {
     let last = recordings
         .iter()

@@ -28,9 +28,10 @@ pub fn table(heads: &[&str], left: usize, rows: &[Vec<String>]) -> String {
             .enumerate()
             .map(|(column, (cell, width))| {
                 let blank = " ".repeat(width - cell.width());
-                match column < left {
-                    true => format!("{cell}{blank}"),
-                    false => format!("{blank}{cell}"),
+                if column < left {
+                    format!("{cell}{blank}")
+                } else {
+                    format!("{blank}{cell}")
                 }
             });
         let line = cells.collect::<Vec<_>>().join("  ");

@@ -98,7 +98,8 @@ impl Lines {
     }
 
     /// Returns the service of a question: the requested one, otherwise the thread woken directly by
-    /// a timer interrupt that most machines have. Of several such threads, returns the most urgent.
+    /// a timer interrupt that most machines have. If several threads qualify, returns the most
+    /// urgent.
     ///
     /// # Errors
     /// If no recording has the service.

@@ -1,4 +1,4 @@
-//! Recordings behind a report: those of the store, and those that could not be read.
+//! Recordings behind a report: recordings of the store, and recordings that could not be read.
 
 use laggard_model::printable;
 use schemars::JsonSchema;

@@ -135,9 +135,10 @@ impl HostReport {
         if self.more_hours > 0 {
             text += &format!("{} more: --top, --json\n", count(self.more_hours));
         }
-        text += match self.causes.is_empty() {
-            true => "\nNo late wakeup has trace data.\n",
-            false => "\nCauses of late wakeups\n",
+        text += if self.causes.is_empty() {
+            "\nNo late wakeup has trace data.\n"
+        } else {
+            "\nCauses of late wakeups\n"
         };
         if !self.causes.is_empty() {
             text += &causes::rows(&self.causes, 1);

@@ -73,8 +73,8 @@ pub struct WorstHost {
     pub p999: Option<FleetShare>,
     /// Maximum latency.
     pub largest_ns: Nanos,
-    /// Cause with the most time in its late wakeups; absent if causes were not observed, or if
-    /// there were no late wakeups.
+    /// Cause with the most time in its late wakeups; absent if causes were not observed, or without
+    /// late wakeups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     /// Share of that cause, 0 to 1.

@@ -152,9 +152,10 @@ impl Catalogue {
         };
         let mut good: BTreeMap<u64, &Vec<CataloguedRecording>> = BTreeMap::new();
         for (number, recordings) in &batches {
-            match recordings.iter().all(is_current) {
-                true => drop(good.insert(*number, recordings)),
-                false => self.remove(*number)?,
+            if recordings.iter().all(is_current) {
+                good.insert(*number, recordings);
+            } else {
+                self.remove(*number)?;
             }
         }
         if good.len() > MAX_BATCHES {
@@ -190,9 +191,10 @@ impl Catalogue {
                 let Some(digest) = digest else { continue };
                 new_read += 1;
                 let path = place.path.display().to_string();
-                let tables = match has_ended(digest) {
-                    true => &mut ended,
-                    false => &mut open,
+                let tables = if has_ended(digest) {
+                    &mut ended
+                } else {
+                    &mut open
                 };
                 let twin = identity(digest).and_then(|identity| match met.get(&identity) {
                     Some(twin) => Some(twin.clone()),

@@ -107,7 +107,7 @@ impl<'a> From<Option<&'a str>> for Value<'a> {
     }
 }
 
-/// The tables have no unsigned numbers. Counts and times of laggard are below 2^63.
+/// The tables do not have unsigned numbers. Counts and times of laggard are below 2^63.
 fn whole(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
@@ -275,7 +275,7 @@ fn number_of(parts: &[&str]) -> i64 {
 }
 
 /// Maximum count of a recording: 17 million million, or 8 years of 64 CPUs at 1 kHz. Sums over half
-/// a million such recordings fit into a number of the tables.
+/// a million recordings with this count fit into a number of the tables.
 const MAX_COUNT: u64 = 1 << 44;
 
 /// Returns true if sums of the counts over recordings cannot overflow.

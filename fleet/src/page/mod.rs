@@ -1,7 +1,7 @@
 //! Self-contained page of `worst`: machines hour by hour, and a section for each.
 //!
-//! The page has no script. The section of a machine appears when the user follows the link of its
-//! name (`:target`), and all sections are printed.
+//! The page works without a script. The section of a machine appears when the user follows the link
+//! of its name (`:target`), and all sections are printed.
 
 mod machine;
 
@@ -154,7 +154,7 @@ fn draw(html: &mut String, worst: &WorstReport, map: &MachineMap) {
         }
     }
     for (day, columns) in days {
-        // If there is no room for this day, the next one is labelled.
+        // If this day's label does not fit, the next day is labelled.
         let day = if columns < 6 { "" } else { &day };
         *html += &format!("<th colspan={columns} scope=colgroup>{day}</th>");
     }

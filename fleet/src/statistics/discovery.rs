@@ -1,10 +1,10 @@
-//! Multiple tests, most of which have no effect to find.
+//! Multiple tests. Most of them do not have an effect to find.
 
 use statrs::function::gamma::ln_gamma;
 
-/// Adjusts p-values for their number (Benjamini & Hochberg 1995), in the given order. Among those
-/// at or below a level, the expected share of false discoveries is at most that level. They may be
-/// dependent if the dependence is positive (Benjamini & Yekutieli 2001).
+/// Adjusts p-values for their number (Benjamini & Hochberg 1995), in the given order. Among
+/// adjusted values at or below a level, the expected share of false discoveries is at most this
+/// level. The p-values may be dependent if the dependence is positive (Benjamini & Yekutieli 2001).
 pub fn benjamini_hochberg(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|&first, &second| p_values[second].total_cmp(&p_values[first]));
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn fisher_p_values_match_known_ones() {
-        // Fisher's tea test: 3 of 4 right is no evidence, 4 of 4 is weak evidence.
+        // Fisher's tea test: 3 of 4 right is not evidence, 4 of 4 is weak evidence.
         assert!((fisher((3, 4), (1, 4)) - 34.0 / 70.0).abs() < 1e-9);
         assert!((fisher((4, 4), (0, 4)) - 2.0 / 70.0).abs() < 1e-9);
         assert!((fisher((0, 0), (3, 9)) - 1.0).abs() < 1e-9);

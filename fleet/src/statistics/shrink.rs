@@ -47,7 +47,7 @@ const SECTIONS: usize = 40;
 
 impl Prior {
     /// Estimates the distribution of the rates of these machines. Returns `None` if no machine was
-    /// ever late, so that there is no rate.
+    /// ever late, because the rate is then unknown.
     pub fn fit(machines: &[Counted]) -> Option<Self> {
         let late: f64 = machines.iter().map(|machine| machine.late).sum();
         let minutes: f64 = machines.iter().map(|machine| machine.minutes).sum();
@@ -106,7 +106,7 @@ fn rest(machines: &[Counted], shape: f64, rate: f64) -> f64 {
         .sum()
 }
 
-/// Returns the position of the maximum of `of` in a range with a single maximum.
+/// Returns the position of the maximum of `function` in a range with a single maximum.
 fn highest(function: impl Fn(f64) -> f64, (mut low, mut high): (f64, f64)) -> f64 {
     let golden = 0.5 * (5.0_f64.sqrt() - 1.0);
     let (mut left, mut right) = (high - golden * (high - low), low + golden * (high - low));

@@ -22,7 +22,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Returns `None`, and prints the reason, if this machine has no server.
+    /// Returns `None`, and prints the reason, if this machine lacks a server.
     pub(crate) fn start() -> Option<Self> {
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = free.local_addr().unwrap().port();
