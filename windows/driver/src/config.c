@@ -112,8 +112,8 @@ static NTSTATUS configure(struct state *state, const struct wdmlat_config *confi
 	return STATUS_SUCCESS;
 }
 
-/* Sets the initial configuration. It is the one of the papers: a timer of 1 ms,
- * its DPC, and a thread at priority 24. */
+/* Sets the initial configuration of the papers: a timer of 1 ms, its DPC, and a thread
+ * at priority 24. */
 void configure_first(struct state *state)
 {
 	static const struct wdmlat_config papers = {

@@ -81,7 +81,7 @@ BOOLEAN outlast(struct state *state)
 {
 	KeFlushQueuedDpcs();
 	/* On NT a flushed DPC has run. Wine's KeInsertQueueDpc does not queue
-	 * one, and then there is no follower either. */
+	 * one, and then the follower does not run either. */
 	if (state->config.source == WDMLAT_SOURCE_QUEUE && !state->sample.dpc_tsc)
 		return !state->busy;
 	KeWaitForSingleObject(&state->idle, Executive, KernelMode, FALSE, NULL);
@@ -89,8 +89,7 @@ BOOLEAN outlast(struct state *state)
 }
 
 /* Requires `lock`. Returns the read, for the caller to complete. Returns NULL
- * if there is no read, or if its cancel routine is running and will complete
- * it. */
+ * without a read, or if its cancel routine is running and will complete it. */
 static PIRP take_locked(struct state *state)
 {
 	PIRP irp = state->irp;
@@ -232,9 +231,9 @@ static void arm(struct state *state)
 	sample->dpc = (uint8_t)config->dpc;
 	sample->follower = (uint8_t)config->follower;
 	sample->priority = (uint8_t)config->priority;
-	/* On NT no timer is set at this point, and this call has no effect.
-	 * Wine treats an expired timer as set, and its KeSetTimer then waits
-	 * for the old DPC under a lock that this DPC needs. */
+	/* On NT, a timer is not set at this point, and this call does not do anything.
+	 * Wine treats an expired timer as set, and its KeSetTimer then waits for the
+	 * old DPC under a lock that this DPC needs. */
 	KeCancelTimer(&state->timer);
 
 	stamp(&sample->read_tsc, &sample->read_qpc, &sample->read_cpu);

@@ -10,8 +10,8 @@ DRIVER_INITIALIZE DriverEntry;
 static UNICODE_STRING device_name = RTL_CONSTANT_STRING(L"\\Device\\wdmlat");
 static UNICODE_STRING link_name = RTL_CONSTANT_STRING(L"\\DosDevices\\wdmlat");
 
-/* `volatile`: an image without addresses in its data has no relocations, and
- * could be loaded only at its link address. */
+/* `volatile`: an image without addresses in its data lacks relocations, and could be
+ * loaded only at its link address. */
 static const volatile struct {
 	ULONG major;
 	PDRIVER_DISPATCH dispatch;
@@ -103,7 +103,7 @@ static void prepare(struct state *state)
 }
 
 /* Creates the device's access list, work item and thread, and last its name,
- * under which programs find it. On failure, undoes all of it. */
+ * which programs use to find it. On failure, undoes all of it. */
 static NTSTATUS furnish(PDEVICE_OBJECT device)
 {
 	struct state *state = device->DeviceExtension;

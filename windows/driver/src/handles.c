@@ -2,8 +2,8 @@
 /*
  * Open handles of the device. System-wide requests of the driver, and its
  * configuration, last from the first handle to the last. A driver that is only
- * loaded therefore requests nothing, and a program that was killed leaves
- * nothing behind.
+ * loaded therefore requests nothing, and a program that was killed does not leave
+ * anything behind.
  */
 #include "state.h"
 
@@ -71,8 +71,8 @@ NTSTATUS NTAPI on_close(PDEVICE_OBJECT device, PIRP irp)
 	return complete(irp, STATUS_SUCCESS, 0);
 }
 
-/* On NT the device has no open handles when the driver is unloaded, and there
- * is nothing to do. Wine unloads it nevertheless. */
+/* On NT all handles of the device are closed when the driver is unloaded, and this
+ * function returns at once. Wine unloads it nevertheless. */
 void forget_handles(struct state *state)
 {
 	hold_handles(state);

@@ -32,7 +32,7 @@ struct optional_routines {
  */
 struct state {
 	/* Protects `opened`, `has_tick` and the configuration. Taken before all
-	 * other locks, and only at PASSIVE_LEVEL, where the tick is requested. */
+	 * other locks, and only at PASSIVE_LEVEL, because the tick is requested there. */
 	KMUTEX handles;
 	ULONG opened;	  /* how many handles there are */
 	BOOLEAN has_tick; /* asked for, and not given back */

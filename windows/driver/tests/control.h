@@ -22,7 +22,7 @@ void expect(bool holds, const char *format, ...) __attribute__((format(gnu_print
 int verdict(void);
 bool is_wine(void);
 
-/* device.c: errors are those of GetLastError; 0 means no error. */
+/* device.c: errors come from GetLastError; 0 means success. */
 HANDLE open_device(DWORD *error);
 DWORD get_info(HANDLE device, struct wdmlat_info *info);
 DWORD set_config(HANDLE device, const struct wdmlat_config *config);

@@ -24,7 +24,7 @@ static DWORD read_once(HANDLE device)
 }
 
 /* Returns FALSE if the read may have ended by itself in the meantime. The
- * attempt then has no result. */
+ * attempt then does not have a result. */
 static bool try_cancel(HANDLE device)
 {
 	struct wdmlat_config config = plain(LONG_US);
