@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* A program of a public report counts its cycles and those that ended late. */
+/* A program of a public report counts its cycles and its late cycles. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>

@@ -231,8 +231,8 @@ impl EventForm {
         }
     }
 
-    /// Returns whether the form is the kernel's, which has a version where others have
-    /// their size.
+    /// Returns whether the event has the kernel's form. It has a version in the place of other
+    /// forms' size.
     const fn is_of_kernel(self) -> bool {
         matches!(self, Self::System | Self::Compact | Self::PerfInfo)
     }

@@ -293,7 +293,7 @@ impl<R: Read + Seek> Trace<R> {
     }
 }
 
-/// Returns the header of the buffer at `offset`; `None` if there is none.
+/// Returns the header of the buffer at `offset`; `None` if it does not exist.
 fn header_at<R: Read + Seek>(from: &mut R, offset: u64) -> Result<Option<BufferHeader>, EtlError> {
     let mut bytes = [0; HEADER];
     read_at(from, offset, &mut bytes)?;

@@ -7,6 +7,6 @@ pub enum Access {
     /// Only its owner.
     #[default]
     Private,
-    /// Every user, as far as the umask permits.
+    /// Every user that the umask permits.
     Shared,
 }

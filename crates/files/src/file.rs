@@ -73,8 +73,8 @@ fn regular(place: &OutputPlace) -> anyhow::Result<()> {
 /// A file that a user named. It is replaced when the new content is whole; until then the
 /// old content stays.
 ///
-/// - The owner, the group and the permissions of a file that is replaced stay. Those of a
-///   new file are as the umask says.
+/// - A file that is replaced keeps its owner, group and permissions. A new file gets the
+///   permissions that the umask gives.
 /// - A link stays, and its target is replaced. A device or a FIFO is written to.
 /// - In a directory such as `/tmp` a link, a FIFO or a file of another user is refused.
 /// - If the directory does not permit a new file, or the owner cannot be kept, an existing
@@ -197,7 +197,7 @@ impl NewFile {
     /// Starts to write to `path`, which must not exist unless `may_replace`.
     ///
     /// # Errors
-    /// If it exists, is no regular file, or cannot be written.
+    /// If it exists and is not a regular file, or if it cannot be written.
     pub fn create(path: &Path, may_replace: bool) -> anyhow::Result<Self> {
         let context = || format!("cannot write `{}`", path.display());
         if path.file_name().is_some() {

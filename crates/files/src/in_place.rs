@@ -18,7 +18,7 @@ pub(crate) fn overwrite(mut content: File, mut target: File) -> anyhow::Result<(
     })
 }
 
-/// Adds the remedy to an error that there is no room for a file.
+/// Adds the remedy to an error about a full disk.
 pub(crate) fn with_remedy(error: io::Error) -> io::Error {
     let is = |kind| error.kind() == kind;
     let remedy = if is(io::ErrorKind::StorageFull) || is(io::ErrorKind::QuotaExceeded) {

@@ -94,7 +94,7 @@ fn open(file: &Path) -> io::Result<impl Read> {
     Ok(Patient { file, waits })
 }
 
-/// Time without data after which reading a pipe is given up, ms.
+/// Reading a pipe is given up after this time without data, ms.
 #[cfg(unix)]
 const PIPE_PATIENCE_MS: u16 = 10_000;
 

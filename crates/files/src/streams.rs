@@ -1,9 +1,9 @@
 //! Standard streams that were closed when this program was started.
 //!
 //! Rust's runtime opens `/dev/null` in their place before `main`, so output is lost without an
-//! error (`laggard show >&-`). Afterwards such a stream cannot be distinguished from a
-//! redirection to `/dev/null`, not even by its flags: Python's `DEVNULL` and daemon(3) also open
-//! it for reading and writing. The check therefore runs before the runtime.
+//! error (`laggard show >&-`). Afterwards a stream that was closed cannot be distinguished from a
+//! redirection to `/dev/null`, not even by its flags: Python's `DEVNULL` and daemon(3) also open it
+//! for reading and writing. The check therefore runs before the runtime.
 
 #![expect(
     unsafe_code,
@@ -21,7 +21,7 @@ static OUTPUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 static CHECK: extern "C" fn() = check;
 
 extern "C" fn check() {
-    // SAFETY: the call takes no pointer, and the descriptor may be closed.
+    // SAFETY: the argument is an integer, and the descriptor may be closed.
     let flags = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) };
     OUTPUT_WAS_CLOSED.store(flags == -1, Ordering::Relaxed);
 }

@@ -241,7 +241,7 @@ fn planted_file_in_a_shared_directory_is_refused() {
     assert_eq!(precious.metadata().unwrap().mode() & 0o777, 0o600);
     assert_eq!(fs::read_to_string(file).unwrap(), "theirs");
     assert!(!dir.path().join("new").exists() && !dir.path().join("file").exists());
-    // A recording is not reached through such a link either.
+    // A recording is not reached through a link of another user either.
     assert!(OpenDir::search(&shared.join("to")).is_err());
     assert!(
         OpenDir::search(&shared)

@@ -3,7 +3,7 @@
 //!
 //! Usage: `scaled DIR SECONDS [CPUS] [PERIOD_MS] [keep-tail]`: on CPUS CPUs [2], with
 //! `PERIOD_MS` between the expiries of a series [1]. One wakeup in 2,000 is late, and
-//! those of `fifo:90` have trace data.
+//! late wakeups of `fifo:90` have trace data.
 
 use std::path::PathBuf;
 

@@ -5,7 +5,7 @@
 //! activations, as machines do: their rates are spread over a decade. Three machines
 //! have a fault (a thread that computes for 7 ms every 5 s), and `host-short` has one
 //! recording of a minute, with one late wakeup. Halfway, all machines get another
-//! kernel, on which those with `nohz_full=1` are late five times as often.
+//! kernel. Machines with `nohz_full=1` then have five times the rate of late activations.
 
 use std::path::{Path, PathBuf};
 

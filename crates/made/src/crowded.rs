@@ -1,4 +1,4 @@
-//! Episodes with as many records as a busy CPU produces, for benchmarks.
+//! Episodes with the number of records of a busy CPU, for benchmarks.
 
 use std::collections::BTreeMap;
 

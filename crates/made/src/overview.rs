@@ -92,7 +92,7 @@ pub fn figures(failures: f64, [mean, low, high]: [f64; 3]) -> MissFigures {
 /// Returns an application of the catalogue.
 ///
 /// # Panics
-/// If there is none of this name.
+/// If the name is unknown.
 pub fn application(name: &str) -> Application {
     by_name(name).expect("an application of the catalogue")
 }

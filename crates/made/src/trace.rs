@@ -82,7 +82,7 @@ impl MadeEvent {
         Self::new(24, 32, 2, ticks, &[&time_bytes, &[0; 4], &thread, &chain])
     }
 
-    /// Creates an event in which a thread is made ready.
+    /// Creates an event that makes a thread ready.
     pub fn ready(ticks: i64, thread: u32) -> Self {
         Self::new(5, 50, 2, ticks, &[&thread.to_le_bytes(), &[0; 4]])
     }
@@ -192,7 +192,7 @@ impl MadeTrace {
         self.with(cpu, &events)
     }
 
-    /// Adds a buffer of messages, which have no timestamp.
+    /// Adds a buffer of messages, which do not have a timestamp.
     #[must_use]
     pub fn messages(self, cpu: u16, number: usize) -> Self {
         self.with(

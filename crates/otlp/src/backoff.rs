@@ -22,8 +22,8 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// Returns the wait after another failure, which is at least the time that a collector
-    /// `asked` for.
+    /// Returns the wait after another failure, which is at least `requested`, the time
+    /// that the collector asked for.
     pub(crate) fn wait(&mut self, requested: Option<Duration>) -> Duration {
         let wait = jittered(self.limit(), random());
         self.failures = self.failures.saturating_add(1);

@@ -1,7 +1,7 @@
 //! One request and its outcome.
 //!
-//! `ureq` blocks, has no executor, and has configurable limits. Redirects, proxies and kept
-//! connections are off: neither a response of a collector nor the environment may send data to
+//! `ureq` blocks, works without an executor, and has configurable limits. Redirects, proxies and
+//! kept connections are off: neither a response of a collector nor the environment may send data to
 //! another address.
 
 use std::io::{Read as _, Write as _};

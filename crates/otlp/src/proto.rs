@@ -254,7 +254,7 @@ pub struct Span {
     /// ID of the span: 8 bytes.
     #[prost(bytes = "vec", tag = "2")]
     pub span_id: Vec<u8>,
-    /// ID of the parent span; empty if there is none.
+    /// ID of the parent span; empty without a parent.
     #[prost(bytes = "vec", tag = "4")]
     pub parent_span_id: Vec<u8>,
     #[prost(string, tag = "5")]

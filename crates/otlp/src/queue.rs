@@ -2,7 +2,7 @@
 //!
 //! A file holds one request. It is written under another name and then renamed, so that it is
 //! complete or absent. A checksum detects corruption on disk. If the disk is not writable, a small
-//! amount is kept in memory. If there is no room, the oldest requests are dropped.
+//! amount is kept in memory. If the queue is full, the oldest requests are dropped.
 
 mod file;
 
@@ -40,7 +40,7 @@ impl Default for QueueLimits {
     }
 }
 
-/// Reason why there is no queue on disk.
+/// Reason why the queue on disk is missing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenQueueError {

@@ -75,7 +75,7 @@ pub(crate) fn scope() -> Scope {
 ///
 /// # Errors
 ///
-/// Returns an error if the system has no random numbers.
+/// Returns an error if the system does not provide random numbers.
 pub fn new_instance() -> io::Result<String> {
     use ring::rand::SecureRandom as _;
 

@@ -21,7 +21,7 @@ use crate::target::{OtlpTarget, TargetError};
 /// Maximum number of late wakeups that wait for the sender: enough for a few minutes. The sender
 /// may be waiting for a collector.
 const MAX_HANDED_OVER: usize = 256;
-/// Time for which late wakeups are collected into one request.
+/// Late wakeups of this time are collected into one request.
 const GATHER: Duration = Duration::from_secs(5);
 /// Maximum number of late wakeups per request.
 const MAX_PER_REQUEST: usize = 100;
@@ -63,7 +63,7 @@ pub struct Handover {
 }
 
 impl Handover {
-    /// Passes a late wakeup without blocking. If there is no room, it is counted.
+    /// Passes a late wakeup without blocking. If the channel is full, it is counted.
     pub fn late(&self, late: LateSpan) {
         match self.to.try_send(late) {
             Ok(()) => {}

@@ -133,8 +133,8 @@ impl LateSpan {
         attributes
     }
 
-    /// Returns an event per cause. A cause has no single start time, because it may occur in
-    /// several parts.
+    /// Returns an event per cause. A cause does not have a single start time, because it may occur
+    /// in several parts.
     fn events(&self, start: u64) -> Vec<Event> {
         let event = |cause: &SpanCause| Event {
             time_unix_nano: start,

@@ -44,7 +44,7 @@ pub enum TargetError {
         path: String,
         source: std::io::Error,
     },
-    /// There are no trusted authorities.
+    /// Trusted authorities are missing.
     #[error(
         "no certificate of an authority was found in {0}; install ca-certificates, or name a file \
          in OTEL_EXPORTER_OTLP_CERTIFICATE"

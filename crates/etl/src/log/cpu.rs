@@ -76,7 +76,7 @@ impl CpuLog {
         }
     }
 
-    /// Returns the time up to which entries were dropped.
+    /// Returns the end of the time whose entries were dropped.
     pub(super) const fn gone_to(&self) -> Nanos {
         self.gone_to
     }
@@ -93,8 +93,7 @@ impl CpuLog {
         self.add(Entry::Switch(switch));
     }
 
-    /// Adds a handler that ended. A handler within one tick of the clock has no
-    /// duration.
+    /// Adds a handler that ended. The duration of a handler within one tick of the clock is zero.
     pub(super) fn ran(&mut self, activity: Activity, begun: Nanos, ended: Nanos) {
         if begun < ended {
             self.add(Entry::Handler {
@@ -227,8 +226,8 @@ impl CpuLog {
 }
 
 /// Event with its order among events of the same time. Ends precede the next switch,
-/// which precedes starts. Of several ends the inner one is first; of several starts the
-/// outer one.
+/// which precedes starts. If several handlers end at the same time, the inner one ends first. If
+/// several start, the outer one starts first.
 #[derive(Debug)]
 struct Ordered {
     event: FlightEvent,

@@ -54,9 +54,9 @@ impl Ways {
         steps.insert(place, (time, step));
     }
 
-    /// Returns the first times between `from` and `to` at which the thread was made ready and
-    /// switched in, and drops earlier times. A thread that was ready at `from` counts, because a
-    /// timer can be early. Without the switch, the ready time may belong to the next wait.
+    /// Returns the first times between `from` and `to` when the thread was made ready and switched
+    /// in, and drops earlier times. A thread that was ready at `from` counts, because a timer can
+    /// be early. Without the switch, the ready time may belong to the next wait.
     pub(super) fn way(&mut self, thread: Tid, from: Nanos, to: Nanos) -> Way {
         let Some(steps) = self.threads.get_mut(&thread.0) else {
             return Way::default();

@@ -84,7 +84,7 @@ pub enum ToldOf {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct TimeTold {
     pub of: ToldOf,
-    /// CPU on which it ended.
+    /// CPU where it ended.
     pub cpu: u16,
     /// Start, ticks of the trace's clock.
     pub begun: i64,

@@ -105,7 +105,7 @@ impl ThreadTallies {
         if is_new {
             self.forget(thread.id);
         }
-        // A thread without other events needs no memory.
+        // A thread without other events does not take memory.
         if let Some(place) = self.current.get(&thread.id) {
             self.threads[*place].process.get_or_insert(thread.process);
         } else if self.processes.len() < MAX_NOTED {
@@ -139,7 +139,7 @@ impl ThreadTallies {
             return;
         }
         if self.waiting.contains_key(&thread) {
-            // The first time from which the thread could run counts.
+            // The first time when the thread could run counts.
             self.unclear += 1;
             return;
         }

@@ -180,7 +180,7 @@ fn sample_has_its_chain_in_any_order_of_its_parts() {
         MadeEvent::switch(1_600, 77, 42, 8),
         MadeEvent::stack(1_700, 1_500, 77, &[0x7ff6_0000_1000, 0x7ff6_0000_2000]),
         MadeEvent::sample(1_800, 77, 0x7ff6_0000_3000),
-        // Of an unknown sample.
+        // The episode of an unknown sample.
         MadeEvent::stack(1_900, 1_499, 77, &[1]),
     ]);
 

@@ -158,7 +158,7 @@ impl NamedDir {
         Ok(Access::Private)
     }
 
-    /// Returns true: directories have no comparable owner here.
+    /// Returns true: directories do not have a comparable owner here.
     ///
     /// # Errors
     /// If the system refuses.

@@ -69,7 +69,7 @@ pub(crate) fn target(path: &Path) -> io::Result<PathTarget> {
 
 impl OpenDir {
     /// Opens the directory `path` to look names up in it. Links in `path` are followed,
-    /// except those of other users in a shared directory.
+    /// except links of other users in a shared directory.
     ///
     /// # Errors
     /// If it cannot be opened, is not a directory, or if a link must not be followed.

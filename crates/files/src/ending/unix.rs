@@ -28,8 +28,8 @@ pub(crate) fn at_ending<T>(last: impl FnOnce() -> T + Send + 'static) -> anyhow:
     Ok(())
 }
 
-/// Returns the signals with which a person or a system ends a program, except an
-/// ignored hangup (`nohup`).
+/// Returns the signals that a person or a system sends to end a program, except an ignored hangup
+/// (`nohup`).
 pub fn endings() -> impl Iterator<Item = i32> {
     let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
     [SIGINT, SIGTERM].into_iter().chain(hangup)

@@ -147,11 +147,11 @@ impl OutputPlace {
         }
     }
 
-    /// Opens the existing regular file without changing it; `None` if there is none
-    /// that can be overwritten.
+    /// Opens the existing regular file without changing it; `None` if it is missing or cannot be
+    /// overwritten.
     ///
     /// # Errors
-    /// If the user may not write to it, or it was replaced since it was found.
+    /// If the user may not write to the file, or if the file was replaced since it was found.
     pub(crate) fn open_existing(&self) -> io::Result<Option<File>> {
         let (dir, name) = self.named()?;
         let Some(entry) = self.entry() else {
@@ -185,7 +185,7 @@ impl OutputPlace {
         dir.new_part(name, mode)
     }
 
-    /// Creates the file, which other users may read as far as the umask lets them.
+    /// Creates the file. Other users may read it if the umask permits.
     ///
     /// # Errors
     /// If the system refuses, or if it exists.
@@ -229,8 +229,8 @@ impl OutputPlace {
     }
 }
 
-/// An error unless `file` is the one that `entry` describes: another process could have
-/// put another file in its place.
+/// Returns an error unless `file` is the file that `entry` describes. Another process could have
+/// replaced it.
 fn same(file: &File, entry: &DirEntryData) -> io::Result<()> {
     let now = file.metadata()?;
     if (now.dev(), now.ino()) == entry.inode {
