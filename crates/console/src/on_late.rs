@@ -25,7 +25,7 @@ pub struct OnLateRun {
 }
 
 impl OnLateRun {
-    /// Readies the actions, which `interrupted` ends. `None`: there are none.
+    /// Readies the actions, which `interrupted` ends. `None` without actions.
     ///
     /// # Errors
     ///

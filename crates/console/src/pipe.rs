@@ -28,7 +28,7 @@ pub fn try_print(text: &str) -> anyhow::Result<bool> {
     write(&without_commands(&printable_lines(text).to_string()))
 }
 
-/// Prints one of laggard's documents, or one that the user requested, with its tabs.
+/// Prints a document from laggard, or a document that the user requested, with its tabs.
 ///
 /// # Errors
 ///

@@ -21,18 +21,18 @@ pub struct OnLateArgs {
     /// Perfetto, or in the format of trace-cmd if FILE ends in .dat
     #[arg(long, value_name = "ACTION")]
     pub on_late: Vec<LateAction>,
-    /// Latency above which --on-late acts [default: the threshold of each series, once it
-    /// is chosen; with attach the deadline]
+    /// Latency threshold of --on-late [default: the threshold of each series, once it is chosen;
+    /// with attach the deadline]
     #[arg(long, value_name = "TIME", requires = "on_late", value_parser = some_time)]
     pub on_late_threshold: Option<Nanos>,
-    /// Minimum time between two late wakeups on which --on-late acts
+    /// Minimum time between two actions of --on-late
     #[arg(long, value_name = "TIME", requires = "on_late", default_value = "1s")]
     pub on_late_interval: Nanos,
 }
 
 impl OnLateArgs {
-    /// Prepares the actions and prints their notes. Returns `None` if there are no actions.
-    /// `interrupted` ends them.
+    /// Prepares the actions and prints their notes. Returns `None` without actions. `interrupted`
+    /// ends them.
     ///
     /// # Errors
     ///

@@ -16,7 +16,7 @@ use crate::{exit, pipe};
 ///
 /// # Errors
 ///
-/// Returns the exit code if there is nothing more to do.
+/// Returns the exit code if the program is done.
 pub fn parse<T>(
     try_parse: impl Fn(Vec<OsString>) -> Result<T, clap::Error>,
 ) -> Result<T, ExitCode> {
@@ -42,7 +42,7 @@ pub fn parse<T>(
 fn print(refused: &clap::Error) -> ExitCode {
     let code = u8::try_from(refused.exit_code()).unwrap_or(exit::ERROR);
     let printed = if refused.use_stderr() {
-        // Without standard error there is no place to report it.
+        // Without standard error, it cannot be reported.
         return refused
             .print()
             .map_or(ExitCode::from(exit::ERROR), |()| code.into());

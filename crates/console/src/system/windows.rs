@@ -22,7 +22,7 @@ pub const fn first_stack() -> u64 {
     u64::MAX
 }
 
-/// Always succeeds, because there are no limits on address space.
+/// Always succeeds, because address space is not limited.
 ///
 /// # Errors
 ///
@@ -50,12 +50,12 @@ pub const fn is_short() -> Option<String> {
     None
 }
 
-/// Returns false: on Windows a program without a console usually has no output.
+/// Returns false: on Windows a program without a console usually lacks an output.
 pub const fn output_was_closed() -> bool {
     false
 }
 
-/// Does nothing, because there are no limits on files.
+/// Does nothing, because files are not limited.
 pub const fn survive_file_limit() {}
 
 /// Does nothing: the flag stays, and a second Ctrl-C has the same effect.
