@@ -13,7 +13,7 @@ use laggard_view::trust;
 use crate::exit::Exit;
 use crate::{ask, pipe, terminal};
 
-/// Shows the result, unless asked not to: then, what speaks against it.
+/// Shows the result. With `quiet`, shows only the reasons why it is not trustworthy.
 pub(crate) fn finish(dir: &Path, quiet: bool) -> anyhow::Result<Exit> {
     let recording = Recording::open(dir)?;
     let trust = if quiet {

@@ -15,7 +15,7 @@ use laggard_model::{HandOver, LOADS_OF_OURS, RtosCriterion, TimerApi};
 use crate::exit::Exit;
 use crate::pipe;
 
-/// Set by a shell that asks what could come next.
+/// Set by a shell that requests completions.
 const VARIABLE: &str = "LAGGARD_COMPLETE";
 const NAME: &str = "laggard";
 /// Groups of services whose names are proposed.
@@ -23,7 +23,7 @@ const SERVICES: [&str; 7] = [
     "irq", "softirq", "worker", "fifo:90", "fifo:50", "other", "kthread",
 ];
 
-/// Answers a shell that asks what could come next of `command`. Returns whether one asked.
+/// Answers a shell's request for completions of `command`. Returns whether there was a request.
 ///
 /// # Errors
 /// When the answer cannot be written.

@@ -21,8 +21,8 @@ pub(crate) struct Drawn {
     pub(crate) overview: Overview,
 }
 
-/// Reads a recording's figures, the data of the HTML report, and the answers; only those for
-/// `application` if it is given.
+/// Reads a recording's figures, the data of the HTML report, and the answers; if `application` is
+/// given, only the answers for it.
 pub(crate) fn drawn(from: &Recording, application: Option<&Application>) -> anyhow::Result<Drawn> {
     let mut measured = measured(from, By::Service, ask::threads())?;
     let mut late = RecordedEpisodes::read_if_any(from, &mut measured.shortfalls)?;

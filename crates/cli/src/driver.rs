@@ -20,9 +20,10 @@ pub(crate) fn driver(args: DriverArgs) -> anyhow::Result<Exit> {
         }
         DriverCommand::Remove => {
             let was_there = remove_driver().context("cannot remove the driver")?;
-            pipe::print(match was_there {
-                true => "The driver is unloaded and its files are removed.\n",
-                false => "The driver is not installed; nothing was changed.\n",
+            pipe::print(if was_there {
+                "The driver is unloaded and its files are removed.\n"
+            } else {
+                "The driver is not installed; nothing was changed.\n"
             })?;
         }
         DriverCommand::Status => pipe::print(&status_text(&driver_status()?, &signing()))?,

@@ -14,7 +14,7 @@ use crate::system;
 pub(crate) enum Exit {
     /// Success.
     Ok,
-    /// A requirement is not met or is unknown, or there is no answer.
+    /// A requirement is not met or is unknown, or the answer is missing.
     Unmet,
     /// The measurement is not trustworthy.
     Untrustworthy,

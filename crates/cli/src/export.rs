@@ -36,7 +36,7 @@ pub(crate) fn export(args: &ExportArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// The file that is asked for; `None`: standard output.
+/// Returns the requested file; `None`: standard output.
 fn output(args: &ExportArgs, format: ExportFormat) -> anyhow::Result<Option<&Path>> {
     match &args.output {
         Some(path) if path.as_os_str() == "-" => Ok(None),

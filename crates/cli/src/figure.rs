@@ -18,7 +18,7 @@ use crate::ask;
 use crate::drawing::Target;
 use crate::exit::Exit;
 
-/// Draws `kind` of `recordings` into `file`. `application` is the one of `mttf`.
+/// Draws `kind` of `recordings` into `file`. `application` is used for `mttf`.
 pub(crate) fn figure(
     kind: FigureKind,
     args: &FigureArgs,

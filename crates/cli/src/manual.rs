@@ -61,7 +61,7 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Returns every option with the name of its value. Required options have no brackets.
+/// Returns every option with the name of its value. Required options are written without brackets.
 fn synopsis(command: &Command) -> Roff {
     let mut roff = Roff::default();
     roff.control("SH", ["SYNOPSIS"]);
@@ -104,7 +104,7 @@ fn in_brackets(arg: &Arg, inner: Vec<Inline>) -> Vec<Inline> {
     [vec![roman(open)], inner, vec![roman(close)]].concat()
 }
 
-/// Returns the values of an argument, after `before`; empty if it takes none.
+/// Returns the values of an argument, after `before`; empty for a flag.
 fn value(arg: &Arg, before: &str) -> Vec<Inline> {
     let takes = arg.get_num_args().unwrap_or_default();
     if !takes.takes_values() {

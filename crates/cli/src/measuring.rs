@@ -114,8 +114,8 @@ pub(crate) fn failed(failure: Option<Failure>) -> Option<Exit> {
     })
 }
 
-/// Gives a recording to the user who ran `sudo`, so that reading it needs no rights. Does nothing
-/// if no recording was started.
+/// Gives a recording to the user who ran `sudo`, so that this user can read it. Does nothing if no
+/// recording was started.
 pub(crate) fn hand_over(recording: Option<&Folder>) -> anyhow::Result<()> {
     let Some((folder, LoadUser { user, group })) = recording.zip(caller()) else {
         return Ok(());
@@ -141,7 +141,7 @@ pub(crate) fn caveats() -> Vec<Caveat> {
     host::quota(&linux::own_rights()).into_iter().collect()
 }
 
-/// Returns the selected CPU, or the last CPU on which this process was started.
+/// Returns the selected CPU, or the last CPU of this process's initial affinity.
 ///
 /// # Errors
 /// If the CPU does not exist or this process may not use it.
@@ -194,7 +194,7 @@ pub(crate) struct FoundLoad {
 /// Finds a load that can run here.
 ///
 /// # Errors
-/// If there is no such load.
+/// If the load is unknown.
 pub(crate) fn find_load(argument: &str) -> anyhow::Result<FoundLoad> {
     let absent = |name: String, reason: String, packages: &str| FoundLoad {
         argument: argument.to_owned(),
@@ -249,7 +249,7 @@ pub(crate) fn default_name(what: &str) -> PathBuf {
 pub(crate) fn wait_for_word() {
     // If the other side is gone, it does not write a word either.
     let _ = pipe::print(&format!("{READY}\n"));
-    // Whatever comes, there is nothing more to wait for.
+    // The content of the line is ignored, and so are errors.
     let mut word = std::io::stdin().lock().take(MAX_WORD_BYTES);
     let _ = word.read_line(&mut String::new());
 }

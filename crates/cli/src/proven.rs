@@ -16,7 +16,7 @@ use crate::pipe;
 
 /// The version of the file's layout.
 const SCHEMA: u32 = 2;
-/// Variable in which systemd passes the state directory of a program, and the default.
+/// Variable with the state directory of a program that systemd sets, and the default.
 const VARIABLE: &str = "STATE_DIRECTORY";
 const FOLDER: &str = "/var/lib/laggard";
 const NAME: &str = "proven.json";
@@ -31,7 +31,7 @@ struct ProvenFile {
 /// Returns the directory of the effects.
 pub(crate) fn folder() -> PathBuf {
     let named = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
-    // There may be several, of which the first is ours.
+    // There may be several. The first is ours.
     let first = named
         .as_ref()
         .and_then(|paths| std::env::split_paths(paths).next());

@@ -34,7 +34,7 @@ fn plan(args: &RecordArgs, place: Destination) -> Plan {
         recording: Some(place),
         keep: args.keep,
         threshold: args.threshold,
-        // Without evidence nothing is asked of the kernel.
+        // Without trace data, stages are not requested from the kernel.
         stages: matches!(args.episodes, EpisodesArg::Off).then(Vec::new),
         episodes: match args.episodes {
             EpisodesArg::Auto => EpisodesChoice::Auto,

@@ -1,4 +1,4 @@
-//! Recordings without names, to be given away.
+//! Recordings without names, to share with others.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::exit::Exit;
 use crate::pipe;
 use crate::temporary::Temporary;
 
-/// Writes `recording` without names to `folder`, and prints the replacements and what was left out.
+/// Writes `recording` without names to `folder`, and prints the replacements and omissions.
 pub(crate) fn write(recording: &Recording, folder: &Path) -> anyhow::Result<Exit> {
     anyhow::ensure!(
         folder.as_os_str() != "-",
@@ -89,7 +89,7 @@ impl Drop for Copies {
     }
 }
 
-/// Returns a redactor that keeps the names of laggard's loads and applications.
+/// Returns a redactor that keeps the names of built-in loads and applications.
 fn redactor() -> anyhow::Result<Redactor> {
     let loads = LOADS_OF_OURS.into_iter().map(|(name, _)| name.to_owned());
     let applications = catalogue()?.into_iter();

@@ -43,11 +43,11 @@ pub(crate) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
 fn write(
     args: &ReportArgs,
     recordings: &[PathBuf],
-    asked: Option<Application>,
+    application: Option<Application>,
     file: Option<&Path>,
 ) -> anyhow::Result<Exit> {
     if let (Some(kind), Some(file)) = (args.figure.figure, file) {
-        return figure(kind, &args.figure, recordings, asked, file);
+        return figure(kind, &args.figure, recordings, application, file);
     }
     let mut reports = Vec::new();
     let mut charts = Vec::new();
@@ -58,17 +58,18 @@ fn write(
     have_rates(&opened)?;
     let has_no_work = have_no_work(&opened);
     let is_for_demand = has_no_work.is_ok();
-    if asked.is_some() || args.tasks.is_some() {
+    if application.is_some() || args.tasks.is_some() {
         has_no_work?;
     }
     for recording in &opened {
         made.get_or_insert_with(|| made_for(recording.manifest()));
         if args.markdown {
-            let (report, overview) = overview::read(recording, asked.as_ref(), ask::threads())?;
+            let (report, overview) =
+                overview::read(recording, application.as_ref(), ask::threads())?;
             reports.push(report);
             overviews.push(overview);
         } else {
-            let shown = drawn(recording, asked.as_ref())?;
+            let shown = drawn(recording, application.as_ref())?;
             reports.push(shown.report);
             overviews.push(shown.overview);
             charts.push(shown.charts);
@@ -86,7 +87,7 @@ fn write(
         // The application of the first recording comes first.
         let data = answered(
             args,
-            asked.or(made.flatten()),
+            application.or(made.flatten()),
             Report {
                 schema: SHOW_SCHEMA,
                 version: env!("CARGO_PKG_VERSION").into(),
@@ -113,7 +114,7 @@ fn write(
 }
 
 /// Creates the page's data with the answers: forecasts, buffers, and the user's task set. A
-/// recording without a wakeup has no answers.
+/// recording without a wakeup does not have answers.
 fn answered(
     args: &ReportArgs,
     asked: Option<Application>,
@@ -164,7 +165,7 @@ fn qos(loads: &[Load], application: Application) -> QosPage {
 
 /// Adds the gains of the main causes, as in `laggard why`: for each recording separately, even if
 /// several have the same load.
-fn weigh(report: &Report, charts: &mut [Charts], seen: &[Load]) -> anyhow::Result<()> {
+fn weigh(report: &Report, charts: &mut [Charts], loads_of_page: &[Load]) -> anyhow::Result<()> {
     for (recording, drawn) in report.recordings.iter().zip(charts) {
         let Some(causes) = &mut drawn.causes else {
             continue;
@@ -173,10 +174,10 @@ fn weigh(report: &Report, charts: &mut [Charts], seen: &[Load]) -> anyhow::Resul
             |load: &&Load| matches!(load.runs.as_slice(), [only] if only.path == recording.path);
         let is_known = |load: &Load| load.runs.iter().any(|run| run.path == recording.path);
         let read;
-        let load = match seen.iter().find(is_it) {
+        let load = match loads_of_page.iter().find(is_it) {
             Some(load) => load,
-            // Without a wakeup there is no answer.
-            None if !seen.iter().any(is_known) => continue,
+            // Answers need wakeups.
+            None if !loads_of_page.iter().any(is_known) => continue,
             None => {
                 read = loads(&ask::of(&[recording.path.clone().into()]))?;
                 match read.first() {

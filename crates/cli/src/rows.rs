@@ -37,7 +37,7 @@ pub(crate) struct RowPlan {
 pub(crate) struct RowFolder {
     folder: Folder,
     recordings: Vec<RowRecording>,
-    /// Error after which nothing more is written.
+    /// Error that ended the writing.
     refused: Option<anyhow::Error>,
 }
 
@@ -105,8 +105,8 @@ impl RowFolder {
         written.with_context(|| format!("cannot write `{}`", recording.place.path().display()))
     }
 
-    /// Completes the recordings and returns their number. Removes the directory if there
-    /// are none.
+    /// Completes the recordings and returns their number. Removes the directory if their number is
+    /// zero.
     ///
     /// # Errors
     /// When a recording cannot be written, or could not be before.

@@ -100,7 +100,7 @@ fn print(args: &RtosArgs, report: &RtosReport) -> anyhow::Result<()> {
 }
 
 /// Runs one test after the other, until all have run or `stop` is set. A test that ended
-/// early has no result.
+/// early does not have a result.
 fn run_tests(
     bench: &mut RtosBench,
     duration: Nanos,

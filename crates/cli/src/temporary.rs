@@ -13,7 +13,7 @@ use crate::system::{self, TemporaryLock};
 
 /// Prefix of the directory's name.
 const PREFIX: &str = "laggard-copies-";
-/// Time after which the creator has locked its directory.
+/// Time until the creator has locked its directory.
 const SETTLED: Duration = Duration::from_secs(60);
 /// Number of attempts to remove a directory into which a file is written, and the pause between
 /// two: one second in total.

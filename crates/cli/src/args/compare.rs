@@ -49,7 +49,7 @@ pub(crate) struct CompareArgs {
     /// a TOML file
     #[arg(short, long, value_name = "NAME|FILE", conflicts_with = "at", add = completion::applications())]
     pub(crate) app: Option<String>,
-    /// Levels: latencies above which a wakeup is late [default: chosen per series]
+    /// Levels: a wakeup with a higher latency is late [default: chosen per series]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) at: Vec<Nanos>,
     /// Only this service [default: all]
@@ -73,9 +73,9 @@ pub(crate) struct CompareArgs {
     /// Load in all recordings: a name from `laggard load list`, or a TOML file
     #[arg(short, long, value_name = "NAME|FILE", conflicts_with = "recordings", add = completion::loads())]
     pub(crate) load: Option<String>,
-    /// Maximum number of recordings per side. Fewer than 4 give no verdict. With 6 or more,
-    /// laggard also evaluates after a quarter, half and three quarters of them, at least 4,
-    /// and ends if every series is worse, better or the same
+    /// Maximum number of recordings per side. A verdict needs at least 4. With 6 or more, laggard
+    /// also evaluates after a quarter, half and three quarters of them, at least 4, and ends if
+    /// every series is worse, better or the same
     #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = rounds, conflicts_with = "recordings")]
     pub(crate) rounds: usize,
     /// Record all rounds and evaluate once, which finds slightly smaller differences

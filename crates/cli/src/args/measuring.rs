@@ -1,4 +1,4 @@
-//! Commands that measure or disturb the machine on which they run.
+//! Commands that measure or disturb the machine that they run on.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -150,8 +150,8 @@ pub(crate) enum Command {
     Why(WhyArgs),
     /// Write an HTML or Markdown report, or one figure
     ///
-    /// The HTML report is one file that needs no network. Several recordings are side by side.
-    /// A figure has the numbers of `show --json`, mttf those of `qos --json`.
+    /// The HTML report is one file that works offline. Several recordings are side by side. A
+    /// figure has the numbers of `show --json`, mttf the numbers of `qos --json`.
     Report(ReportArgs),
     /// Convert a recording to CSV, Parquet, Arrow and other formats
     ///

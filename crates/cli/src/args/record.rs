@@ -43,8 +43,8 @@ pub(crate) struct UntilArgs {
     /// File of requirements for `laggard check`
     #[arg(long, value_name = "FILE", requires = "until_decided")]
     pub(crate) require: Option<PathBuf>,
-    /// Record in parts until all requirements pass or one fails. Each part is as long as all
-    /// parts before it together. laggard tests the requirements after each part
+    /// Record in parts until all requirements pass or one fails. Each part doubles the recorded
+    /// time. laggard tests the requirements after each part
     #[arg(long, requires = "require", conflicts_with_all = ["duration", "command", "on_late"])]
     pub(crate) until_decided: bool,
     /// Maximum recording time of --until-decided
@@ -86,7 +86,7 @@ pub(crate) struct RecordArgs {
     /// their p99.9, between 50us and 1ms; for the live count 1ms]
     #[arg(short, long, value_name = "TIME")]
     pub(crate) threshold: Option<Nanos>,
-    /// Keep trace data of late wakeups: all that this kernel supports (auto), all or fail
+    /// Keep trace data of late wakeups: all kinds that this kernel supports (auto), all or fail
     /// (on), or none (off)
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(crate) episodes: EpisodesArg,

@@ -73,8 +73,8 @@ pub(crate) struct RecordArgs {
     #[arg(short, long, value_name = "TIME")]
     pub(crate) threshold: Option<Nanos>,
     /// Keep trace data of late wakeups, and timestamps of when threads became ready and ran
-    /// (ETW, which needs an administrator): all that is available (auto), all or fail (on),
-    /// or none (off)
+    /// (ETW, which needs an administrator): all that the machine has (auto), all or fail (on), or
+    /// none (off)
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(crate) episodes: EpisodesArg,
     /// Maximum number of late wakeups with trace data per minute, shared fairly among

@@ -36,8 +36,8 @@ pub(crate) struct SwitchArgs {
     /// Use processes with separate memory instead of threads
     #[arg(long)]
     pub(crate) processes: bool,
-    /// Memory that each thread accesses as soon as it has the CPU, 8 bytes to 16M. Each
-    /// amount is measured separately; the time for it without a switch is subtracted
+    /// Memory that each thread accesses after it gets the CPU, 8 bytes to 16M. Each amount is
+    /// measured separately; the time for it without a switch is subtracted
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0", value_parser = amount)]
     pub(crate) working_set: Vec<u64>,
     /// Run every second thread on another CPU. This measures a wakeup, not a switch
@@ -49,8 +49,8 @@ pub(crate) struct SwitchArgs {
     /// Duration of each row, 1 s to 10 min
     #[arg(short, long, value_name = "TIME", default_value = "4s", value_parser = some_time)]
     pub(crate) duration: Nanos,
-    /// CPU of the threads [default: the last CPU that this process may use, or the CPU on
-    /// which `taskset` started it]
+    /// CPU of the threads [default: the last CPU that this process may use, or the CPU that
+    /// `taskset` selected]
     #[arg(short, long, value_name = "CPU")]
     pub(crate) cpu: Option<u32>,
     /// Draw the first 1,000 context switches in a row to this file (.svg or .png), with 10

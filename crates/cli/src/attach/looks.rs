@@ -132,7 +132,7 @@ impl AttachLooks {
     }
 
     /// Watches new processes of the group. After an error it prints a message and watches no
-    /// further processes; the results so far are valid.
+    /// further processes; the results until then are valid.
     fn watch_new_processes(&mut self) {
         let Some(group) = &mut self.group else {
             return;

@@ -75,7 +75,8 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
         Err(AttachError::Nobody) if group.is_some() => {}
         watched => watched?,
     }
-    // Processes that started since they were listed. Those of watched processes are followed.
+    // Processes that started since the list was read. Children of watched processes are followed
+    // anyway.
     probe.watch(&descendants(args)?)?;
     let recording = args.output.as_deref();
     let due = asked.deadline.or(asked.period);
@@ -85,7 +86,7 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
     let (file, mut command) = match begun(&probe, args) {
         Ok(begun) => begun,
         Err(err) => {
-            // The measurement did not start: leave no recording.
+            // The measurement did not start: remove the recording.
             recording.into_iter().for_each(AttachRecording::discard);
             return Err(err);
         }

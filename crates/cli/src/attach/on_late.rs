@@ -26,7 +26,7 @@ pub(super) struct AttachOnLate {
 }
 
 impl AttachOnLate {
-    /// Prepares the actions. Returns `None` if there are no actions.
+    /// Prepares the actions. Returns `None` without actions.
     pub(super) fn start(
         args: &AttachArgs,
         interrupted: &Arc<AtomicBool>,

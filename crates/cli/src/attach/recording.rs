@@ -22,12 +22,12 @@ use laggard_view::attach::culprit;
 use crate::args::AttachArgs;
 use crate::measuring;
 
-/// Maximum number of lines: threads, by the way in which they are woken and the CPU that they
-/// run on first.
+/// Maximum number of lines. A line is a thread, a kind of wakeup, and the CPU that the thread runs
+/// on first.
 const MAX_LINES: usize = 4_096;
 /// Maximum number of episodes that wait for their deadline.
 const MAX_UNDECIDED: usize = 256;
-/// Time for which the place of a cycle in the recording is kept.
+/// Time until the place of a cycle in the recording is forgotten.
 const MAX_AGE: Nanos = Nanos::from_secs(2);
 
 /// Recording of the measured threads. After a write error nothing more is kept, and
@@ -66,7 +66,7 @@ struct Writing {
 /// State of a line.
 #[derive(Clone, Copy, Debug)]
 struct LineState {
-    /// Last thread, and the way in which it was woken.
+    /// Last thread, and the kind of its wakeup.
     thread: (u32, WokenWay),
     /// Deadline; `None`: not known.
     deadline: Option<Nanos>,
@@ -378,7 +378,8 @@ impl Writing {
         }
     }
 
-    /// Returns the episode of a cycle. `None` if the cycle has no line, or its causes are unknown.
+    /// Returns the episode of a cycle. `None` if the cycle does not have a line, or its causes are
+    /// unknown.
     fn episode(
         &self,
         cycle: &AttachChosen,

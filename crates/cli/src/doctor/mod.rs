@@ -1,4 +1,4 @@
-//! `laggard doctor`: what laggard can measure here, and which settings hurt latency.
+//! `laggard doctor`: abilities of laggard on this machine, and settings that hurt latency.
 
 #[cfg(target_os = "linux")]
 mod linux;

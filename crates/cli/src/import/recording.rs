@@ -115,7 +115,7 @@ pub(super) fn place(path: &Path, file: &Path) -> anyhow::Result<Destination> {
 /// Times of the trace in the recording.
 struct RecordedTimes {
     header: TraceHeader,
-    /// Ticks at which the clock of the recording is 0.
+    /// Ticks when the clock of the recording is 0.
     origin: i64,
     start: Nanos,
     end: Nanos,

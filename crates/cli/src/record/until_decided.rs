@@ -27,8 +27,8 @@ const MIN_LENGTH: Nanos = Nanos::from_secs(1);
 /// Name of the answer in the directory of the recordings.
 const RESULT: &str = "check.json";
 
-/// Records in pieces, each as long as all before it, and evaluates after each piece. An
-/// evaluation during a piece would be a load.
+/// Records in pieces and evaluates after each. Each piece doubles the recorded time. An evaluation
+/// during a piece would be a load.
 pub(super) fn record(args: &RecordArgs, file: &Path, at_most: Nanos) -> anyhow::Result<Exit> {
     if at_most < MIN_LENGTH {
         bail!("--at-most {at_most} is too short; use at least {MIN_LENGTH}");

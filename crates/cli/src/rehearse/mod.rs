@@ -57,7 +57,7 @@ pub(crate) fn rehearse(args: &RehearseArgs) -> anyhow::Result<Exit> {
     let is_trusted = loaded.is_trusted() && now.as_ref().is_none_or(Load::is_trusted);
     let rehearsed = Rehearsed {
         file: args.tasks.display().to_string(),
-        asked: wanted.asked,
+        asked: wanted.question,
         counts,
         recorded_in: place.path().display().to_string(),
         meanwhile: now,

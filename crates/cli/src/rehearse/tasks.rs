@@ -13,23 +13,23 @@ use crate::pipe;
 
 /// Tasks as they are analysed and as they are run, in the same order.
 pub(super) struct RehearsedTasks {
-    pub(super) asked: SchedQuestion,
+    pub(super) question: SchedQuestion,
     pub(super) set: TaskSet,
 }
 
 impl RehearsedTasks {
     pub(super) fn read(args: &RehearseArgs) -> anyhow::Result<Self> {
-        let mut asked = read_tasks(&args.tasks)?;
-        for remark in &asked.remarks {
+        let mut question = read_tasks(&args.tasks)?;
+        for remark in &question.remarks {
             pipe::say(&laggard_view::sched::remark(remark));
         }
-        // The urgency of the service precedes the rate.
-        asked
+        // More urgent services first. Tasks of equal urgency stay in order of their rates.
+        question
             .tasks
             .sort_by_key(|task| std::cmp::Reverse(task.service.urgency()));
         let online = linux::online_cpus();
         let last = *online.as_slice().last().context("cannot find a CPU")?;
-        let tasks = asked
+        let tasks = question
             .tasks
             .iter()
             .map(|task| {
@@ -48,7 +48,7 @@ impl RehearsedTasks {
                 tasks,
                 duration: args.duration,
             },
-            asked,
+            question,
         })
     }
 
@@ -59,7 +59,7 @@ impl RehearsedTasks {
     }
 }
 
-/// Fails if no recorded service in `seen` predicts `task`.
+/// Fails if no recorded service in `load` predicts `task`.
 pub(super) fn check_recorded(task: &ModelledTask, load: &Load) -> anyhow::Result<()> {
     let streams = || load.runs.iter().flat_map(|run| &run.streams);
     let kind = std::mem::discriminant(&task.service);

@@ -146,7 +146,7 @@ fn has_recording(path: &Path, study: StudyName) -> bool {
     })
 }
 
-/// Reads which study a directory has; `None` if it has none yet.
+/// Reads which study a directory has; `None` if it is new.
 fn kind_of(path: &Path) -> anyhow::Result<Option<Kind>> {
     let file = path.join(PLAN);
     let text = match laggard_files::read_regular(&file) {

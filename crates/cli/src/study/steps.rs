@@ -27,7 +27,7 @@ const MAX_RESULT: u64 = 64 << 20;
 /// Exit codes of a recording that is complete, of one without a service or load, and of one
 /// that is not trustworthy.
 const ENDINGS: [i32; 3] = [0, 1, 3];
-/// Interval at which a running recording is checked.
+/// Interval between checks of a running recording.
 const POLL: Duration = Duration::from_millis(50);
 
 /// Returns the steps that are not complete and whose load cannot run here.
@@ -150,7 +150,7 @@ pub(super) fn record(
             }
             let has_more =
                 StudyDir::open(path, args.study, is_quick)?.recorded(step) > dir.recorded(step);
-            // The exit code of a recording with a fault is the one of the fault.
+            // The exit code of a recording with a fault is the fault's exit code.
             let is_error = step.fault.is_empty() && !ENDINGS.contains(&code);
             if is_error && !is_stopped {
                 let command = options.join(" ");
@@ -221,7 +221,7 @@ fn program() -> anyhow::Result<PathBuf> {
 }
 
 /// Runs this program, and returns its exit code and, if `has_result`, its output. Passes on
-/// the end that the user asks for.
+/// the user's request to end.
 fn run(options: &[String], has_result: bool, stop: &AtomicBool) -> anyhow::Result<(i32, Vec<u8>)> {
     let program = program()?;
     // Ends the recording if this process is killed. Ctrl-C reaches the recording once, from

@@ -59,7 +59,7 @@ pub(crate) fn is_left(path: &Path, settled: Duration) -> io::Result<bool> {
 /// Changes to the parent of `folder`, because a working directory cannot be removed.
 pub(crate) fn leave(folder: &Path) {
     if let Some(around) = folder.parent() {
-        // An error has no consequence: then the removal fails, too.
+        // An error is ignored: then the removal fails, too.
         let _ = std::env::set_current_dir(around);
     }
 }

@@ -25,14 +25,14 @@ use crate::exit::Exit;
 use crate::pipe;
 use crate::pipe::Format;
 
-/// In shorter waits the call itself dominates, and a real-time thread leaves no time on the
-/// CPU for others.
+/// In shorter waits the call itself dominates, and a real-time thread keeps all others from the
+/// CPU.
 const MIN_PERIOD: Nanos = Nanos::from_us(50);
 const MAX_PERIOD: Nanos = Nanos::from_secs(1);
 const MAX_DURATION: Nanos = Nanos::from_secs(600);
 /// Waits for the period per row.
 const MIN_WAITS: u64 = 10;
-/// Time in which enough single waits end for a result.
+/// Minimum duration. It allows enough single waits for a result.
 const MIN_DURATION: Nanos = Nanos::from_ms(500);
 
 pub(crate) fn timers(args: &TimersArgs) -> anyhow::Result<Exit> {

@@ -11,7 +11,7 @@ use laggard_trials::timers::{TimerPlan, measure_timer};
 
 use crate::args::TimersArgs;
 
-/// Measures timers, one at a time. They need no preparation.
+/// Measures timers, one at a time. Preparation is not needed.
 pub(super) struct BareBench;
 
 pub(super) const fn bench() -> BareBench {
@@ -50,7 +50,7 @@ pub(super) fn check_policies(policies: &[Service]) -> anyhow::Result<()> {
     }
 }
 
-/// Discards rows, because the clock of recordings is that of Linux.
+/// Discards rows, because the clock of recordings is the clock of Linux.
 pub(super) struct UnkeptRows;
 
 #[allow(clippy::unnecessary_wraps, reason = "as on Linux")]

@@ -16,8 +16,8 @@ use laggard_view::late_causes;
 use super::panel::{backend, load};
 use crate::pipe;
 
-/// Late wakeups that are printed per interval, those with the largest latencies. The others
-/// are counted.
+/// Maximum number of late wakeups printed per interval: the largest latencies. The others are
+/// counted.
 const MAX_LATE_LINES: usize = 3;
 
 /// Prints lines during a measurement.

@@ -45,7 +45,7 @@ pub(super) struct LiveLook {
     pub(super) selected: usize,
     /// Chosen CPU. `None` for all.
     pub(super) cpu: Option<Cpu>,
-    /// Number of lines by which the panel is scrolled back.
+    /// Number of lines that the panel is scrolled back.
     pub(super) scroll: usize,
     pub(super) is_paused: bool,
     pub(super) shows_help: bool,

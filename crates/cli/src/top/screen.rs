@@ -25,7 +25,7 @@ use crate::measuring::default_name;
 /// Minimum time between two drawings.
 const DRAW_EVERY: Duration = Duration::from_millis(250);
 
-/// Time in which drawing must end. A stopped or closed terminal does not accept output.
+/// Maximum time for drawing. A stopped or closed terminal does not accept output.
 const END_WITHIN: Duration = Duration::from_secs(1);
 
 /// Rows on the screen, with the version of their state.

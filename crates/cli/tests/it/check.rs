@@ -1,4 +1,4 @@
-//! Tests of `laggard check` with recordings in which every latency is known.
+//! Tests of `laggard check` with recordings of known latencies.
 
 use std::fs;
 use std::path::PathBuf;

@@ -318,7 +318,7 @@ fn with_program(name: &str, script: &str) -> TempDir {
     dir
 }
 
-/// Standard output of `load list` where PATH has nothing but this directory.
+/// Standard output of `load list` if PATH contains only this directory.
 fn listed(path: &TempDir) -> String {
     let output = Command::cargo_bin("laggard")
         .unwrap()
@@ -354,7 +354,7 @@ fn load_list_runs_programs_and_shows_why_a_load_is_not_available() {
         !right.contains("iperf3 cannot") && !right.contains("apt-get install iperf3"),
         "{right}"
     );
-    // The others have no program at all here.
+    // The programs of the others are all missing here.
     assert!(
         right.contains("not available: needs hackbench, stress-ng"),
         "{right}"

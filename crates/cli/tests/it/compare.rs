@@ -1,4 +1,4 @@
-//! Tests of `laggard compare` with recordings in which every latency is known.
+//! Tests of `laggard compare` with recordings of known latencies.
 
 use std::path::PathBuf;
 use std::process::Output;
@@ -12,7 +12,7 @@ use crate::scripted::{
     Texts as _, every, in_one_line, laggard, load_ended, must_record, often, record,
 };
 
-/// Records for 30 s. One wakeup in `of` is 4 ms late.
+/// Records for 30 s. One wakeup in `one_in` is 4 ms late.
 fn recorded(dir: &TempDir, names: &[&str], one_in: usize, options: &[&str]) {
     let script = every(one_in);
     for name in names {
@@ -211,8 +211,8 @@ fn unfinished_wait_counts_with_its_length_and_may_have_been_longer() {
     assert_eq!(levels[1]["second"]["unknown"], 4, "{levels}");
 }
 
-/// A part of such a recording is without the load, so the ratio of 8 does not show the effect
-/// of the change.
+/// The load is missing in a part of the recording, so the ratio of 8 does not show the effect of
+/// the change.
 #[test]
 fn load_that_ended_before_its_recording_is_refused() {
     let dir = TempDir::new().unwrap();

@@ -192,7 +192,7 @@ fn all_changes_are_reported() {
 /// Copies the script of a side to where it is read before each recording.
 const SCRIPTS: &str = "--before=A=echo a >>log; cp a.toml script.toml,B=cp b.toml script.toml";
 
-/// Writes the scripts of two sides, in which one wakeup in `of` is late.
+/// Writes the scripts of two sides. One wakeup in `one_in` is late.
 fn scripts(dir: &TempDir, one_in: [usize; 2]) {
     for (name, one_in) in ["a.toml", "b.toml"].into_iter().zip(one_in) {
         let text = every(one_in);

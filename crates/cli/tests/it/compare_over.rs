@@ -1,4 +1,4 @@
-//! Tests of `laggard compare --over` with recordings in which every latency is known.
+//! Tests of `laggard compare --over` with recordings of known latencies.
 
 use std::process::Output;
 
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::scripted::{Texts as _, every, in_one_line, laggard, must_record, run};
 
-/// Records `r00`, `r01` ... for 10 s. One wakeup in `of` is 4 ms late.
+/// Records `r00`, `r01` ... for 10 s. One wakeup in `one_in` is 4 ms late.
 fn recorded(dir: &TempDir, one_in: impl IntoIterator<Item = usize>) {
     for (number, one_in) in one_in.into_iter().enumerate() {
         let script = every(one_in);

@@ -209,7 +209,7 @@ fn effect_of_a_remedy_is_shown_with_its_advice_while_the_setting_holds() {
             .unwrap_or_else(|| panic!("{part} in {text}"))
     });
     assert!(advice < effect, "{text}");
-    // A busy machine makes the recordings a little longer than asked.
+    // A busy machine makes the recordings a little longer than requested.
     let [before, after] = ["s without and ", "s with it, no load of laggard): "].map(|unit| {
         let (rest, _) = words
             .split_once(unit)

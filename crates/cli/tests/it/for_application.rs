@@ -127,7 +127,7 @@ fn open_folder() -> TempDir {
 }
 
 /// Runs `words` in the folder, as an ordinary user with this highest real-time
-/// priority if there is one; `None` where this is not root.
+/// priority if there is one; `None` if this user is not root.
 fn run(dir: &Path, priority: Option<u32>, words: &str) -> Option<Output> {
     if !nix::unistd::geteuid().is_root() {
         println!("skipped: it takes root to measure, and to be another user");

@@ -158,7 +158,7 @@ fn no_answer_passes_a_name_on_as_it_is() {
                 .into_iter()
                 .map(|requirement| format!("{what}: {requirement}")),
         );
-        // A script has no episodes, and `why` reports that.
+        // A script does not record episodes, and `why` reports that.
         let is_why = what.contains("\"why\"");
         assert!(is_why || !output.stdout.is_empty(), "{what}: {output:?}");
         if what.contains("--json") && !is_why {

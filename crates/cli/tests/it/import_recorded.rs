@@ -27,8 +27,8 @@ fn plain(bytes: &[u8]) -> String {
     in_one_line(&text)
 }
 
-/// 30 times on each of two CPUs: an interrupt, its DPC of so long, a thread of priority 24
-/// that it makes ready, and a page. The driver is named at the end, as in a real trace.
+/// 30 times on each of two CPUs: an interrupt, its DPC of this length, a thread of priority 24 that
+/// it makes ready, and a page. The driver is named at the end, as in a real trace.
 fn made(events_lost: u32, driver: &str) -> MadeTrace {
     let mut trace = MadeTrace::new(HZ, events_lost, 0);
     let name = driver;

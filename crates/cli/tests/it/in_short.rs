@@ -67,7 +67,7 @@ fn qos_without_an_application_has_a_line_for_each_of_a_few() {
     assert!(lines.len() <= 16, "{lines:#?}");
 }
 
-/// Returns the script of a thread with this service. One wakeup in `of` is late by 1 ms more.
+/// Returns the script of a thread with this service. One wakeup in `one_in` is late by 1 ms more.
 fn thread(service: &str, one_in: usize) -> String {
     let early = r#"[["irq", 14000], ["waking", 640], ["user", 4211]], "#.repeat(one_in - 1);
     format!(

@@ -1,4 +1,4 @@
-//! Tests of `show --intervals`: times between runs in recordings in which every latency is known.
+//! Tests of `show --intervals`: times between runs in recordings of known latencies.
 
 use std::process::Output;
 

@@ -1,6 +1,6 @@
-//! Tests of the JSON of `compare` and `check` for recordings in which every latency is known, with
-//! the expected output in `snapshots/`. The HTML report of `compare` must have the same figures.
-//! Run `cargo insta review` after an intended change.
+//! Tests of the JSON of `compare` and `check` for recordings of known latencies, with the expected
+//! output in `snapshots/`. The HTML report of `compare` must have the same figures. Run `cargo
+//! insta review` after an intended change.
 
 use std::fs;
 use std::process::Output;
@@ -325,7 +325,7 @@ impl Answers {
         );
     }
 
-    /// Holds all to the schemas that the program publishes. Returns whether there is a
+    /// Validates all against the schemas that the program publishes. Returns whether there is a
     /// validator.
     fn validate(self) -> bool {
         let mut schemas = std::collections::BTreeMap::new();
@@ -520,7 +520,7 @@ fn the_json_of_every_answer_is_as_its_schema_says() {
     answers.validate();
 }
 
-/// Without a tracer in the kernel there is nothing to explain.
+/// Without a tracer in the kernel, trace data is missing.
 #[test]
 fn the_json_of_what_is_measured_here_is_as_its_schema_says() {
     let dir = TempDir::new().unwrap();

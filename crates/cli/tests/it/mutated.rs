@@ -23,8 +23,8 @@ use crate::whole;
 const USUAL: u64 = 500;
 /// Default number of mutated text files.
 const TEXTS_USUAL: u64 = 150;
-/// Memory limit of a command: many times the need of such a small recording, also without
-/// optimisation.
+/// Memory limit of a command: many times the memory that a command needs for this small recording,
+/// also without optimisation.
 const MEMORY_KIB: u64 = 4 << 20;
 const CPU_SECONDS: u64 = 20;
 /// And a limit against waiting for ever, also on a machine that is busy.
@@ -181,7 +181,7 @@ fn swollen(line: &[u8], times: usize) -> Vec<u8> {
     text
 }
 
-/// Rows of a journal with numbers that no clock and no counter had.
+/// Rows of a journal with impossible times and counts.
 fn rows_of_nobody(noise: &mut Noise) -> Vec<u8> {
     const NUMBERS: [u64; 12] = [
         0,

@@ -1,4 +1,4 @@
-//! Tests of `--on-late` with a script in which every latency is known.
+//! Tests of `--on-late` with a script of known latencies.
 
 use std::fs;
 use std::process::Output;

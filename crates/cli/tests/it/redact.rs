@@ -241,7 +241,7 @@ fn answer(command: &[&str], recording: &Path) -> Value {
     value.unwrap_or_else(|error| panic!("{command:?}: {error}: {output:?}"))
 }
 
-/// Collects the paths at which two answers differ in more than a redacted name.
+/// Collects the paths where two answers differ in more than a redacted name.
 fn differences(first: &Value, second: &Value, path: &str, differences_found: &mut Vec<String>) {
     match (first, second) {
         (Value::Object(first), Value::Object(second)) => {

@@ -21,7 +21,7 @@ fn tasks(dir: &TempDir) -> PathBuf {
     file
 }
 
-/// Makes a recording in which `other` on CPU 0 stalls 8 times in 60 s for 40 ms.
+/// Makes a recording: `other` on CPU 0 stalls 8 times in 60 s for 40 ms.
 fn recorded(dir: &TempDir, load: &[&str]) -> PathBuf {
     let mut script = String::from(
         "period_ns = 1_000_000\n[[line]]\nservice = \"other\"\nroute = \"direct\"\n\

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::scripted::{laggard, must_record};
 
-/// Records 150 s of two lines in which every fourth wakeup is late: five segments, each of which
+/// Records 150 s of two lines. Every fourth wakeup is late. There are five segments, and each
 /// starts in the middle of both lines.
 fn recorded(dir: &Path) {
     let mut random = 1_u64;

@@ -107,7 +107,7 @@ fn many_stalls_before_a_deadline_add_up_however_short_each_is() {
     assert!((750e6..780e6).contains(&most), "{report}");
 }
 
-/// A task that may miss each of its activations always meets what is asked.
+/// A task that may miss each of its activations always meets its requirement.
 #[test]
 fn less_than_a_period_between_misses_is_neither_advised_nor_accepted() {
     let dir = TempDir::new().unwrap();
@@ -272,7 +272,7 @@ fn rt_app_tasks_are_analysed_as_the_service_of_their_priority_or_the_nearest_bel
             ("low", "fifo:40")
         ]
     );
-    // With `high` before it, it misses without any latency; alone it would not.
+    // After `high`, the task misses its deadline even without latency. Alone it would not.
     assert_eq!(tasks[1]["verdict"], "misses");
     let remark = &report["remarks"][0];
     assert_eq!(

@@ -163,7 +163,7 @@ fn the_figures_of_64_cpus_are_those_of_all_of_them_together() {
     }
     assert!(screen.contains("Data: 128,000 samples, 0 lost"), "{screen}");
     assert_eq!(report["measurement"]["samples"], 128_000);
-    // Nothing is the sum of all CPUs: the observed time is not 64 times as long.
+    // The observed time is not the sum of all CPUs: it is not multiplied by 64.
     let fits = report["fits"].as_array().unwrap();
     let never = fits.iter().filter(|fit| fit["figures"]["failures"] == 0.0);
     for low in never.map(|fit| fit["figures"]["mttf_low_ns"].as_f64().unwrap()) {

@@ -1,5 +1,5 @@
 //! Tests with a service that never runs on one of two CPUs, or not at the end. The recordings are
-//! written here in the form in which a measurement would write them.
+//! written here in the form that a measurement would write.
 
 use std::path::PathBuf;
 use std::process::Output;

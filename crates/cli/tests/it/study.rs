@@ -1,4 +1,4 @@
-//! Tests of `laggard study` with recordings in which every latency is known.
+//! Tests of `laggard study` with recordings of known latencies.
 
 use std::fs;
 use std::path::Path;
@@ -41,7 +41,7 @@ fn script(period_ns: u64) -> String {
     .concat()
 }
 
-/// Wakeups of a thread by the interrupt, of which one in ten has a latency of `ns`.
+/// Wakeups of a thread by the interrupt. One in ten has a latency of `ns`.
 fn direct(ns: u64) -> String {
     let usual = "[[\"irq\", 2000], [\"user\", 500]], ".repeat(9);
     format!("[{usual}[[\"irq\", 2000], [\"user\", {}]]]", ns - 2_000)
@@ -404,8 +404,8 @@ fn write_part(path: &Path, start: u64, from: u64, to: u64) {
     };
     let manifest = Manifest::new(Backend::Bpf, ProbePlan::default(), clock, lines);
     let mut rows = Batch::default();
-    for at in (from..to).step_by(10) {
-        let random = at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    for expiry in (from..to).step_by(10) {
+        let random = expiry.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
         let mut steps = [None; STAGES.len()];
         steps[Stage::Irq.index()] = Some(Nanos::from_ns(1_000 + random));
         steps[Stage::Softirq.index()] = Some(Nanos::from_ns(700 + random % 1_009));
@@ -415,8 +415,8 @@ fn write_part(path: &Path, start: u64, from: u64, to: u64) {
             }
             rows.push(&Activation {
                 line: LineId(line),
-                seq: (at - from) / 10,
-                expiry: start + Nanos::from_secs(at - from),
+                seq: (expiry - from) / 10,
+                expiry: start + Nanos::from_secs(expiry - from),
                 missed: false,
                 censored: false,
                 steps,

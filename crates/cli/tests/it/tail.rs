@@ -46,7 +46,7 @@ fn interval(figures: &Value) -> (f64, f64) {
 
 #[test]
 fn a_tail_gives_the_whole_recordings_failures_or_an_interval_that_holds_them() {
-    // There are so few stalls that in the end p99.99 is below all of them.
+    // Stalls are rare: in the end p99.99 is below all of them.
     let stalls = |every: u64| -> String {
         let index = (1..=3).map(|index| stall(index * every + 500_000, 1_400_000));
         index.collect()

@@ -1,5 +1,5 @@
-//! Tests of the duration and the end of `laggard record --until-decided` with recordings in which
-//! every latency is known.
+//! Tests of the duration and the end of `laggard record --until-decided` with recordings of known
+//! latencies.
 
 use std::fs;
 use std::path::Path;
@@ -208,7 +208,7 @@ fn unsupported_requirement_is_refused_before_recording() {
 fn interrupted_run_is_answered_from_its_data() {
     let dir = TempDir::new().unwrap();
     let dir = dir.path();
-    // Never decided: no wait is that long, and no share that small.
+    // Never decided: a wait of an hour does not occur, and the run is too short to prove the share.
     fs::write(
         dir.join("r.toml"),
         "[[require]]\nat_most = \"1h\"\nshare = 1e-9\n",
@@ -231,6 +231,6 @@ fn interrupted_run_is_answered_from_its_data() {
     let output = child.wait_with_output().unwrap();
     let (code, pieces, ended) = result(dir, &output);
     assert!(code == 3 && pieces >= 1, "{output:?}");
-    // A machine that was too late to be trusted decides nothing either.
+    // A recording that is not trustworthy does not decide either.
     assert!(["user", "no_time_would"].contains(&&*ended), "{ended}");
 }

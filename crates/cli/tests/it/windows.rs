@@ -21,7 +21,7 @@ const PROGRAM: &str = "LAGGARD_WINDOWS";
 /// A limit against hanging, not an expectation.
 const DEADLINE: Duration = Duration::from_secs(300);
 
-/// Returns the command line of the program for Windows. If there is none, prints the reason.
+/// Returns the command line of the program for Windows. If it is missing, prints the reason.
 fn windows() -> Option<PathBuf> {
     let program = std::env::var_os(PROGRAM);
     if program.is_none() {
@@ -64,7 +64,7 @@ fn recordings() -> TempDir {
     }
     whole::record_late(&dir.path().join("late"), Keep::All, false);
     fs::write(dir.path().join("file"), "no recording").unwrap();
-    // Windows editors write such line ends.
+    // Windows editors write these line ends.
     let lines = [
         "service = \"fifo:90\"",
         "[[task]]",
@@ -307,7 +307,7 @@ fn a_recording_that_ctrl_c_ends_is_whole() {
         assert!(since.elapsed() < DEADLINE, "nothing is recorded");
         std::thread::sleep(Duration::from_millis(50));
     }
-    // Of what is measured something is to be there.
+    // Leaves time to measure something.
     std::thread::sleep(Duration::from_secs(3));
     laggard.stdin.take().unwrap().write_all(b"\x03").unwrap();
     let status = laggard.wait().unwrap();
@@ -471,7 +471,7 @@ fn a_file_that_is_written_again_is_replaced_and_half_ones_are_in_nobodys_way() {
     assert!(!dir.path().join("out.md.part").exists());
 }
 
-/// Starts the program for Windows in a new terminal, to which the test types.
+/// Starts the program for Windows in a new terminal. The test types into it.
 fn in_terminal(program: &Path, dir: &Path, words: &str) -> Child {
     let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/windows");
     let command = format!("'{}' run '{}' {words}", run.display(), program.display());

@@ -1,5 +1,4 @@
-//! Recordings in which every latency is known, for the tests of commands. The `fake` probe plays a
-//! script.
+//! Recordings of known latencies, for the tests of commands. The `fake` probe plays a script.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
@@ -26,7 +25,7 @@ route = "direct"
 steps = [[["irq", 14000], ["expire", 400], ["waking", 240], ["running", 3008], ["user", 1203]]]
 "#;
 
-/// Returns [`LINE`] with one wakeup in `of` late by 4 ms more.
+/// Returns [`LINE`] with one wakeup in `one_in` late by 4 ms more.
 pub(crate) fn often(one_in: usize) -> String {
     let rest = r#"["expire", 400], ["waking", 240], ["running", 3008], ["user", 1203]]"#;
     let early = format!("[[\"irq\", 14000], {rest}, ").repeat(one_in - 1);
@@ -45,7 +44,7 @@ pub(crate) fn every(one_in: usize) -> String {
     format!("period_ns = 1000000\n{}", often(one_in))
 }
 
-/// Returns a requirement for recordings with stalls, in which about one wakeup is late.
+/// Returns a requirement for recordings with stalls of about one late wakeup.
 pub(crate) fn share(limit: &str, share: &str) -> String {
     let longest = if limit == "1ms" { "2ms" } else { "20ms" };
     format!("{}longest = \"{longest}\"\n", any_share(limit, share))
@@ -219,8 +218,8 @@ pub(crate) fn manifest(recording: &Path) -> Value {
 /// Creates a directory with a copy of the program, which every user may enter.
 pub(crate) fn open_folder() -> TempDir {
     let dir = TempDir::new().unwrap();
-    // Copied by another process: a child of another test inherits files that this process has open
-    // for writing, and such a file cannot be executed.
+    // Another process makes the copy. If this process wrote it, a child of another test could
+    // inherit the open file, and a file that is open for writing cannot be executed.
     let copied = std::process::Command::new("cp")
         .arg(program())
         .arg(dir.path())

@@ -1,8 +1,8 @@
-//! A CPU on which this thread may run.
+//! A CPU that this thread may use.
 
 use std::fs;
 
-/// Returns the last CPU on which this thread may run.
+/// Returns the last CPU that this thread may use.
 pub(crate) fn some_cpu() -> u32 {
     let status = fs::read_to_string("/proc/thread-self/status").unwrap();
     let list = status

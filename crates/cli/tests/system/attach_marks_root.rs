@@ -140,7 +140,7 @@ fn marked_cycle_is_reported_from_wake_to_end() {
     assert!(heard > 0, "{report:#}");
     let row = &report["cycles"][0];
     assert_eq!(row["name"], "cycles", "{report:#}");
-    // Of the first cycle, only the end may have been recorded.
+    // Perhaps only the end of the first cycle was recorded.
     let (cycles, without_wake) = (number(row, "cycles"), number(row, "without_wake"));
     assert!((heard..=heard + 1).contains(&cycles), "{heard}: {row:#}");
     assert!(

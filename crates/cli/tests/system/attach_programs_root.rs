@@ -1,8 +1,8 @@
 //! Tests of `laggard attach` against the counts of other programs: stress-ng, rt-app and the tasks
 //! of `rehearse`. Also socat, whose waker is known.
 //!
-//! They need root and a kernel with BTF. Otherwise, and without such a program, they print that
-//! they are skipped and why.
+//! They need root, a kernel with BTF and the program. If one is missing, they print that they are
+//! skipped and why.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,7 @@ use crate::some_cpu::some_cpu;
 
 /// The period of the tasks, and their deadline.
 const PERIOD_NS: u64 = 2_000_000;
-/// Time before and after a deadline in which the verdict may differ: a program reads its clock
+/// The verdict may differ within this time before and after a deadline: a program reads its clock
 /// before it sleeps, and may be interrupted in between.
 const NEAR_NS: u64 = 100_000;
 
@@ -306,7 +306,7 @@ fn margin_equals_the_slack_of_rt_app() {
         return;
     }
     let listed = activations(&file, "control");
-    // Jobs per activation in which they started: start and slack, us.
+    // Jobs that started in each activation: start and slack, us.
     let mut jobs: BTreeMap<usize, Vec<(u64, i64)>> = BTreeMap::new();
     let log = fs::read_to_string(dir.path().join("rt-control-0.log")).unwrap();
     for line in log.lines().filter(|line| !line.starts_with('#')) {
@@ -409,6 +409,6 @@ fn listener_is_woken_by_the_network_and_its_process_by_the_listener() {
             .sum()
     };
     assert!(woken("cat", "socat") >= half, "{report:#}");
-    // Of some answers it is woken while it is still at work.
+    // Some answers wake it while it is still at work.
     assert!(woken("socat", "cat") > 0, "{report:#}");
 }

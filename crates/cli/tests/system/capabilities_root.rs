@@ -78,7 +78,7 @@ impl Drop for Busy {
     }
 }
 
-/// The kernel shows such a program no files of mappings, only their paths.
+/// To a program without rights, the kernel shows the paths of mappings, but not their files.
 #[test]
 fn functions_of_programs_have_names_for_any_user() {
     let Some(dir) = capable() else {
@@ -126,7 +126,7 @@ fn functions_of_programs_have_names_for_any_user() {
     );
 }
 
-/// Uses the name under which laggard starts the process that reads symbols.
+/// Uses the name of the process that laggard starts to read symbols.
 #[test]
 fn symbol_reader_gives_no_privileges_to_its_starter() {
     let Some(dir) = capable() else {
@@ -177,7 +177,7 @@ fn a_program_file_with_four_capabilities_measures_everything_for_any_user() {
         .collect();
     assert!(refused.is_empty(), "{refused:#?}");
     let stderr = output.errors();
-    // 3: too much was lost for a good distribution, which is not asked here.
+    // 3: too many samples were lost for a trustworthy distribution. This test does not need one.
     assert!(matches!(output.status.code(), Some(0 | 3)), "{stderr}");
     let recording = dir.path().join("r.laggard");
     assert_eq!(fs::metadata(&recording).unwrap().uid(), 65534);

@@ -25,7 +25,7 @@ fn alone() -> MutexGuard<'static, ()> {
         .unwrap_or_else(|turn| turn.into_inner())
 }
 
-/// The setting as it was found, which this puts back whatever the program does.
+/// Original value of a setting. Dropping this restores it, whatever the program does.
 struct SavedSetting(String);
 
 impl SavedSetting {

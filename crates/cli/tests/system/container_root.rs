@@ -101,7 +101,8 @@ fn in_a_container_every_stage_is_seen_and_times_are_the_kernels() {
         );
 
         let stderr = recorded.errors();
-        // 3: too much was lost for a good distribution, which is not asked here.
+        // 3: too many samples were lost for a trustworthy distribution. This test does not need
+        // one.
         assert!(
             matches!(recorded.status.code(), Some(0 | 3)),
             "{name}: {stderr}"

@@ -50,7 +50,7 @@ fn running(load: &str) -> Vec<String> {
 fn queue_of_known_turns_has_bumps_one_turn_apart() {
     let dir = TempDir::new().unwrap();
     // A machine that is stopped for longer than a turn in most rounds shows
-    // other places in the queue than there are.
+    // wrong places in the queue.
     let mut latencies = Vec::new();
     for number in 0..3 {
         let path = dir.path().join(format!("{number}.laggard"));

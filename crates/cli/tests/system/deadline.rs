@@ -1,6 +1,7 @@
 //! Service `deadline`, and the error of the kernel if no bandwidth is left for it.
 //!
-//! Takes the right to have such threads; without it says that it is skipped, and why.
+//! Acquires the right to have deadline threads. Without it, prints that the test is skipped and
+//! why.
 
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ fn record(dir: &TempDir, services: &str) -> Output {
 struct DeadlineThreads(Vec<Child>);
 
 impl DeadlineThreads {
-    /// Starts as many threads as the kernel accepts, each with a tenth of a CPU.
+    /// Starts threads with a tenth of a CPU each, until the kernel refuses one.
     fn all() -> Option<Self> {
         let mut promised = Self(Vec::new());
         let began = Instant::now();

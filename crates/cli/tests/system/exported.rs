@@ -80,7 +80,7 @@ fn every_metric_of_the_dashboard_and_the_rules_is_in_a_scrape() {
             // Causes exist only if they were observed, which is never so for a script.
             let is_of_causes = name == "laggard_episode_causes_seconds_total"
                 && whole.contains("# TYPE laggard_episodes_total counter");
-            // A script has no machine to warn about.
+            // A script does not have a machine to warn about.
             let is_of_machine = name == "laggard_caveat_info";
             assert!(
                 is_there || is_of_causes || is_of_machine,
@@ -263,9 +263,10 @@ fn prometheus_reads_text_and_native_histograms_as_they_were_measured() {
             let series = format!("laggard_latency_seconds{}", labels(service));
             let largest = format!("laggard_largest_latency_seconds{}", labels(service));
             assert_eq!(prometheus.ask(&largest, 1), [latency_ns / 1e9], "{service}");
-            let query = match is_native {
-                true => format!("histogram_count({series})"),
-                false => format!("laggard_latency_seconds_count{}", labels(service)),
+            let query = if is_native {
+                format!("histogram_count({series})")
+            } else {
+                format!("laggard_latency_seconds_count{}", labels(service))
             };
             let count = prometheus.ask(&query, 1)[0];
             // The exported values, and their copies in Prometheus, may be a second old.
@@ -443,7 +444,7 @@ fn promtool_takes_metrics_and_the_export_without_a_complaint() {
     let export = exported(dir.path(), "prometheus");
     assert_eq!(promtool_check(&export), "");
 
-    // The other format is refused. Otherwise this test would show nothing.
+    // The other format is refused. Otherwise this test would prove nothing.
     assert_ne!(promtool_check(&exported(dir.path(), "openmetrics")), "");
     let text = String::from_utf8(export).unwrap();
     assert!(text.contains("laggard_recording_info{path=\""), "{text}");
@@ -612,7 +613,7 @@ fn a_large_latency_is_counted_of_classic_and_of_native_buckets_and_a_small_one_i
             let prometheus = Prometheus::start(dir.path(), &serve.address, &options);
             let begin = Instant::now();
             let mut rate = prometheus.ask(&query, 1)[0];
-            // With fewer than two scrapes there is no rate.
+            // A rate needs at least two scrapes.
             while (rate.is_nan() || (is_late && rate <= 0.5)) && begin.elapsed() < DEADLINE {
                 sleep(Duration::from_millis(200));
                 rate = prometheus.ask(&query, 1)[0];

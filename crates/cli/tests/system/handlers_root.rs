@@ -21,7 +21,7 @@ fn handlers_are_named_and_match_the_json() {
     if recorded.status.code() == Some(2) {
         return println!("skipped: {stderr}");
     }
-    // 3: too much was lost for a good distribution, which is not asked here.
+    // 3: too many samples were lost for a trustworthy distribution. This test does not need one.
     assert!(matches!(recorded.status.code(), Some(0 | 3)), "{stderr}");
     let ask = |more: &[&str], columns: &str| {
         let mut why = laggard();

@@ -77,7 +77,7 @@ struct Writes {
 impl Writes {
     /// Watches each of `paths`.
     fn to<'a>(paths: impl Iterator<Item = &'a String>) -> Self {
-        // SAFETY: takes no pointers.
+        // SAFETY: the arguments are integers.
         let events = unsafe { libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC) };
         assert!(events >= 0, "{}", std::io::Error::last_os_error());
         // SAFETY: just opened, and not used elsewhere.

@@ -99,15 +99,16 @@ const MORE_KIB: [u64; 14] = [
     1 << 20,
 ];
 
-/// Returns the minimum address space with which the program starts, KiB.
+/// Returns the minimum address space that the program needs to start, KiB.
 fn least_addresses(dir: &Path) -> u64 {
     let (mut few, mut enough) = (0_u64, 1 << 20);
     while enough - few > 128 {
         let middle = few.midpoint(enough);
         let output = shell(dir, &format!("ulimit -v {middle}; $L --version"));
-        match output.status.success() {
-            true => enough = middle,
-            false => few = middle,
+        if output.status.success() {
+            enough = middle;
+        } else {
+            few = middle;
         }
     }
     enough

@@ -60,7 +60,7 @@ fn a_signal_ends_a_measurement_that_takes_the_machine() {
         .unwrap();
     let recording = dir.path().join("r.laggard");
     wait_for("it records", || recording.join("manifest.json").exists());
-    // Time in which it takes the machine.
+    // Duration of the overload.
     std::thread::sleep(std::time::Duration::from_secs(1));
     signal(child.id(), "TERM");
     let mut status = None;

@@ -1,5 +1,5 @@
-//! Injects faults while the probe measures: the faults are observed at the stage to which they
-//! belong. Uses only lower bounds, because this machine may be late for other reasons.
+//! Injects faults while the probe measures: the faults are observed at the stage that they belong
+//! to. Uses only lower bounds, because this machine may be late for other reasons.
 //!
 //! Needs root, BPF, and a CPU 1; without them each test is skipped, with a
 //! word why.
@@ -92,8 +92,8 @@ fn measure_under(kind: FaultKind) -> Option<Measurement> {
 }
 
 impl Measurement {
-    /// Counts hits with a wakeup that was due up to `before` them, or in them, and for which
-    /// `holds` is true.
+    /// Counts hits with a wakeup that was due up to `before` them, or in them, if `holds` is true
+    /// for the wakeup.
     fn hits_with(&self, before: Nanos, holds: impl Fn(&Activation) -> bool) -> usize {
         self.hits
             .iter()
@@ -143,7 +143,7 @@ fn a_thread_above_keeps_a_thread_that_was_woken_from_running() {
 
 #[test]
 fn a_long_interrupt_handler_delays_the_timers_that_it_serves_later() {
-    // They join the running interrupt and therefore have no separate `irq`.
+    // They join the running interrupt and therefore do not have a separate `irq`.
     most_hits_delay(FaultKind::Irq, Stage::Expire);
 }
 

@@ -307,7 +307,7 @@ fn each_timer_is_a_recording_of_its_waits_and_early_ones_are_counted() {
                 > 0
         );
     }
-    // It takes whole milliseconds, and is asked for one.
+    // It takes whole milliseconds, so the request is 1 ms.
     assert_eq!(exact["plan"]["rows"]["early"], 0);
     let early = cut["plan"]["rows"]["early"].as_u64().unwrap();
     assert!(early > 0);
@@ -336,7 +336,7 @@ fn early_waits_are_no_quantile_of_a_comparison(dir: &Path) {
     assert!(early > 0, "{report}");
 }
 
-/// `poll` is asked for 1 ms in place of 1.5, so that most of its waits come early.
+/// `poll` gets a timeout of 1 ms instead of 1.5 ms, so that most of its waits come early.
 fn early_waits_are_said_and_nothing_is_told_of_how_late_they_were(dir: &Path) {
     let shown = |names: &[&str]| {
         let place = |name: &&str| format!("rows/{name}-other-1500us.laggard");

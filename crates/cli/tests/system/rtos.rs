@@ -26,7 +26,7 @@ fn rtos(args: &[&str]) -> Command {
 /// Keeps two tests from competing for the same CPU.
 fn alone() -> MutexGuard<'static, ()> {
     static TRIAL: Mutex<()> = Mutex::new(());
-    // A failed test leaves no state that another one needs.
+    // A failed test does not leave state that disturbs another one.
     TRIAL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -84,7 +84,7 @@ fn an_interruption_between_two_threads_is_in_the_gross_figures() {
     }
 }
 
-/// The switches between the threads in the trace data are the measured ones and those
+/// The switches between the threads in the trace data are the measured switches and the switches
 /// around pauses.
 #[test]
 fn trace_data_confirm_the_context_switches() {
@@ -374,7 +374,7 @@ fn a_series_and_growth_are_drawn() {
     let stderr = output.errors();
     assert_eq!(stderr.matches("Wrote ").count(), 2, "{output:?}");
     let picture = std::fs::read_to_string(&series).unwrap();
-    // On a busy machine, ten threads may have no context switch.
+    // On a busy machine, ten threads may not switch at all.
     let is_had = |row: &&Value| row["count"].as_u64() > Some(0);
     let had: Vec<u64> = rows(&output)
         .iter()

@@ -118,9 +118,9 @@ fn a_warning_during_the_measurement_has_the_same_effect_as_in_show() {
         tid = thread_of(top.id(), "/other");
         tid.is_some() && scripted::has_samples(&recording)
     });
-    // SAFETY: takes no pointers.
+    // SAFETY: the arguments are integers.
     let changed = unsafe { libc::setpriority(libc::PRIO_PROCESS, tid.unwrap(), 5) };
-    // Time in which it runs at this priority.
+    // Duration of the run at this priority.
     sleep(Duration::from_secs(1));
     signal(top.id(), "INT");
     let output = top.wait_with_output().unwrap();
@@ -264,7 +264,7 @@ impl Terminal {
         self.wait_for("q quit");
     }
 
-    /// Asserts that the shell has its terminal back as it was.
+    /// Asserts that the state of the shell's terminal was restored.
     fn is_restored(&self) {
         let begin = Instant::now();
         // The view is drawn on the alternate screen.

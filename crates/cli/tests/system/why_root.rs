@@ -51,7 +51,7 @@ fn causes(service: &str, threshold: &str, first: &str) -> Option<Vec<Value>> {
         recording.display()
     );
     let recorded = Process::new("sh").args(["-c", &script]).output().unwrap();
-    // 3: too much was lost for a distribution, which these tests do not need.
+    // 3: too many samples were lost for a trustworthy distribution. These tests do not need one.
     if !matches!(recorded.status.code(), Some(0 | 3)) {
         println!("skipped: {}", recorded.errors());
         return None;
@@ -67,7 +67,7 @@ fn causes(service: &str, threshold: &str, first: &str) -> Option<Vec<Value>> {
     Some(rows.collect())
 }
 
-/// Sums the times of the causes for which `is_counted` is true.
+/// Sums the times of the causes that `is_counted` accepts.
 fn time(rows: &[Value], is_counted: impl Fn(&Value) -> bool) -> u64 {
     let rows = rows.iter().filter(|row| is_counted(row));
     rows.map(|row| row["time_ns"].as_u64().unwrap()).sum()
@@ -185,7 +185,7 @@ impl Group {
         fs::write(self.folder.join(file), value).unwrap();
     }
 
-    /// Returns the time for which the group was throttled so far.
+    /// Returns the total throttled time of the group.
     fn throttled(&self) -> Nanos {
         let text = fs::read_to_string(self.folder.join("cpu.stat")).unwrap();
         let value = |key: &str| -> Option<u64> {
@@ -208,7 +208,7 @@ impl Group {
         fs::write(self.folder.join(file), value).unwrap();
     }
 
-    /// Returns a command with which a shell enters the group.
+    /// Returns a shell command that enters the group.
     fn enter(&self) -> String {
         let file = self.folder.join("cgroup.procs");
         format!("echo $$ >{} || exit 9; ", file.display())

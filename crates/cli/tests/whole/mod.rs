@@ -12,8 +12,8 @@ use laggard_model::{
 use laggard_record::{EpisodeWriter, Recorder};
 use serde_json::{Value, json};
 
-/// Writes a recording with these late wakeups and facts about them. With `is_killed`, it has no
-/// end.
+/// Writes a recording with these late wakeups and facts about them. With `is_killed`, its end is
+/// missing.
 pub(crate) fn record(path: &Path, keep: Keep, is_killed: bool, episodes: [Value; 3], notes: Value) {
     let mut recorder = Recorder::create(path, manifest(keep)).unwrap();
     let folder = recorder.folder().clone();
@@ -133,7 +133,7 @@ pub(crate) fn notes(program: &str) -> Value {
     })
 }
 
-/// Returns 200 ms of its line, in which one of 20 wakeups is late.
+/// Returns 200 ms of its line. One of 20 wakeups is late.
 pub(crate) fn rows() -> Batch {
     let mut rows = Batch::default();
     for seq in 0..200 {

@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(messages, "restored `kernel.some_setting` to `4 4 1`");
     }
 
-    /// `kernel.core_pattern` has such values.
+    /// `kernel.core_pattern` has values with spaces.
     #[test]
     fn spaces_are_restored() {
         let (dir, file) = folder("|/bin/keep  %p \n");

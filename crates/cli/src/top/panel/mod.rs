@@ -23,9 +23,9 @@ pub(super) use palette::Palette;
 
 /// Minimum size of the terminal.
 const MIN_SIZE: (u16, u16) = (60, 18);
-/// Size from which the lower part has three panels.
+/// Minimum size for three panels in the lower part.
 const THREE: (u16, u16) = (110, 22);
-/// Height from which it has two.
+/// Minimum height for two panels.
 const TWO: u16 = 18;
 
 /// Contents of a screen.

@@ -64,7 +64,7 @@ impl Palette {
         self.coloured(74)
     }
 
-    /// Returns the style of a latency according to its size. Usual latencies have no style.
+    /// Returns the style of a latency according to its size. Usual latencies are not styled.
     pub(super) fn latency(self, latency: Option<Nanos>) -> Style {
         match latency {
             Some(late) if late >= Nanos::from_ms(1) => {

@@ -9,9 +9,9 @@ use ratatui::text::{Line, Span};
 
 use super::{Shown, short_name};
 
-/// Width from which times have three digits, and misses are shown.
+/// Minimum width for times of three digits, and for misses.
 const WIDE: usize = 118;
-/// Width from which the window `now` is shown.
+/// Minimum width for the window `now`.
 const MEDIUM: usize = 80;
 const NAME: usize = 17;
 

@@ -173,7 +173,7 @@ fn latency_of_each_cycle_is_at_most_that_of_cyclictest() {
         .map(|line| (field(line, "origin_ns"), field(line, "running_ns")))
         .collect();
     ours.sort_unstable();
-    // Cycles that were due during an earlier one have no wakeup and no line.
+    // Cycles that were due during an earlier one have neither a wakeup nor a line.
     let passed = row["deadline"]["passed"].as_u64().unwrap_or(0);
     let not_seen = number(row, "activations") - passed - ours.len() as u64;
     assert!(not_seen <= number(row, "inferred"), "{row:#}");
@@ -188,8 +188,8 @@ fn latency_of_each_cycle_is_at_most_that_of_cyclictest() {
         Some(late * 1_000)
     });
     let own: Vec<u64> = own.collect();
-    // The first cycle is due one interval after the start. If the thread starts so late that it
-    // skips cycles, the numbers do not match.
+    // The first cycle is due one interval after the start. If the thread starts late and skips
+    // cycles, the numbers do not match.
     let first = ours[0].0;
     let same = own
         .iter()

@@ -58,8 +58,8 @@ fn planned() {
     fs::write(result, format!("{surely} {perhaps}")).unwrap();
 }
 
-/// Sleeps and computes according to the plan. Returns how often it certainly missed its deadline,
-/// and how often it may have missed it.
+/// Sleeps and computes according to the plan. Returns the number of certain deadline misses and the
+/// number of possible ones.
 fn cycles() -> (u64, u64) {
     let (mut surely, mut perhaps) = (0, 0);
     for cycle in 0..CYCLES {
@@ -139,8 +139,8 @@ struct Begun {
 }
 
 impl Begun {
-    /// The first that it says is that it watches, or why it does not; on a busy machine
-    /// that takes seconds.
+    /// Its first message says that it watches, or why it does not. On a busy machine this takes
+    /// seconds.
     fn of(watching: &mut std::process::Child) -> Self {
         let mut errors = BufReader::new(watching.stderr.take().unwrap());
         let mut text = String::new();

@@ -30,7 +30,7 @@ fn missing_target_is_refused_with_a_reason() {
             "unknown system call in `--cycle epoll`",
         ),
         (&["--cgroup", "", "-d", "1s"], "control group"),
-        // Of a command that is yet to run no thread has a number.
+        // The threads of a command that has not started do not have IDs.
         (
             &["--tid", "1", "-d", "1s", "--", "true"],
             "cannot be used with",

@@ -145,8 +145,8 @@ int main(void)
 }
 "#;
 
-/// Returns the report on a C program with a deadline of 3 ms, and the cycles of which it knows that
-/// they were late; `None`, with a message, if it is unavailable on this machine.
+/// Returns the report on a C program with a deadline of 3 ms, and the cycles that it counted as
+/// late; `None`, with a message, if it is unavailable on this machine.
 fn report_on_c(program: &str) -> Option<(Value, u64)> {
     let dir = TempDir::new().unwrap();
     let [source, target] = ["program.c", "program"].map(|name| dir.path().join(name));
@@ -195,7 +195,7 @@ fn function_of_a_posix_timer_is_part_of_its_cycle() {
     assert!(surely >= 10, "{surely}");
     let missed = misses([row].into_iter());
     assert!(10 * missed >= 9 * surely, "{missed} of {surely}: {row:#}");
-    // The threads of the function have no rows.
+    // The threads of the function do not have rows.
     assert!(rows.len() < 10, "{report:#}");
 }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::groups::OwnGroup;
 use super::{Begun, SLEEPER, laggard, number, report};
 
-/// Time for which the program is stopped.
+/// Duration of the program's stop.
 const HELD: Duration = Duration::from_millis(800);
 /// Some of that may pass before the thread was due.
 const MIN_SEEN_NS: u64 = 600_000_000;

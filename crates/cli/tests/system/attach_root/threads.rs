@@ -205,7 +205,7 @@ fn a_thread_runs_as_it_did_most_and_not_as_it_did_last() {
     );
 }
 
-/// The kernel does not wake such a thread at the start of its next period.
+/// The kernel does not wake a thread that yielded at the start of its next period.
 #[test]
 fn yielding_jobs_of_a_deadline_thread_are_reported_individually() {
     const JOBS: u64 = 200;
@@ -244,7 +244,7 @@ fn yielding_jobs_of_a_deadline_thread_are_reported_individually() {
     assert!(total <= JOBS && total + 10 + 2 * late >= JOBS, "{row:#}");
     assert!(number(&row["execution"], "median_ns") >= 300_000, "{row:#}");
     assert!(number(&row["response"], "median_ns") >= 300_000, "{row:#}");
-    // There is no wakeup to observe.
+    // The wakeup cannot be observed.
     assert!(number(row, "inferred") <= total / 10, "{row:#}");
     if late == 0 {
         let period = number(row, "period_ns");
