@@ -1,51 +1,129 @@
 //! JSON schemas of the output.
 
-use laggard_answer::Report;
-use laggard_answer::why::WhyReport;
-use laggard_model::{Digest, Manifest};
-use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, Schema, schema_for};
+use std::io::Read as _;
+
+use clap::ValueEnum as _;
+use flate2::read::ZlibDecoder;
 
 use crate::args::SchemaOf;
 use crate::exit::Exit;
 use crate::pipe;
 
-/// A JSON schema.
+/// Compressed files of `docs/schemas` by name. The code that generates them from the types is
+/// several times as large and is in the tests only.
+const SCHEMAS: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/schemas.rs"));
+
+/// Prints a JSON schema.
 pub(crate) fn schema(of: SchemaOf) -> anyhow::Result<Exit> {
-    let schema = match of {
-        SchemaOf::Show => written::<Report>(),
-        SchemaOf::Intervals => written::<laggard_answer::show::IntervalsReport>(),
-        SchemaOf::Why => written::<WhyReport>(),
-        SchemaOf::Wakeup => written::<laggard_answer::why::LateWakeup>(),
-        SchemaOf::Cycle => written::<laggard_answer::attach::LateCycle>(),
-        SchemaOf::Handlers => written::<laggard_answer::why::HandlersReport>(),
-        SchemaOf::Bug => written::<laggard_answer::why::BugReport>(),
-        SchemaOf::Qos => written::<laggard_answer::qos::QosReport>(),
-        SchemaOf::QosProfiles => written::<laggard_answer::qos::ProfilesReport>(),
-        SchemaOf::QosList => written::<laggard_answer::qos::CatalogueReport>(),
-        SchemaOf::Forecast => written::<laggard_answer::forecast::ForecastReport>(),
-        SchemaOf::Sched => written::<laggard_answer::sched::SchedReport>(),
-        SchemaOf::Rehearse => written::<laggard_answer::rehearsal::RehearsalReport>(),
-        SchemaOf::Compare => written::<laggard_answer::compare::CompareReport>(),
-        SchemaOf::CompareOver => written::<laggard_answer::compare::SeriesReport>(),
-        SchemaOf::Check => written::<laggard_answer::check::CheckReport>(),
-        SchemaOf::Doctor => written::<laggard_answer::doctor::DoctorReport>(),
-        SchemaOf::Attach => written::<laggard_view::attach::AttachJson<'_>>(),
-        SchemaOf::Switch => written::<laggard_answer::switch::SwitchReport>(),
-        SchemaOf::Rtos => written::<laggard_answer::rtos::RtosReport>(),
-        SchemaOf::Study => written::<laggard_answer::study::StudyReport>(),
-        SchemaOf::Timers => written::<laggard_answer::timers::TimersReport>(),
-        SchemaOf::Import => written::<laggard_answer::trace::TraceReport>(),
-        // These are read back, also as earlier versions wrote them.
-        SchemaOf::Digest => schema_for!(Digest),
-        SchemaOf::Manifest => schema_for!(Manifest),
-    };
-    pipe::print(&pipe::json(&schema)?)?;
+    pipe::print(&published(&name(of)))?;
     Ok(Exit::Ok)
 }
 
-/// Returns the schema of the serialized form: a key that can be missing is not required.
-fn written<T: JsonSchema>() -> Schema {
-    let settings = SchemaSettings::draft2020_12().for_serialize();
-    settings.into_generator().into_root_schema_for::<T>()
+fn name(of: SchemaOf) -> String {
+    let value = of.to_possible_value().expect("no value is hidden");
+    value.get_name().to_owned()
+}
+
+fn published(name: &str) -> String {
+    let (_, compressed) = SCHEMAS
+        .iter()
+        .find(|(schema, _)| *schema == name)
+        .expect("a test reads every schema");
+    let mut text = String::new();
+    ZlibDecoder::new(*compressed)
+        .read_to_string(&mut text)
+        .expect("the build script compressed text");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use laggard_answer::Report;
+    use laggard_answer::why::WhyReport;
+    use laggard_model::{Digest, Manifest};
+    use schemars::generate::SchemaSettings;
+    use schemars::{JsonSchema, Schema, schema_for};
+
+    use super::*;
+
+    /// Variable that makes the test write the files instead of comparing them.
+    const REWRITE: &str = "LAGGARD_REWRITE_SCHEMA";
+
+    fn generate(of: SchemaOf) -> Schema {
+        match of {
+            SchemaOf::Show => written::<Report>(),
+            SchemaOf::Intervals => written::<laggard_answer::show::IntervalsReport>(),
+            SchemaOf::Why => written::<WhyReport>(),
+            SchemaOf::Wakeup => written::<laggard_answer::why::LateWakeup>(),
+            SchemaOf::Cycle => written::<laggard_answer::attach::LateCycle>(),
+            SchemaOf::Handlers => written::<laggard_answer::why::HandlersReport>(),
+            SchemaOf::Bug => written::<laggard_answer::why::BugReport>(),
+            SchemaOf::Qos => written::<laggard_answer::qos::QosReport>(),
+            SchemaOf::QosProfiles => written::<laggard_answer::qos::ProfilesReport>(),
+            SchemaOf::QosList => written::<laggard_answer::qos::CatalogueReport>(),
+            SchemaOf::Forecast => written::<laggard_answer::forecast::ForecastReport>(),
+            SchemaOf::Sched => written::<laggard_answer::sched::SchedReport>(),
+            SchemaOf::Rehearse => written::<laggard_answer::rehearsal::RehearsalReport>(),
+            SchemaOf::Compare => written::<laggard_answer::compare::CompareReport>(),
+            SchemaOf::CompareOver => written::<laggard_answer::compare::SeriesReport>(),
+            SchemaOf::Check => written::<laggard_answer::check::CheckReport>(),
+            SchemaOf::Doctor => written::<laggard_answer::doctor::DoctorReport>(),
+            SchemaOf::Attach => written::<laggard_view::attach::AttachJson<'_>>(),
+            SchemaOf::Switch => written::<laggard_answer::switch::SwitchReport>(),
+            SchemaOf::Rtos => written::<laggard_answer::rtos::RtosReport>(),
+            SchemaOf::Study => written::<laggard_answer::study::StudyReport>(),
+            SchemaOf::Timers => written::<laggard_answer::timers::TimersReport>(),
+            SchemaOf::Import => written::<laggard_answer::trace::TraceReport>(),
+            // These are read back, also as earlier versions wrote them.
+            SchemaOf::Digest => schema_for!(Digest),
+            SchemaOf::Manifest => schema_for!(Manifest),
+        }
+    }
+
+    /// Returns the schema of the serialized form: a key that can be missing is not required.
+    fn written<T: JsonSchema>() -> Schema {
+        let settings = SchemaSettings::draft2020_12().for_serialize();
+        settings.into_generator().into_root_schema_for::<T>()
+    }
+
+    #[test]
+    fn published_schemas_describe_the_types() {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schemas");
+        let mut stale = Vec::new();
+        for &of in SchemaOf::value_variants() {
+            let (name, text) = (name(of), pipe::json(&generate(of)).unwrap());
+            let file = directory.join(format!("{name}.schema.json"));
+            if std::env::var_os(REWRITE).is_some() {
+                std::fs::write(&file, &text).unwrap();
+            }
+            if std::fs::read_to_string(&file).ok() != Some(text) {
+                stale.push(name);
+            }
+        }
+
+        assert!(
+            stale.is_empty(),
+            "docs/schemas is stale: {stale:?}; run `{REWRITE}=1 cargo test -p laggard document::`"
+        );
+    }
+
+    #[test]
+    fn program_contains_each_published_schema() {
+        let names: BTreeSet<String> = SchemaOf::value_variants()
+            .iter()
+            .copied()
+            .map(name)
+            .collect();
+
+        let published: BTreeSet<String> = SCHEMAS.iter().map(|(name, _)| (*name).into()).collect();
+
+        assert_eq!(published, names);
+        for name in &names {
+            let schema: serde_json::Value = serde_json::from_str(&super::published(name)).unwrap();
+            assert!(schema["$schema"].is_string(), "for {name}");
+        }
+    }
 }
