@@ -24,20 +24,20 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 #[cfg(target_os = "linux")]
 fn write_types(objects: &[PathBuf]) -> Result<(), TypesError> {
-    Types::of(objects)?
+    Types::from_objects(objects)?
         .shared(&["board_slot", "board_cpu"])?
         .constants(&["board_limit", "board_mark", "board_sharing"])?
         .write("board.rs")?;
-    Types::of(objects)?
+    Types::from_objects(objects)?
         .shared(&["ring_head"])?
         .values(&["flight_record", "stack_sample"])?
         .constants(&["flight_kind", "flight_vector", "flight_before"])?
         .write("flight.rs")?;
-    Types::of(objects)?
+    Types::from_objects(objects)?
         .values(&["handler_key", "handler_count", "handler_cpu"])?
         .constants(&["handler_buckets", "handler_kind", "handler_places"])?
         .write("handlers.rs")?;
-    Types::of(objects)?
+    Types::from_objects(objects)?
         .shared(&["ring_head"])?
         .values(&[
             "attach_record",
@@ -57,7 +57,7 @@ fn write_types(objects: &[PathBuf]) -> Result<(), TypesError> {
             "attach_process",
         ])?
         .write("attach.rs")?;
-    Types::of(objects)?
+    Types::from_objects(objects)?
         .values(&[
             "identity",
             "enlist_args",

@@ -19,15 +19,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     // The error of a build script is printed in its debug form.
     let text = |err: laggard_bpf::types::TypesError| err.to_string();
     let write = || {
-        Types::of(&objects)?
+        Types::from_objects(&objects)?
             .shared(&["handover_watch"])?
             .constants(&["handover_kind"])?
             .write("handover.rs")?;
-        Types::of(&objects)?
+        Types::from_objects(&objects)?
             .shared(&["interrupt_watch", "interrupt_handler"])?
             .constants(&["interrupt_room"])?
             .write("interruption.rs")?;
-        Types::of(&objects)?
+        Types::from_objects(&objects)?
             .values(&["softirq_order"])?
             .write("softirq_order.rs")
     };

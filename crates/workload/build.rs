@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn write_types(folder: &str, names: &[&str], file: &str) -> Result<(), Box<dyn Error>> {
     let objects: Vec<PathBuf> = compile(folder)?;
-    let written = Types::of(&objects)
+    let written = Types::from_objects(&objects)
         .and_then(|types| types.values(names))
         .and_then(|types| types.write(file));
     // A build script prints its error with the debug format.

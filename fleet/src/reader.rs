@@ -96,7 +96,7 @@ fn refused(path: &Path, reason: String) -> Digest {
 }
 
 /// End of a process.
-struct Ended {
+struct ProcessEnd {
     how: String,
     /// True if it ended by a signal or a panic: the recording was the cause, not the command line.
     is_of_one: bool,
@@ -107,7 +107,7 @@ fn read_some(
     paths: &[&Path],
     samples: Samples,
     digests: &mut Vec<Digest>,
-) -> anyhow::Result<Ended> {
+) -> anyhow::Result<ProcessEnd> {
     let start = || -> std::io::Result<Child> {
         let mut command = Command::new(laggard);
         command.args(["digest", "--stdin0"]);
@@ -155,7 +155,7 @@ fn read_some(
     }
     let status = child.wait().context("cannot wait for `laggard digest`")?;
     digests.extend(read?);
-    Ok(Ended {
+    Ok(ProcessEnd {
         how: status.to_string(),
         is_of_one: matches!(status.code(), None | Some(PANICKED)),
     })

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn few_switches_have_no_one_in_1000_and_none_no_figures() {
+    fn few_switches_have_no_p999_and_zero_switches_are_refused() {
         let times = hand_over_times(&[7]).unwrap();
 
         assert_eq!(times.one_in_1000, None);

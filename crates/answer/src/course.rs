@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::floors::Floors;
-use crate::load::{LoadError, Run, Searched, collector};
+use crate::load::{LoadError, Run, SampleSearch, collector};
 use crate::scan;
 use crate::show::Measured;
 use crate::why::Blamed;
@@ -120,7 +120,7 @@ pub fn courses(
     let (mut gathered, (late, kept)) = scanned.gathered;
     let mut floors = Floors::default();
     if is_partly {
-        floors = Floors::of(&manifest.lines, &kept, &measured.fold);
+        floors = Floors::new(&manifest.lines, &kept, &measured.fold);
         for largest in recording.summaries().largest {
             gathered.add_largest(
                 largest.line,
@@ -134,7 +134,7 @@ pub fn courses(
         .iter()
         .any(|group| group.latency.histogram().count() > 0);
     let courses_of_load = (some && end > start).then(|| {
-        let searched = Searched {
+        let searched = SampleSearch {
             groups,
             floors,
             sums: measured.fold.sums(),

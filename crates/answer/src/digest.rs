@@ -163,8 +163,8 @@ fn lines(
         let hour = hours.entry(stored.hour).or_insert_with(new);
         hour.add_stored(stored.line, counted, &tally);
     }
-    whole.set_lost(Lost::of(&manifest.counts, &manifest.losses));
-    let trust = judge(&Case::of(manifest, &whole.sums())).trust;
+    whole.set_lost(Lost::new(&manifest.counts, &manifest.losses));
+    let trust = judge(&Case::new(manifest, &whole.sums())).trust;
     let line = |group: Group| {
         let key = (group.key.service, group.key.route);
         let line = DigestLine {

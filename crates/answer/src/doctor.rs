@@ -16,7 +16,7 @@ pub const DOCTOR_SCHEMA: u32 = 3;
 
 /// Findings about a machine.
 #[derive(Clone, Debug)]
-pub struct Examined {
+pub struct DoctorFindings {
     /// The machine.
     pub host: Host,
     pub cpus: CpuList,
@@ -116,7 +116,7 @@ pub enum UnknownEffect {
 /// # Errors
 /// When the recording cannot be read.
 pub fn doctor(
-    examined: Examined,
+    examined: DoctorFindings,
     recording: Option<&Recording>,
 ) -> Result<DoctorReport, OpenError> {
     let late = recording.map(|recording| late_wakeups(recording, &examined.host));

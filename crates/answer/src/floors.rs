@@ -14,7 +14,7 @@ impl Floors {
     /// Compares the `kept` samples with the histograms, which `counted` all. The limit of the tail
     /// changed during the recording and differs between series. Samples are complete per CPU above
     /// the highest bucket with fewer samples than counts.
-    pub(crate) fn of(lines: &[Line], kept: &Fold, counted: &Fold) -> Self {
+    pub(crate) fn new(lines: &[Line], kept: &Fold, counted: &Fold) -> Self {
         let by_key = |fold: &Fold| -> BTreeMap<_, _> {
             let groups = fold.groups(lines, true).into_iter();
             let key = |group_key: &Key| (group_key.cpu, group_key.service, group_key.route);

@@ -58,5 +58,5 @@ pub use laggard_record::Shortfall;
 pub use load::{Load, LoadError, Run, have_no_work, have_rates, loads, loads_for_demand, open};
 pub use note::{Doubt, Note};
 pub use report::{Report, SHOW_SCHEMA};
-pub use scan::{Ask, Scanned, every_cpu, scan};
+pub use scan::{Ask, ScanResult, every_cpu, scan};
 pub use trust::{Distrust, Trust};

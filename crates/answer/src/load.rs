@@ -20,7 +20,7 @@ use crate::began::began;
 use crate::causes::KnownCauses;
 use crate::floors::Floors;
 use crate::note::{Doubt, Note};
-use crate::scan::{self, Ask, Scanned};
+use crate::scan::{self, Ask, ScanResult};
 use crate::trust::{Case, Trust, judge};
 use crate::waiting::{Waiting, waiting};
 
@@ -134,7 +134,7 @@ pub enum LoadError {
 }
 
 /// Samples of a recording: their distributions and the late ones.
-pub(crate) struct Searched {
+pub(crate) struct SampleSearch {
     /// Distributions over all CPUs.
     pub(crate) groups: Vec<Group>,
     /// Latency floors. All samples above them are complete.
@@ -394,10 +394,10 @@ impl Run {
     ///
     /// # Errors
     /// If the recording does not have a wakeup.
-    pub(crate) fn new(recording: &Recording, searched: Searched) -> Result<Self, LoadError> {
+    pub(crate) fn new(recording: &Recording, searched: SampleSearch) -> Result<Self, LoadError> {
         let manifest = recording.manifest();
         let dir = recording.dir();
-        let Searched {
+        let SampleSearch {
             groups,
             floors,
             sums,
@@ -413,7 +413,7 @@ impl Run {
         if duration == Nanos::ZERO || streams.is_empty() {
             return Err(LoadError::Empty(dir.into()));
         }
-        let judged = judge(&Case::of(manifest, &sums));
+        let judged = judge(&Case::new(manifest, &sums));
         let mut doubts = doubts(manifest, &shortfalls);
         doubts.extend(judged.doubts.into_iter().map(Doubt::Measuring));
         if let Trust::None(reasons) = &judged.trust {
@@ -472,25 +472,25 @@ pub(crate) fn collector(manifest: &Manifest) -> Collector {
 }
 
 /// Searches the samples for late ones, and counts them.
-pub(crate) fn search(recording: &Recording, threads: NonZeroUsize) -> (Searched, Fold) {
+pub(crate) fn search(recording: &Recording, threads: NonZeroUsize) -> (SampleSearch, Fold) {
     let manifest = recording.manifest();
     let lines = manifest.lines.len();
     let new = || {
         let late = (collector(manifest), Latest::default());
         (Fold::new(lines, Split::Whole), late)
     };
-    let Scanned {
+    let ScanResult {
         gathered: (mut fold, (late, last)),
         mut shortfalls,
     } = scan::scan(recording, threads.min(scan::FEW), Columns::all(), new);
     let mut floors = Floors::default();
     if manifest.plan.keep == Keep::Tail {
         let counted = scan::stored(recording, &mut shortfalls).0;
-        floors = Floors::of(&manifest.lines, &fold, &counted);
+        floors = Floors::new(&manifest.lines, &fold, &counted);
         fold = counted;
     }
-    fold.set_lost(Lost::of(&manifest.counts, &manifest.losses));
-    let searched = Searched {
+    fold.set_lost(Lost::new(&manifest.counts, &manifest.losses));
+    let searched = SampleSearch {
         groups: fold.groups(&manifest.lines, false),
         floors,
         sums: fold.sums(),

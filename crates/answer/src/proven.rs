@@ -58,7 +58,7 @@ pub struct ChangedSeries {
 impl ProvenEffect {
     /// Returns the effect of the remedy of this kind from a comparison of the unchanged machine
     /// with it; `None` if the comparison does not concern a setting.
-    pub fn of(
+    pub fn from_report(
         report: &CompareReport,
         kind: CaveatKind,
         host: &Host,
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_replaces_the_one_before_of_the_same_values_and_no_other() {
+    fn a_trial_replaces_only_an_earlier_trial_of_the_same_values() {
         let again = ProvenEffect {
             measured_on: "2026-11-22".into(),
             equal: vec![(Service::Fifo(90), Route::Direct)],

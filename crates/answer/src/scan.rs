@@ -37,7 +37,7 @@ pub fn every_cpu() -> NonZeroUsize {
 
 /// Data that was gathered from a recording's samples.
 #[derive(Clone, Debug)]
-pub struct Scanned<G> {
+pub struct ScanResult<G> {
     /// Data from every readable sample.
     pub gathered: G,
     /// Missing or damaged parts of the recording.
@@ -79,9 +79,9 @@ pub fn scan<G: Gather>(
     threads: NonZeroUsize,
     wanted: Columns,
     new: impl Fn() -> G + Sync,
-) -> Scanned<G> {
+) -> ScanResult<G> {
     let (gathered, short) = recording.gather(threads, wanted, new);
-    Scanned {
+    ScanResult {
         gathered,
         shortfalls: [recording.shortfalls(), &short].concat(),
     }

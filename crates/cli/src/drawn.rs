@@ -13,7 +13,7 @@ use crate::ask;
 
 /// Data of the report page for one recording.
 #[derive(Debug)]
-pub(crate) struct Drawn {
+pub(crate) struct RecordingPage {
     pub(crate) report: RecordingReport,
     pub(crate) charts: Charts,
     /// `None` without a wakeup.
@@ -23,7 +23,10 @@ pub(crate) struct Drawn {
 
 /// Reads a recording's figures, the data of the HTML report, and the answers; if `application` is
 /// given, only the answers for it.
-pub(crate) fn drawn(from: &Recording, application: Option<&Application>) -> anyhow::Result<Drawn> {
+pub(crate) fn drawn(
+    from: &Recording,
+    application: Option<&Application>,
+) -> anyhow::Result<RecordingPage> {
     let mut measured = measured(from, By::Service, ask::threads())?;
     let mut late = RecordedEpisodes::read_if_any(from, &mut measured.shortfalls)?;
     if let Some(late) = &mut late {
@@ -44,7 +47,7 @@ pub(crate) fn drawn(from: &Recording, application: Option<&Application>) -> anyh
         application: application.or(made_for.as_ref()),
     });
     let charts = charts(&report, by_cpu, courses, explained.as_ref(), &overview);
-    Ok(Drawn {
+    Ok(RecordingPage {
         report,
         charts,
         run,

@@ -184,7 +184,7 @@ fn keep(report: &CompareReport, kind: CaveatKind, host: &Host) {
         );
     }
     let today = Zoned::now().date().to_string();
-    let Some(effect) = ProvenEffect::of(report, kind, host, today) else {
+    let Some(effect) = ProvenEffect::from_report(report, kind, host, today) else {
         return;
     };
     pipe::say(&match proven::keep(&proven::folder(), effect) {

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_remedy_did_under_one_load_does_not_replace_what_it_did_under_another() {
+    fn effects_of_a_remedy_are_kept_per_load() {
         let dir = tempfile::tempdir().unwrap();
         let under = |load: &str, result| ProvenEffect {
             load: load.into(),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_told_of_and_not_replaced() {
+    fn a_damaged_file_is_reported_and_not_replaced() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(NAME), "{\"schema\": 9, \"effects\": []}").unwrap();
 

@@ -128,7 +128,7 @@ impl Made {
     pub fn measured(&self) -> Measured {
         let mut fold = Fold::new(self.manifest.lines.len(), Split::Whole);
         fold.add(&self.rows);
-        fold.set_lost(Lost::of(&self.manifest.counts, &self.manifest.losses));
+        fold.set_lost(Lost::new(&self.manifest.counts, &self.manifest.losses));
         Measured {
             path: "made.laggard".into(),
             manifest: self.manifest.clone(),

@@ -62,7 +62,7 @@ impl WindowsProbe {
                 reason: "Windows has no UIO devices; use a timer".into(),
             });
         }
-        let pace = Pace::of(&request);
+        let pace = Pace::new(&request);
         let requested = request.stages.clone();
         let mut of_driver = request.clone();
         let mut of_threads = request;

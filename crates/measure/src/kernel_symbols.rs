@@ -33,7 +33,7 @@ struct PlacedName {
 impl KernelSymbols {
     /// Reads all symbols. If that fails, every address has the reason.
     pub(crate) fn read() -> Self {
-        let read = File::open(FILE).and_then(|file| Self::of(BufReader::new(file)));
+        let read = File::open(FILE).and_then(|file| Self::parse(BufReader::new(file)));
         read.unwrap_or_else(|err| Self {
             lacks: Some(format!("cannot read the kernel's symbols: {err}")),
             ..Self::default()
@@ -42,7 +42,7 @@ impl KernelSymbols {
 
     /// Parses lines of an address, a letter and a name. Without the right to see them, all
     /// addresses are zero, and the result is empty.
-    fn of(mut lines: impl BufRead) -> io::Result<Self> {
+    fn parse(mut lines: impl BufRead) -> io::Result<Self> {
         let (mut symbols, mut names) = (Vec::new(), String::new());
         let mut line = String::new();
         while lines.read_line(&mut line)? > 0 {
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     fn names(text: &str, addresses: &[u64]) -> Vec<Option<String>> {
-        let symbols = KernelSymbols::of(text.as_bytes()).unwrap();
+        let symbols = KernelSymbols::parse(text.as_bytes()).unwrap();
         let name = |&address: &u64| symbols.at(Address(address)).name;
         addresses.iter().map(name).collect()
     }
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn hidden_addresses_give_a_reason_instead_of_symbols() {
         let hidden = "0000000000000000 T schedule\n0000000000000000 t other\nnonsense\n\n";
-        let symbols = KernelSymbols::of(hidden.as_bytes()).unwrap();
+        let symbols = KernelSymbols::parse(hidden.as_bytes()).unwrap();
 
         let symbol = symbols.at(Address(0x100));
 

@@ -181,7 +181,7 @@ impl Sources {
 
 impl Pace {
     /// Returns the pace of the request.
-    pub fn of(request: &Request) -> Self {
+    pub fn new(request: &Request) -> Self {
         Self {
             period: request.period,
             every: request.every.clone(),

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn long_driver_names_with_the_same_beginning_differ() {
+    fn long_driver_names_with_the_same_prefix_differ() {
         let name =
             |end: &str| DriverName::new(&format!("Microsoft.Bluetooth.Legacy.LEEnumerator{end}"));
 

@@ -29,7 +29,7 @@ const MAX_SENTENCE: usize = 200;
 
 /// Outcome of a request.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Posted {
+pub(crate) enum PostOutcome {
     /// Accepted, except for this number of items, with the reason.
     Taken(u64, Option<String>),
     /// May be accepted later, after this time if the collector named one.
@@ -81,7 +81,7 @@ impl Client {
     }
 
     /// Posts the result of `packed`, within `patience`.
-    pub(crate) fn post(&self, to: &Uri, body: &[u8], patience: Duration) -> Posted {
+    pub(crate) fn post(&self, to: &Uri, body: &[u8], patience: Duration) -> PostOutcome {
         let mut request = self.agent.post(to);
         for (name, value) in &self.target.headers {
             request = request.header(name, value);
@@ -92,7 +92,7 @@ impl Client {
         let request = request.config().timeout_global(Some(patience)).build();
         match request.send(body) {
             Ok(response) => outcome(response),
-            Err(err) => Posted::Later(None, sentence(&err.to_string())),
+            Err(err) => PostOutcome::Later(None, sentence(&err.to_string())),
         }
     }
 }
@@ -136,7 +136,7 @@ fn authorities(file: Option<&str>) -> Result<RootCerts, TargetError> {
     }
 }
 
-fn outcome(mut response: Response<Body>) -> Posted {
+fn outcome(mut response: Response<Body>) -> PostOutcome {
     let status = response.status().as_u16();
     let after = after(&response);
     let kind = response.headers().get(header::CONTENT_TYPE);
@@ -157,19 +157,19 @@ fn outcome(mut response: Response<Body>) -> Posted {
                 .partial_success;
             let partial = partial.unwrap_or_default();
             let why = (!partial.error_message.is_empty()).then(|| sentence(&partial.error_message));
-            Posted::Taken(partial.rejected.try_into().unwrap_or(0), why)
+            PostOutcome::Taken(partial.rejected.try_into().unwrap_or(0), why)
         }
-        200..=299 if is_protobuf || is_json => Posted::Taken(0, None),
+        200..=299 if is_protobuf || is_json => PostOutcome::Taken(0, None),
         // A portal or the greeting of a proxy: accepting it would lose the data.
         200..=299 => {
             let kind = sentence(&kind.unwrap_or_default());
-            Posted::Later(
+            PostOutcome::Later(
                 None,
                 format!("answers {status} with `{kind}`, so it is not a collector"),
             )
         }
-        429 | 502 | 503 | 504 => Posted::Later(after, reason(status, is_protobuf, &body)),
-        _ => Posted::Refused(reason(status, is_protobuf, &body)),
+        429 | 502 | 503 | 504 => PostOutcome::Later(after, reason(status, is_protobuf, &body)),
+        _ => PostOutcome::Refused(reason(status, is_protobuf, &body)),
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use prometheus_client::encoding::prometheus_protobuf::prometheus_data_model::MetricFamily;
 
 use crate::backoff::Backoff;
-use crate::client::{Client, Posted, packed};
+use crate::client::{Client, PostOutcome, packed};
 use crate::metrics::Conversion;
 use crate::proto::Resource;
 use crate::queue::SpanQueue;
@@ -206,7 +206,7 @@ impl OtlpSender {
         let outcome = self.client.post(to, &packed(&request), patience);
         let series = &self.parts.series;
         series.count(Signal::metrics, became(&outcome));
-        if let Posted::Taken(rejected, _) = &outcome {
+        if let PostOutcome::Taken(rejected, _) = &outcome {
             series.reject_points(*rejected);
         }
         let every = self.client.target().every;
@@ -223,17 +223,17 @@ impl OtlpSender {
         let series = &self.parts.series;
         series.count(Signal::traces, became(&outcome));
         match &outcome {
-            Posted::Taken(rejected, _) => {
+            PostOutcome::Taken(rejected, _) => {
                 let rejected = (*rejected).min(due.spans);
                 series.sent(due.spans - rejected);
                 series.lose(Loss::rejected, rejected);
                 self.parts.queue.done();
             }
-            Posted::Refused(_) => {
+            PostOutcome::Refused(_) => {
                 series.lose(Loss::refused, due.spans);
                 self.parts.queue.done();
             }
-            Posted::Later(..) => {}
+            PostOutcome::Later(..) => {}
         }
         self.traces
             .went(outcome, Duration::ZERO, "late wakeups", self.parts.say);
@@ -260,31 +260,31 @@ impl OtlpSender {
     }
 }
 
-fn became(outcome: &Posted) -> Became {
+fn became(outcome: &PostOutcome) -> Became {
     match outcome {
-        Posted::Taken(..) => Became::taken,
-        Posted::Later(..) => Became::delayed,
-        Posted::Refused(_) => Became::refused,
+        PostOutcome::Taken(..) => Became::taken,
+        PostOutcome::Later(..) => Became::delayed,
+        PostOutcome::Refused(_) => Became::refused,
     }
 }
 
 impl Course {
     /// Handles the outcome of a request. The next is due after `every`.
-    fn went(&mut self, outcome: Posted, every: Duration, what: &str, say: fn(&str)) {
+    fn went(&mut self, outcome: PostOutcome, every: Duration, what: &str, say: fn(&str)) {
         let (wait, news) = match outcome {
-            Posted::Taken(0, None) => (every, None),
-            Posted::Taken(rejected, why) => {
+            PostOutcome::Taken(0, None) => (every, None),
+            PostOutcome::Taken(rejected, why) => {
                 let why = why.unwrap_or_else(|| "it gives no reason".into());
                 (
                     every,
                     Some(format!("the collector rejected {rejected}: {why}")),
                 )
             }
-            Posted::Refused(why) => {
+            PostOutcome::Refused(why) => {
                 let news = format!("the collector refuses them, so they are dropped: it {why}");
                 (every, Some(news))
             }
-            Posted::Later(after, why) => {
+            PostOutcome::Later(after, why) => {
                 let wait = self.backoff.wait(after);
                 let news = format!("cannot send them now, will retry: {why}");
                 self.due = Instant::now() + wait;

@@ -41,7 +41,7 @@ pub(crate) struct ServedFigures {
     pub(crate) metrics: Metrics,
     /// Live figures of the current piece.
     pub(crate) live: Option<Live>,
-    episodes: VecDeque<Listed>,
+    episodes: VecDeque<ListedWakeup>,
     /// Number of late wakeups since the start of the program.
     late: u64,
     /// Time of the last reading of the probe.
@@ -60,7 +60,7 @@ pub(crate) struct ServedFigures {
 
 /// Late wakeup in the list.
 #[derive(Clone, Debug, Serialize)]
-struct Listed {
+struct ListedWakeup {
     /// Number since the start of the program, from 1.
     episode: u64,
     /// Expiry of the timer.
@@ -87,7 +87,7 @@ struct ListedCause {
 struct EpisodeList<'a> {
     /// Number since the start of the program. Only the newest are in the list.
     count: u64,
-    episodes: Vec<&'a Listed>,
+    episodes: Vec<&'a ListedWakeup>,
 }
 
 impl ServedState {
@@ -179,7 +179,7 @@ impl ServedFigures {
         let ago = now.saturating_sub(late.at);
         let due = Timestamp::now() - Duration::from(ago);
         let line = late.line;
-        self.episodes.push_back(Listed {
+        self.episodes.push_back(ListedWakeup {
             episode: self.late,
             due: due.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
             service: line.service.to_string(),

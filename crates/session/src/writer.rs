@@ -22,7 +22,7 @@ const MAX_WAITING_BYTES: usize = 1 << 30;
 const INVERSE_SHARE_OF_FREE: usize = 16;
 
 /// Data of one pass over the probe.
-struct Drained {
+struct ProbePass {
     batch: Arc<Batch>,
     accounts: Vec<Account>,
     /// Per line: rows without room before these.
@@ -34,7 +34,7 @@ struct Drained {
 
 /// State that both threads share.
 #[derive(Default)]
-struct Shared {
+struct WriterState {
     /// Bytes of waiting rows.
     waiting: AtomicUsize,
     has_failed: AtomicBool,
@@ -42,9 +42,9 @@ struct Shared {
 
 /// Recorder that a separate thread writes to.
 pub(crate) struct Writer {
-    looks: Sender<Drained>,
+    looks: Sender<ProbePass>,
     thread: JoinHandle<(Recorder, Result<(), WriteError>)>,
-    shared: Arc<Shared>,
+    shared: Arc<WriterState>,
     /// Maximum bytes of waiting rows.
     room: usize,
     /// True if time is virtual, so that the measurement can wait for the disk.
@@ -70,7 +70,7 @@ impl Writer {
         disk: impl FnMut() + Send + 'static,
     ) -> io::Result<Self> {
         let (looks, taken) = channel();
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(WriterState::default());
         let theirs = shared.clone();
         let can_wait = recorder.manifest().backend == Backend::Fake;
         let thread = std::thread::Builder::new()
@@ -103,7 +103,7 @@ impl Writer {
         }
         self.shared.waiting.fetch_add(bytes, Ordering::Relaxed);
         let dropped = std::mem::take(&mut self.dropped);
-        let look = Drained {
+        let look = ProbePass {
             batch,
             accounts,
             dropped,
@@ -162,8 +162,8 @@ impl Writer {
 /// lost.
 fn write(
     mut recorder: Recorder,
-    looks: &Receiver<Drained>,
-    shared: &Shared,
+    looks: &Receiver<ProbePass>,
+    shared: &WriterState,
     mut disk: impl FnMut(),
 ) -> (Recorder, Result<(), WriteError>) {
     system::use_little();
@@ -178,7 +178,7 @@ fn write(
         next = looks.try_recv().ok();
         let is_last = next.is_none();
         let bytes = bytes_of(&look.batch, &look.accounts);
-        let Drained {
+        let ProbePass {
             batch,
             accounts,
             dropped,
@@ -241,7 +241,7 @@ fn count_lines(counts: &mut Vec<u64>, batch: &Batch) {
 fn bytes_of(batch: &Batch, accounts: &[Account]) -> usize {
     let steps: usize = batch.step_ns.iter().map(|step| step.len() * 8).sum();
     let rows = steps + batch.len() * (2 + 8 + 8 + 1 + 1);
-    rows + size_of::<Drained>() + size_of::<Batch>() + size_of_val(accounts)
+    rows + size_of::<ProbePass>() + size_of::<Batch>() + size_of_val(accounts)
 }
 
 /// Returns the maximum memory for waiting rows. In virtual time the sender can wait, too.

@@ -20,7 +20,7 @@ impl ThreadPlacement {
     pub(super) fn on(cpu: Cpu) -> Self {
         Self {
             cpu,
-            scheduling: Scheduling::of(OWN),
+            scheduling: Scheduling::read(OWN),
         }
     }
 
@@ -30,7 +30,7 @@ impl ThreadPlacement {
         let cpu = self.cpu;
         let own = CpuList::from_iter([cpu]);
         let cpus = inherited::affinity().unwrap_or_else(|_| own.clone());
-        let scheduling = Scheduling::of(OWN);
+        let scheduling = Scheduling::read(OWN);
         let reason = if cpus != own && !online_cpus().contains(cpu) {
             format!("CPU {cpu} was taken offline during the measurement")
         } else if cpus != own {

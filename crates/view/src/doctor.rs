@@ -212,7 +212,7 @@ fn effect_text(effect: &EffectSeen, recording: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use laggard_answer::doctor::{Examined, UnknownEffect, doctor};
+    use laggard_answer::doctor::{DoctorFindings, UnknownEffect, doctor};
     use laggard_answer::proven::{ChangedSeries, ProvenEffect};
     use laggard_model::{
         Absence, AudioFinding, AudioNeed, AudioState, Backend, CaveatKind, CpuList, Host, Lacks,
@@ -244,7 +244,7 @@ mod tests {
             remedy: NAME.into(),
             lacks: Lacks::Kernel,
         };
-        let examined = Examined {
+        let examined = DoctorFindings {
             host: Host {
                 kernel: NAME.into(),
                 processor: Processor {

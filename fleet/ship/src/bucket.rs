@@ -56,14 +56,14 @@ impl Bucket {
         let store = builder
             .build()
             .with_context(|| format!("cannot open `{url}`; see AWS_* in the environment"))?;
-        Self::of(Arc::new(store), prefix, format!("s3://{bucket}"))
+        Self::new(Arc::new(store), prefix, format!("s3://{bucket}"))
     }
 
     /// Opens the objects below `prefix` in any store. `root` is its name in messages.
     ///
     /// # Errors
     /// If the prefix is invalid, or if a thread cannot be created.
-    pub fn of(store: Arc<dyn ObjectStore>, prefix: &str, root: String) -> anyhow::Result<Self> {
+    pub fn new(store: Arc<dyn ObjectStore>, prefix: &str, root: String) -> anyhow::Result<Self> {
         let prefix =
             Key::parse(prefix).with_context(|| format!("cannot use the prefix `{prefix}`"))?;
         let runtime = Builder::new_multi_thread()

@@ -24,7 +24,7 @@ pub(crate) struct Part {
 
 /// Content of a recording.
 #[derive(Debug)]
-pub(crate) struct Finished {
+pub(crate) struct FinishedRecording {
     /// Host name of its machine.
     pub node: String,
     pub manifest: Vec<u8>,
@@ -52,7 +52,7 @@ pub(crate) fn folders(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(directories)
 }
 
-impl Finished {
+impl FinishedRecording {
     /// Reads the content of a directory. Returns `None` if the recording is still running or was
     /// killed.
     pub(crate) fn read(dir: &Path) -> anyhow::Result<Option<Self>> {
@@ -168,7 +168,7 @@ mod tests {
     fn manifest_is_the_last_part_and_its_copy_the_first() {
         let dir = made(r#"{"state": {"failed": {"error": "e"}}, "host": {"node": "a"}}"#);
 
-        let finished = Finished::read(dir.path()).unwrap().unwrap();
+        let finished = FinishedRecording::read(dir.path()).unwrap().unwrap();
 
         let names: Vec<&str> = finished.parts.iter().map(|part| &*part.name).collect();
         assert_eq!(
@@ -188,8 +188,8 @@ mod tests {
         let running = made(r#"{"state": "running"}"#);
         let silent = made(r#"{"status": "complete"}"#);
 
-        assert!(Finished::read(running.path()).unwrap().is_none());
-        assert!(Finished::read(silent.path()).is_err());
+        assert!(FinishedRecording::read(running.path()).unwrap().is_none());
+        assert!(FinishedRecording::read(silent.path()).is_err());
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
         let dir = made(r#"{"state": "complete"}"#);
         std::os::unix::fs::symlink("/etc/hostname", dir.path().join("largest")).unwrap();
 
-        let error = Finished::read(dir.path()).unwrap_err().to_string();
+        let error = FinishedRecording::read(dir.path()).unwrap_err().to_string();
 
         assert!(
             error.ends_with("is not a regular file; only regular files are sent"),

@@ -19,7 +19,7 @@ use laggard_model::printable;
 use object_store::path::Path as Key;
 use object_store::{ObjectStoreExt as _, WriteMultipart};
 
-use crate::finished::{Finished, Part, folders};
+use crate::finished::{FinishedRecording, Part, folders};
 use crate::{Bucket, MANIFEST, MANIFEST_START};
 
 /// Size of the pieces of larger files, bytes.
@@ -106,7 +106,7 @@ pub fn round(bucket: &Bucket, dir: &Path, done: &mut BTreeSet<PathBuf>) -> anyho
             round.untried += 1;
             continue;
         }
-        let finished = match Finished::read(&path) {
+        let finished = match FinishedRecording::read(&path) {
             Ok(Some(finished)) => finished,
             Ok(None) => {
                 round.open.push(path);
@@ -174,7 +174,7 @@ pub(crate) fn pause(every: Duration, failures: u32) -> Duration {
 async fn send(
     bucket: &Bucket,
     dir: &Path,
-    finished: &Finished,
+    finished: &FinishedRecording,
 ) -> Result<Option<(String, u64)>, Failed> {
     let name = dir.file_name().and_then(|name| name.to_str());
     let name = name

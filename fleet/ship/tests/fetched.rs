@@ -33,7 +33,7 @@ fn recorded(dir: &Path, name: &str, host: &str) {
 
 fn bucket(there: &Path) -> Bucket {
     let store = LocalFileSystem::new_with_prefix(there).unwrap();
-    Bucket::of(Arc::new(store), "fleet", "s3://latency".into()).unwrap()
+    Bucket::new(Arc::new(store), "fleet", "s3://latency".into()).unwrap()
 }
 
 fn fetched(there: &Path, here: &Path) -> FetchRound {

@@ -17,7 +17,7 @@ use folders::files;
 
 fn bucket(there: &Path) -> Bucket {
     let store = LocalFileSystem::new_with_prefix(there).unwrap();
-    Bucket::of(Arc::new(store), "fleet", "s3://latency".into()).unwrap()
+    Bucket::new(Arc::new(store), "fleet", "s3://latency".into()).unwrap()
 }
 
 /// Creates a bucket with one recording of this name.

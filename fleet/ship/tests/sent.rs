@@ -36,7 +36,7 @@ fn recorded(dir: &Path, name: &str, host: &str, state: &str, started: &str) {
 /// Opens a directory as a bucket.
 fn bucket(there: &Path) -> Bucket {
     let store = LocalFileSystem::new_with_prefix(there).unwrap();
-    Bucket::of(Arc::new(store), "fleet", "s3://latency".into()).unwrap()
+    Bucket::new(Arc::new(store), "fleet", "s3://latency".into()).unwrap()
 }
 
 fn once(there: &Path, here: &Path) -> Round {

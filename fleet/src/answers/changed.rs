@@ -122,7 +122,7 @@ struct DatedCount {
 }
 
 /// Machine with enough recordings before and after.
-struct Compared {
+struct ComparedMachine {
     id: i64,
     change: HostChange,
     comparison: Comparison,
@@ -165,12 +165,13 @@ pub fn changed(
             .then_with(|| machine.change.host.cmp(&other.change.host))
     });
     let is_more =
-        |machine: &Compared| machine.change.after_per_hour > machine.change.before_per_hour;
-    let (clear, rest): (Vec<Compared>, Vec<Compared>) = compared_machines
+        |machine: &ComparedMachine| machine.change.after_per_hour > machine.change.before_per_hour;
+    let (clear, rest): (Vec<ComparedMachine>, Vec<ComparedMachine>) = compared_machines
         .into_iter()
         .partition(|machine| machine.change.q <= FALSE_SHARE);
     let undecided = rest.len() as u64;
-    let (worse, better): (Vec<Compared>, Vec<Compared>) = clear.into_iter().partition(is_more);
+    let (worse, better): (Vec<ComparedMachine>, Vec<ComparedMachine>) =
+        clear.into_iter().partition(is_more);
     let worse_ids: BTreeSet<i64> = worse.iter().map(|machine| machine.id).collect();
     let other_ids: BTreeSet<i64> = better
         .iter()
@@ -179,7 +180,7 @@ pub fn changed(
         .collect();
     let mut settings = settings(engine, &worse_ids, &other_ids)?;
     settings.truncate(asked.top);
-    let changes = |compared_machines: Vec<Compared>| {
+    let changes = |compared_machines: Vec<ComparedMachine>| {
         compared_machines
             .into_iter()
             .map(|machine| machine.change)
@@ -271,7 +272,7 @@ fn compare(
     host: String,
     before: &[&DatedCount],
     after: &[&DatedCount],
-) -> anyhow::Result<Compared> {
+) -> anyhow::Result<ComparedMachine> {
     let counts = |side: &[&DatedCount]| -> Vec<RecordingCount> {
         side.iter().map(|recording| recording.count).collect()
     };
@@ -299,7 +300,7 @@ fn compare(
         ratio_high: Some(ratio.interval.high).filter(|high| high.is_finite()),
         q: ratio.p,
     };
-    Ok(Compared {
+    Ok(ComparedMachine {
         id,
         change,
         comparison: sets.comparison,
@@ -502,7 +503,7 @@ mod tests {
                 },
             }
         };
-        let compared: Vec<Compared> = (0..200)
+        let compared: Vec<ComparedMachine> = (0..200)
             .map(|host| {
                 let chance = 0.002 * 50_f64.powf(Random(host as u64).share());
                 let times = if host < faulty { 6.0 } else { 1.0 };

@@ -19,7 +19,7 @@ struct Piece {
 }
 
 impl Density {
-    pub(super) fn of(histogram: &Histogram) -> Self {
+    pub(super) fn from_histogram(histogram: &Histogram) -> Self {
         let mut before = 0.0;
         let pieces = histogram.buckets().map(|(bucket, count)| {
             let low = match bucket {

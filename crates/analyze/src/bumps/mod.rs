@@ -73,7 +73,7 @@ pub fn find_bumps(latencies: &Histogram) -> Option<Bumps> {
     if latencies.count() < MIN_LATENCIES {
         return None;
     }
-    let density = Density::of(latencies);
+    let density = Density::from_histogram(latencies);
     let reach = latencies.quantile(REACH)?.as_f64();
     let mut best: Option<(f64, BumpComb)> = None;
     let mut parts = FEWEST_IN_REACH;

@@ -35,11 +35,11 @@ pub struct Open {
 /// Nested activities. Contexts share them: each event has a context, and copies of all
 /// activities would need too much memory.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-struct OpenStack(Option<Arc<Nested>>);
+struct OpenStack(Option<Arc<NestedActivity>>);
 
 /// Activity within other activities.
 #[derive(Debug, Eq, PartialEq)]
-struct Nested {
+struct NestedActivity {
     open: Open,
     depth: usize,
     outer: OpenStack,
@@ -47,7 +47,7 @@ struct Nested {
 
 impl OpenStack {
     /// Iterates over the levels, innermost first.
-    fn levels(&self) -> impl Iterator<Item = &Nested> {
+    fn levels(&self) -> impl Iterator<Item = &NestedActivity> {
         successors(self.0.as_deref(), |nested| nested.outer.0.as_deref())
     }
 
@@ -73,14 +73,15 @@ impl OpenStack {
         }
         let depth = self.levels().next().map_or(1, |nested| nested.depth + 1);
         let outer = std::mem::take(self);
-        self.0 = Some(Arc::new(Nested { open, depth, outer }));
+        self.0 = Some(Arc::new(NestedActivity { open, depth, outer }));
     }
 
     /// Ends the innermost activity of this kind and all activities within it. Returns
     /// whether there was one.
     fn end(&mut self, activity: Activity) -> bool {
-        let same =
-            |nested: &&Nested| discriminant(&nested.open.activity) == discriminant(&activity);
+        let same = |nested: &&NestedActivity| {
+            discriminant(&nested.open.activity) == discriminant(&activity)
+        };
         let Some(outer) = self.levels().find(same).map(|nested| nested.outer.clone()) else {
             return false;
         };

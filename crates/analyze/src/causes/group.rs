@@ -28,7 +28,7 @@ pub(super) fn name_groups(
     };
     let mut quotas = OwnQuotas::new(waiter, own, index, symbols);
     let only_quota = only_quota(own, symbols);
-    let mut weighed_threads: HashMap<(Tid, Arc<str>), Option<Weighed>> = HashMap::default();
+    let mut weighed_threads: HashMap<(Tid, Arc<str>), Option<WeightEffect>> = HashMap::default();
     for part in parts {
         if part.class == CauseClass::Throttled && part.culprit.group.is_none() {
             part.culprit.group = only_quota;
@@ -53,7 +53,7 @@ pub(super) fn name_groups(
             .entry(key)
             .or_insert_with(|| weighed(running, own, symbols));
         match weighed {
-            Some(Weighed::Lighter { weight, contender }) => {
+            Some(WeightEffect::Lighter { weight, contender }) => {
                 part.class = CauseClass::GroupWeight;
                 part.culprit = Culprit {
                     contender: Some(contender.clone()),
@@ -61,7 +61,7 @@ pub(super) fn name_groups(
                     ..Culprit::default()
                 };
             }
-            Some(Weighed::Shared(because)) => part.culprit.because = Some(*because),
+            Some(WeightEffect::Shared(because)) => part.culprit.because = Some(*because),
             None => {}
         }
     }
@@ -157,7 +157,7 @@ fn arrivals(waiter: Tid, group: u64, index: &EvidenceIndex<'_>, symbols: &Symbol
 }
 
 /// Effect of control groups on a thread that waits for another of its priority.
-enum Weighed {
+enum WeightEffect {
     /// The thread or its group is lighter than the other.
     Lighter {
         /// Deciding group and its weight.
@@ -172,7 +172,7 @@ enum Weighed {
 
 /// Compares the weights of the waiting thread and of the thread that ran. Returns
 /// `None` if neither the weights of the groups nor the weights of the threads differ.
-fn weighed(running: &Thread, own: &[SchedEntity], symbols: &Symbols) -> Option<Weighed> {
+fn weighed(running: &Thread, own: &[SchedEntity], symbols: &Symbols) -> Option<WeightEffect> {
     let other = symbols.entities.get(&running.tid)?;
     let mut levels = own.iter().zip(other);
     // First level below the common groups.
@@ -181,16 +181,16 @@ fn weighed(running: &Thread, own: &[SchedEntity], symbols: &Symbols) -> Option<W
     let (own_thread, other_thread) = (own.last()?, other.last()?);
     if own_level.group.is_empty() && other_level.group.is_empty() {
         return match own_thread.weight.cmp(&other_thread.weight) {
-            Ordering::Less => Some(Weighed::Shared(Because::MoreWeight)),
+            Ordering::Less => Some(WeightEffect::Shared(Because::MoreWeight)),
             Ordering::Equal => None,
-            Ordering::Greater => Some(Weighed::Shared(Because::LessWeight)),
+            Ordering::Greater => Some(WeightEffect::Shared(Because::LessWeight)),
         };
     }
     let decisive = [own_level, other_level]
         .into_iter()
         .find(|level| !level.group.is_empty())?;
     if own_level.weight < other_level.weight {
-        return Some(Weighed::Lighter {
+        return Some(WeightEffect::Lighter {
             weight: entity_words(decisive).into(),
             contender: format!("{} ({})", running.name, entity_words(other_level)).into(),
         });
@@ -201,7 +201,7 @@ fn weighed(running: &Thread, own: &[SchedEntity], symbols: &Symbols) -> Option<W
         && own_thread.weight > other_thread.weight
         && u128::from(own_level.weight) * u128::from(other_thread.weight)
             < u128::from(other_level.weight) * u128::from(own_thread.weight);
-    is_levelled.then_some(Weighed::Shared(Because::NiceInGroup))
+    is_levelled.then_some(WeightEffect::Shared(Because::NiceInGroup))
 }
 
 fn entity_words(entity: &SchedEntity) -> String {

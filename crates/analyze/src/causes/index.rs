@@ -53,7 +53,7 @@ struct ThreadRecords<'a> {
 
 /// Real-time thread that lost the CPU although it could continue.
 #[derive(Clone, Debug)]
-struct Preempted {
+struct PreemptedThread {
     at: Nanos,
     tid: Tid,
     name: Arc<str>,
@@ -75,7 +75,7 @@ pub(super) struct EvidenceIndex<'a> {
     /// Thread that was switched in with each priority; `None` if there were several.
     priorities: HashMap<i16, Option<Tid>>,
     /// In time order.
-    preempted: Vec<Preempted>,
+    preempted: Vec<PreemptedThread>,
     /// Times of switches to threads that the fair server chose.
     served: HashSet<Nanos>,
     /// Number of records that searches have visited.
@@ -191,7 +191,7 @@ impl<'a> EvidenceIndex<'a> {
                 Some(place)
             }
         });
-        self.preempted.push(Preempted {
+        self.preempted.push(PreemptedThread {
             at: event.at_ns,
             tid: *tid,
             name: name.as_str().into(),

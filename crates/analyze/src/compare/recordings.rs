@@ -43,7 +43,7 @@ impl RecordingCount {
     ///
     /// # Errors
     /// If a cluster lies outside the recording, or the duration of the recording is zero.
-    pub fn of(mut times: Vec<f64>, duration: f64, exposure: f64) -> Result<Self, InputError> {
+    pub fn new(mut times: Vec<f64>, duration: f64, exposure: f64) -> Result<Self, InputError> {
         times.sort_by(f64::total_cmp);
         let event = |&time: &f64| Event {
             at: time,
@@ -51,7 +51,7 @@ impl RecordingCount {
         };
         let raw: Vec<Event> = times.iter().map(event).collect();
         let events = raw.len() as f64;
-        let clusters = Clusters::of(&raw, duration)?;
+        let clusters = Clusters::find(&raw, duration)?;
         Ok(Self {
             events,
             dispersion: clusters
@@ -375,7 +375,7 @@ mod tests {
         for count in [1, 2, 5, 10, 20, 60, 200] {
             let mut dispersion = || {
                 let times = (0..count).map(|_| random.random::<f64>() * 300.0);
-                let count = RecordingCount::of(times.collect(), 300.0, 300.0).unwrap();
+                let count = RecordingCount::new(times.collect(), 300.0, 300.0).unwrap();
                 count.dispersion
             };
             let dispersions: Vec<f64> = (0..600).map(|_| dispersion()).collect();

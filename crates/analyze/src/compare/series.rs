@@ -115,7 +115,7 @@ fn best_of(values: &[f64], parts: &[(usize, usize)], least: usize) -> Option<Ser
 /// Returns the best cut of a part; `None` if the part is too short.
 fn best(values: &[f64], least: usize) -> Option<SeriesCut> {
     let count = values.len();
-    let sums = DistanceSums::of(values);
+    let sums = DistanceSums::new(values);
     let mut best_cut: Option<SeriesCut> = None;
     for index in least..=count.checked_sub(least)? {
         for end in index + least..=count {
@@ -139,7 +139,7 @@ struct DistanceSums {
 }
 
 impl DistanceSums {
-    fn of(values: &[f64]) -> Self {
+    fn new(values: &[f64]) -> Self {
         let width = values.len() + 1;
         let mut sums = vec![0.0; width * width];
         for (i, value) in values.iter().enumerate() {
@@ -269,7 +269,7 @@ mod tests {
             * 12.0
             / 7.0;
 
-        let energy = DistanceSums::of(&values).energy(4, 7);
+        let energy = DistanceSums::new(&values).energy(4, 7);
 
         assert!((energy - expected).abs() < 1e-12, "{energy} {expected}");
     }

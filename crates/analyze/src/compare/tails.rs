@@ -2,7 +2,7 @@
 //! latencies, independent of their rate.
 
 use crate::forecast::{
-    Fitted, Pareto, Peaks, Reason, SHAPE_FLOOR, anderson_darling, anderson_darling_p,
+    LikelihoodFit, Pareto, Peaks, Reason, SHAPE_FLOOR, anderson_darling, anderson_darling_p,
     fit_likelihood, tail_threshold,
 };
 
@@ -80,7 +80,7 @@ pub fn compare_tails(first: &Peaks, second: &Peaks) -> Result<TailsCompared, Tai
 }
 
 /// Fits a Pareto distribution to a side's excesses and tests the fit.
-fn fitted(excesses: &[f64]) -> Result<Fitted, Reason> {
+fn fitted(excesses: &[f64]) -> Result<LikelihoodFit, Reason> {
     if excesses.len() < MIN_PEAKS {
         return Err(Reason::TooFewPeaks {
             peaks: excesses.len(),

@@ -65,7 +65,7 @@ impl Clusters {
     ///
     /// # Errors
     /// If events are not in time order, lie outside the span or have size zero.
-    pub fn of(events: &[Event], span: f64) -> Result<Option<Self>, InputError> {
+    pub fn find(events: &[Event], span: f64) -> Result<Option<Self>, InputError> {
         positive("span", span)?;
         let times: Vec<f64> = events.iter().map(|event| event.at).collect();
         ascending("events", &times)?;
@@ -97,7 +97,7 @@ impl Clusters {
             count: (count * by_sizes / varies).min(circle.instants() as f64),
             variation: (variation + PRIOR) / count,
             freedom: freedom(&squares),
-            slow: SlowVariation::of(events, span)?,
+            slow: SlowVariation::estimate(events, span)?,
         }))
     }
 
@@ -264,7 +264,7 @@ mod tests {
         let one_cpu = bursts(12, 1);
         let many: Vec<Event> = one_cpu.iter().flat_map(|&event| [event; 64]).collect();
         let interval = |events: &[Event], per: f64| {
-            let clusters = Clusters::of(events, 1_000.0).unwrap();
+            let clusters = Clusters::find(events, 1_000.0).unwrap();
             let sum: f64 = events.iter().map(|event| event.size).sum();
             let interval = clustered_interval(sum, clusters, 0.95).unwrap();
             (interval.low / per, interval.high / per)
@@ -282,7 +282,7 @@ mod tests {
             let times = (0..20_u32).flat_map(|k| vec![3.0 + 50.0 * f64::from(k); cpus]);
             let events = at(&times.collect::<Vec<f64>>());
 
-            let clusters = Clusters::of(&events, 1_000.0).unwrap().unwrap();
+            let clusters = Clusters::find(&events, 1_000.0).unwrap().unwrap();
 
             assert!(
                 (clusters.count - 20.0).abs() < 1e-3,
@@ -295,7 +295,7 @@ mod tests {
     fn busy_half_of_the_time_lowers_the_number_of_clusters() {
         let spread: Vec<f64> = (0..40).map(|k| 25.0 * f64::from(k)).collect();
         let crowd: Vec<f64> = (0..40).map(|k| 12.0 * f64::from(k)).collect();
-        let count = |times: &[f64]| Clusters::of(&at(times), 1_000.0).unwrap().unwrap().count;
+        let count = |times: &[f64]| Clusters::find(&at(times), 1_000.0).unwrap().unwrap().count;
 
         assert!(count(&spread) > 39.0);
         assert!(count(&crowd) < 25.0, "{}", count(&crowd));
@@ -358,7 +358,7 @@ mod tests {
         let mut events = events;
         events.sort_by(|a, b| a.at.total_cmp(&b.at));
 
-        let clusters = Clusters::of(&events, 1_000.0).unwrap().unwrap();
+        let clusters = Clusters::find(&events, 1_000.0).unwrap().unwrap();
 
         let independent = clusters.count / (1.0 + clusters.variation);
         assert!((15.0..25.0).contains(&independent), "{clusters:?}");
@@ -383,10 +383,10 @@ mod tests {
 
     #[test]
     fn events_out_of_order_or_outside_the_span_are_refused() {
-        assert!(Clusters::of(&at(&[2.0, 1.0]), 10.0).is_err());
-        assert!(Clusters::of(&at(&[2.0, 11.0]), 10.0).is_err());
-        assert!(Clusters::of(&[], 0.0).is_err());
-        assert_eq!(Clusters::of(&[], 1.0), Ok(None));
+        assert!(Clusters::find(&at(&[2.0, 1.0]), 10.0).is_err());
+        assert!(Clusters::find(&at(&[2.0, 11.0]), 10.0).is_err());
+        assert!(Clusters::find(&[], 0.0).is_err());
+        assert_eq!(Clusters::find(&[], 1.0), Ok(None));
     }
 
     proptest! {
@@ -400,7 +400,7 @@ mod tests {
             let events: Vec<Event> = times.iter().map(|&time| Event { at: time, size }).collect();
             let sum = size * events.len() as f64;
 
-            let clusters = Clusters::of(&events, 1_000.0).unwrap().unwrap();
+            let clusters = Clusters::find(&events, 1_000.0).unwrap().unwrap();
             let interval = clustered_interval(sum, Some(clusters), 0.95).unwrap();
 
             let groups = Circle { events: &events, span: 1_000.0 }.groups();

@@ -75,7 +75,7 @@ impl SlowVariation {
     ///
     /// # Errors
     /// If the span is not positive, or the size of an event is zero.
-    pub fn of(events: &[Event], span: f64) -> Result<Option<Self>, InputError> {
+    pub fn estimate(events: &[Event], span: f64) -> Result<Option<Self>, InputError> {
         positive("span", span)?;
         if events.is_empty() {
             return Ok(None);
@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn change_between_halves_widens_the_interval() {
         let width = |events: &[Event]| {
-            let slow = SlowVariation::of(events, 1.0).unwrap().unwrap();
+            let slow = SlowVariation::estimate(events, 1.0).unwrap().unwrap();
             let interval = slow.interval(events.len() as f64, 0.95).unwrap();
             interval.high / interval.low
         };
@@ -314,8 +314,12 @@ mod tests {
 
     #[test]
     fn change_between_halves_is_shown_and_even_or_few_events_show_none() {
-        let is_shown =
-            |events: &[Event]| SlowVariation::of(events, 1.0).unwrap().unwrap().is_shown();
+        let is_shown = |events: &[Event]| {
+            SlowVariation::estimate(events, 1.0)
+                .unwrap()
+                .unwrap()
+                .is_shown()
+        };
         let mut halves = even(80);
         halves.retain(|event| event.at < 0.5);
         halves.extend(even(8).into_iter().filter(|event| event.at > 0.5));
@@ -327,8 +331,8 @@ mod tests {
 
     #[test]
     fn no_events_have_no_variation() {
-        assert_eq!(SlowVariation::of(&[], 1.0), Ok(None));
-        assert!(SlowVariation::of(&even(2), 0.0).is_err());
+        assert_eq!(SlowVariation::estimate(&[], 1.0), Ok(None));
+        assert!(SlowVariation::estimate(&even(2), 0.0).is_err());
     }
 
     proptest! {
@@ -338,7 +342,7 @@ mod tests {
         ) {
             times.sort_by(f64::total_cmp);
             let events: Vec<Event> = times.iter().map(|&time| Event { at: time, size: 1.0 }).collect();
-            let slow = SlowVariation::of(&events, 1.0).unwrap().unwrap();
+            let slow = SlowVariation::estimate(&events, 1.0).unwrap().unwrap();
             let sum = events.len() as f64;
             let (half, whole) = (
                 slow.interval(sum, confidence / 2.0 + 0.25).unwrap(),

@@ -18,7 +18,7 @@ pub struct Courses {
 impl Focus {
     /// Selects the samples of `group`: all, or if `is_partly`, only the samples that the recording
     /// kept.
-    pub fn of(group: &Group, threshold: Nanos, is_partly: bool) -> Self {
+    pub fn new(group: &Group, threshold: Nanos, is_partly: bool) -> Self {
         let histogram = group.latency.histogram();
         let median = match group.quantile(0.5) {
             _ if is_partly => None,
@@ -138,7 +138,7 @@ pub fn focuses(groups: &[Group], threshold: Nanos, is_partly: bool) -> Vec<Focus
                 }
             )
         })
-        .map(|group| Focus::of(group, threshold, is_partly))
+        .map(|group| Focus::new(group, threshold, is_partly))
         .collect()
 }
 

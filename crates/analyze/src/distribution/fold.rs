@@ -454,7 +454,7 @@ mod tests {
             ring_full: 10,
             ..Losses::default()
         };
-        fold.set_lost(Lost::of(&[count(7), count(1)], &losses));
+        fold.set_lost(Lost::new(&[count(7), count(1)], &losses));
         fold.add(&batch(&[activation(
             0,
             0,

@@ -13,7 +13,7 @@ impl Lost {
     /// Computes the losses of a recording from the counts of its lines and its
     /// `losses`. Planned activations that are in no count were lost too. Losses that no
     /// line counts (recordings of an earlier version) may belong to any line.
-    pub fn of(counts: &[LineCount], losses: &Losses) -> Self {
+    pub fn new(counts: &[LineCount], losses: &Losses) -> Self {
         let lines: Vec<u64> = counts.iter().map(of_count).collect();
         let counted: u64 = lines.iter().sum();
         Self {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use laggard_model::{Batch, Cpu, Gather, Line, Nanos, Route, Service};
 
 use super::Stream;
-use super::kept::{Kept, One};
+use super::kept::{KeptActivations, One};
 
 /// Maximum number of exceedances in all streams together: 24 bytes each.
 const MAX_KEPT: usize = 1 << 20;
@@ -16,7 +16,7 @@ const MIN_KEPT: usize = 4_096;
 #[derive(Clone, Debug)]
 pub struct Collector {
     /// Per line: exceedances of its service and of its interrupts.
-    lines: Vec<[Kept; 2]>,
+    lines: Vec<[KeptActivations; 2]>,
     /// Per line: maximum time between two consecutive activations.
     gaps: Vec<Nanos>,
     most: usize,
@@ -35,7 +35,7 @@ impl Collector {
     pub fn of(gaps: Vec<Nanos>) -> Self {
         let lines = gaps.len();
         Self {
-            lines: vec![<[Kept; 2]>::default(); lines],
+            lines: vec![<[KeptActivations; 2]>::default(); lines],
             gaps,
             latencies: Vec::new(),
             most: (MAX_KEPT / (2 * lines).max(1)).max(MIN_KEPT),
@@ -86,7 +86,7 @@ impl Collector {
     /// CPU are one stream, because an interrupt of any line shows that the CPU was
     /// free. Streams without activations are omitted.
     pub fn streams(self, lines: &[Line]) -> Vec<Stream> {
-        let mut streams: BTreeMap<(Service, Route, Cpu), Kept> = BTreeMap::new();
+        let mut streams: BTreeMap<(Service, Route, Cpu), KeptActivations> = BTreeMap::new();
         let most = self.most;
         let each = lines.iter().zip(self.lines).zip(self.gaps);
         for ((line, [service, irq]), gap) in each {
@@ -122,7 +122,7 @@ impl Collector {
 /// service: until then the CPU was free. For stalls longer than a period, all relevant
 /// rows are kept. For shorter ones in very long recordings some were pruned, and these
 /// stalls keep the length that their own line shows.
-fn free_by_all(streams: &mut BTreeMap<(Service, Route, Cpu), Kept>) {
+fn free_by_all(streams: &mut BTreeMap<(Service, Route, Cpu), KeptActivations>) {
     let mut served: BTreeMap<Cpu, Vec<Nanos>> = BTreeMap::new();
     for ((.., cpu), kept) in streams.iter() {
         let of_cpu = served.entry(*cpu).or_default();

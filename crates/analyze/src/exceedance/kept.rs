@@ -9,7 +9,7 @@ use super::Exceedance;
 
 /// Activations of one line, or its interrupts.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct KeptActivations {
     pub(super) samples: u64,
     pub(super) floor: Nanos,
     /// Late wakeups without the first.
@@ -41,7 +41,7 @@ impl One {
     }
 }
 
-impl Kept {
+impl KeptActivations {
     /// Adds the activations of `rows` that have a `latency`, ns. `entry` converts a row.
     /// Almost all are below the floor: of these only the last one matters.
     pub(super) fn add(

@@ -38,7 +38,7 @@ pub(crate) use level::tail_threshold;
 pub use level::{Estimate, LevelSettings, Method, return_level};
 pub use mixture::{Component, Mixture};
 pub use observed::{Observation, ObservedPeaks, PeakSpan, observe, peaks_of, periodic_share};
-pub use pareto::{Fitted, Pareto, Tail, fit_likelihood, fit_quasi_bayes};
+pub use pareto::{LikelihoodFit, Pareto, Tail, fit_likelihood, fit_quasi_bayes};
 pub use peaks::Peaks;
 pub use prediction::{
     BlockCounts, BlockLength, PredictionBound, block_length, chance_of_new_largest,

@@ -104,7 +104,7 @@ pub fn observe(
     clusters.retain(|(cluster, _)| cluster.peak > threshold);
     let (clusters, spans): (Vec<Cluster>, Vec<PeakSpan>) = clusters.into_iter().unzip();
     Ok(ObservedPeaks {
-        peaks: Peaks::of(&clusters, threshold, exposure)?,
+        peaks: Peaks::from_clusters(&clusters, threshold, exposure)?,
         spans,
         events,
     })

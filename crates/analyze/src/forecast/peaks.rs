@@ -49,7 +49,11 @@ impl Peaks {
     ///
     /// # Errors
     /// As for [`Peaks::new`].
-    pub fn of(clusters: &[Cluster], threshold: f64, exposure: f64) -> Result<Self, InputError> {
+    pub fn from_clusters(
+        clusters: &[Cluster],
+        threshold: f64,
+        exposure: f64,
+    ) -> Result<Self, InputError> {
         let times = clusters.iter().map(|cluster| cluster.time).collect();
         let sizes = clusters.iter().map(|cluster| cluster.peak).collect();
         Self::new(threshold, exposure, times, sizes)

@@ -53,8 +53,8 @@ pub fn expectation(
         |blackouts| &blackouts.outer,
     ];
     let [inner, middle, outer] = picks.map(|pick| {
-        let list = List::of(observed, pick, buffering)?;
-        let observed_failures = Failures::of(observed, pick, buffering)?;
+        let list = List::new(observed, pick, buffering)?;
+        let observed_failures = Failures::new(observed, pick, buffering)?;
         // Failures of all CPUs together, in the time of one of them.
         let slow = observed_failures
             .clusters
@@ -121,7 +121,7 @@ struct List {
 }
 
 impl List {
-    fn of(observed: &[Observed], pick: Pick, buffering: Buffering) -> Result<Self, InputError> {
+    fn new(observed: &[Observed], pick: Pick, buffering: Buffering) -> Result<Self, InputError> {
         let index = |what: fn(&LateJobs) -> &[f64]| {
             let variance = dispersion(observed, pick, buffering, what)?;
             Ok::<_, InputError>(variance.map_or(1.0, |dispersion| dispersion.index))

@@ -32,7 +32,7 @@ pub(super) struct Failures {
 }
 
 impl Failures {
-    pub(super) fn of(
+    pub(super) fn new(
         observed: &[Observed],
         pick: Pick,
         buffering: Buffering,
@@ -55,7 +55,7 @@ impl Failures {
         Ok(Self {
             count,
             misses,
-            clusters: Clusters::of(&events, span)?,
+            clusters: Clusters::find(&events, span)?,
             span,
         })
     }

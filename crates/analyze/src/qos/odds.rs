@@ -93,7 +93,7 @@ fn interval(
         size: each,
     };
     let events: Vec<Event> = times.into_iter().map(event).collect();
-    let clusters = Clusters::of(&events, 1.0)?;
+    let clusters = Clusters::find(&events, 1.0)?;
     let interval = interval_of_failures(number * each, clusters, confidence)?;
     let unseen = interval_of_failures(0.0, None, confidence)?.high;
     Ok(Interval {

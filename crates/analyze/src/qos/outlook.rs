@@ -54,7 +54,7 @@ pub fn outlook(
         |blackouts| &blackouts.middle,
         |blackouts| &blackouts.outer,
     ];
-    let [inner, middle, outer] = picks.map(|pick| Failures::of(observed, pick, buffering));
+    let [inner, middle, outer] = picks.map(|pick| Failures::new(observed, pick, buffering));
     let (inner, middle, outer) = (inner?, middle?, outer?);
     let unseen = clustered_interval(0.0, None, confidence)?.high * exposure / middle.span;
     let sure = inner.count.min(middle.count).min(outer.count) >= 1.0;

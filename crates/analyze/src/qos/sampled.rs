@@ -84,7 +84,7 @@ pub fn failure_bounds(
     let exposure = positive("exposure", observed.iter().map(|cpu| cpu.exposure).sum())?;
     positive("samples", sampled.samples)?;
     let base = observed.iter().map(|cpu| cpu.base).fold(0.0, f64::max);
-    let replayed = Failures::of(observed, |blackouts| &blackouts.inner, buffering)?;
+    let replayed = Failures::new(observed, |blackouts| &blackouts.inner, buffering)?;
     // A simultaneous stop of all CPUs counts once.
     let at_once = exposure / replayed.span;
     let bursts = at_once

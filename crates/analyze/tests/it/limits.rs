@@ -80,7 +80,7 @@ fn tallied(events: &[Event], span: f64, longest: f64) -> Tallied {
     Tallied {
         least: count,
         most: count,
-        clusters: Clusters::of(&events[..until], span).unwrap(),
+        clusters: Clusters::find(&events[..until], span).unwrap(),
         together: PROBE.wakeups(longest * 1e9),
     }
 }

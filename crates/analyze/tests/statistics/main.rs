@@ -126,7 +126,7 @@ fn check(events: &[Event], span: f64) -> Interval {
     let tallied = Tallied {
         least: count,
         most: count,
-        clusters: Clusters::of(events, span).unwrap(),
+        clusters: Clusters::find(events, span).unwrap(),
         together: 1.0,
     };
     // The limit itself does not affect the interval.
@@ -135,7 +135,7 @@ fn check(events: &[Event], span: f64) -> Interval {
 }
 
 fn attach(events: &[Event], span: f64) -> Interval {
-    let clusters = Clusters::of(events, span).unwrap();
+    let clusters = Clusters::find(events, span).unwrap();
     clustered_interval(events.len() as f64, clusters, 0.95).unwrap()
 }
 
@@ -147,7 +147,7 @@ fn compare(process: Process) -> Coverage {
         let mut sides = [Vec::new(), Vec::new()];
         for &side in order.sides() {
             let times = process.draw(&mut random);
-            sides[side].push(RecordingCount::of(times, process.span, process.span).unwrap());
+            sides[side].push(RecordingCount::new(times, process.span, process.span).unwrap());
         }
         let sets = compare_recordings_in_order(&sides[0], &sides[1], &order, (1.25, 0.95)).unwrap();
         coverage.add(Some(sets.comparison.ratio.interval), 1.0);

@@ -196,7 +196,7 @@ fn fractions(page: &mut Page) {
             let tallied = Tallied {
                 least: count,
                 most: count,
-                clusters: Clusters::of(&events, 1.0).unwrap(),
+                clusters: Clusters::find(&events, 1.0).unwrap(),
                 together: 1.0,
             };
             let limits = against_limit(&tallied, 1e9, 0.975).unwrap().interval;

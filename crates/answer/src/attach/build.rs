@@ -552,7 +552,7 @@ fn expected(
         size: 1.0,
     };
     let events: Vec<Event> = times.into_iter().map(event).collect();
-    let clusters = Clusters::of(&events, span).ok()?;
+    let clusters = Clusters::find(&events, span).ok()?;
     let interval = clustered_interval(events.len() as f64, clusters, CONFIDENCE).ok()?;
     // A measurement of the same length has about the same number of cycles, and at most the same
     // number of misses.

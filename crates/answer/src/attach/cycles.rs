@@ -386,7 +386,7 @@ mod tests {
     /// As a program does that is attached to in the middle of a cycle, marks faster than
     /// they are read, and still runs at the end.
     #[test]
-    fn cycles_of_which_marks_are_missing_are_cut_and_no_fault_of_the_program_s() {
+    fn cycles_with_missing_marks_are_cut() {
         let mut marked = MarkedCycles::default();
         let (begin, end) = (MarkKind::Begin, MarkKind::End);
         for (time, number, kind, lost_before) in [
@@ -417,7 +417,7 @@ mod tests {
 
     /// As of a thread that runs 10,000 times a second: all of a look come at once.
     #[test]
-    fn each_of_many_cycles_of_one_look_is_due_when_its_own_activation_was() {
+    fn cycles_of_one_look_are_due_with_their_activations() {
         let mut marked = MarkedCycles::default();
         let cycles = 3 * MAX_SPANS as u64;
         for number in 0..cycles {
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_that_is_found_later_holds_for_those_before() {
+    fn a_deadline_found_later_applies_to_earlier_cycles() {
         let mut marked = MarkedCycles::default();
         marked.add_mark(mark(1_010, 0, MarkKind::Begin));
         marked.add_mark(mark(1_090, 0, MarkKind::End));

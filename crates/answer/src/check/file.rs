@@ -72,7 +72,7 @@ pub fn read_requirements(file: &Path) -> Result<Requirements, RequirementError> 
         })
         .map_err(|wrong| RequirementError::At {
             file: file.into(),
-            place: Place::of(&text, wrong.0.start),
+            place: Place::from_offset(&text, wrong.0.start),
             source: wrong.1.into(),
         })
 }
@@ -141,7 +141,7 @@ impl Entry {
             return Err(misplaced(name.span(), Wrong::HandlersHaveNoService(first)));
         }
         let row = |requirement, position: usize| RequirementRow {
-            place: Place::of(text, position),
+            place: Place::from_offset(text, position),
             name: self.name.clone().filter(|name| !name.trim().is_empty()),
             service,
             load: self.load.clone(),
@@ -341,7 +341,7 @@ mod tests {
     /// Returns the place and the message of an error.
     fn error(text: &str) -> String {
         let (place, wrong) = *parse(text).unwrap_err();
-        format!("{}: {wrong}", Place::of(text, place.start))
+        format!("{}: {wrong}", Place::from_offset(text, place.start))
     }
 
     #[test]

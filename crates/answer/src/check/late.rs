@@ -173,7 +173,7 @@ impl EndToEnd {
 
     /// Returns the clusters of late wakeups; `None` without any.
     fn clusters(&self) -> Result<Option<Clusters>, InputError> {
-        Clusters::of(&self.events(self.limit), self.length)
+        Clusters::find(&self.events(self.limit), self.length)
     }
 
     fn run_clusters(&self) -> Result<Option<Clusters>, InputError> {
@@ -181,7 +181,7 @@ impl EndToEnd {
         let step = self.begun.len().div_ceil(MAX_PAIRED).max(1);
         let event = |&at: &f64| Event { at, size: 1.0 };
         let runs: Vec<Event> = self.begun.iter().step_by(step).map(event).collect();
-        let clusters = Clusters::of(&runs, self.length)?;
+        let clusters = Clusters::find(&runs, self.length)?;
         Ok(clusters.map(|clusters| Clusters {
             count: clusters.count * step as f64,
             ..clusters
@@ -214,7 +214,7 @@ impl EndToEnd {
 
     fn as_one(&self, events: &[Event]) -> Result<f64, InputError> {
         let sum: f64 = events.iter().map(|event| event.size).sum();
-        let clusters = Clusters::of(events, self.length)?;
+        let clusters = Clusters::find(events, self.length)?;
         Ok(clusters.map_or(1.0, |clusters| clusters.dispersion(sum).max(1.0)))
     }
 }

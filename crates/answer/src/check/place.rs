@@ -17,7 +17,7 @@ pub struct Place {
 
 impl Place {
     /// Returns the place of byte `offset` in `text`, or the end of the text.
-    pub(super) fn of(text: &str, offset: usize) -> Self {
+    pub(super) fn from_offset(text: &str, offset: usize) -> Self {
         let before = text.get(..offset).unwrap_or(text);
         let line = before.rsplit('\n').next().unwrap_or_default();
         Self {
@@ -49,7 +49,11 @@ mod tests {
             (12, "3:1"),
             (99, "3:6"),
         ] {
-            assert_eq!(Place::of(text, offset).to_string(), expected, "at {offset}");
+            assert_eq!(
+                Place::from_offset(text, offset).to_string(),
+                expected,
+                "at {offset}"
+            );
         }
     }
 }

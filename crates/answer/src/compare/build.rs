@@ -129,7 +129,7 @@ pub fn compare(question: &Question) -> Result<CompareReport, CompareError> {
             misses(&mut services, side, &outlook);
         }
     }
-    let causes = CausesCompared::of(sides, &order, confidence)?;
+    let causes = CausesCompared::new(sides, &order, confidence)?;
     let manifests = sides.map(|side| side.iter().map(Recording::manifest).collect::<Vec<_>>());
     let mut differing = differing([&manifests[0], &manifests[1]]);
     differing.extend(trace_data(&causes.watched));
@@ -318,7 +318,7 @@ impl Comparing<'_> {
         };
         let mut both = Vec::new();
         for load in self.loads {
-            both.push(Lateness::of(load, line, level, run)?);
+            both.push(Lateness::new(load, line, level, run)?);
         }
         let [first, second] = [&both[0], &both[1]];
         let margin = self.question.equal;

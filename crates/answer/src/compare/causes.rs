@@ -84,7 +84,7 @@ pub(super) struct CausesCompared {
 
 impl CausesCompared {
     /// Compares causes. Changes hold at `confidence`.
-    pub(super) fn of(
+    pub(super) fn new(
         sides: [&[Recording]; 2],
         order: &RecordingOrder,
         confidence: f64,
@@ -159,7 +159,7 @@ fn changes(
                 .map(|recording| recording.length(&limits))
                 .collect()
         });
-        if let Some(candidate) = Candidate::of(cause, lengths, moments, (order, confidence))? {
+        if let Some(candidate) = Candidate::new(cause, lengths, moments, (order, confidence))? {
             changes_found.push(candidate);
         }
     }
@@ -299,7 +299,7 @@ struct Candidate {
 
 impl Candidate {
     /// Compares a cause. `lengths`: how long each recording kept all late wakeups, ns.
-    fn of(
+    fn new(
         cause: &NamedCause,
         lengths: [Vec<f64>; 2],
         moments: [Vec<Vec<(f64, f64)>>; 2],
@@ -309,7 +309,7 @@ impl Candidate {
         for ((counts, lengths), moments) in counts.iter_mut().zip(lengths).zip(&moments) {
             for (length, moments) in lengths.into_iter().zip(moments) {
                 let times = moments.iter().map(|moment| moment.0).collect();
-                counts.push(RecordingCount::of(times, length, length)?);
+                counts.push(RecordingCount::new(times, length, length)?);
             }
         }
         let durations = moments
@@ -606,7 +606,7 @@ mod tests {
     /// Few late wakeups are kept before the threshold is known. That is most of a short
     /// recording and little of a long one.
     #[test]
-    fn rate_of_a_cause_uses_the_time_in_which_late_wakeups_were_kept() {
+    fn rate_of_a_cause_uses_the_time_with_kept_late_wakeups() {
         let decided = |seconds: u64| {
             let mut recording = watched(&[("vda", 600, Nanos::from_ms(2))]);
             let start = Nanos::from_secs(1_000);

@@ -26,7 +26,7 @@ pub(super) struct Lateness {
 
 impl Lateness {
     /// Counts the late wakeups of a series. Clusters are more than `run` apart.
-    pub(super) fn of(
+    pub(super) fn new(
         load: &Load,
         line: (Service, Route),
         level: Nanos,
@@ -63,7 +63,7 @@ impl Lateness {
             times.extend(clusters(stream, level, run).into_iter().map(since));
         }
         let exposure = recording.duration.as_f64() * f64::from(cpus.max(1));
-        self.counts.push(RecordingCount::of(
+        self.counts.push(RecordingCount::new(
             times,
             recording.duration.as_f64(),
             exposure,

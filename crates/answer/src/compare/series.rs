@@ -150,7 +150,7 @@ pub fn compare_series(question: &SeriesQuestion) -> Result<SeriesReport, Compare
     let (levels, left_out): (Vec<_>, Vec<_>) = levels.partition(is_kept);
     let mut services = Vec::new();
     for &(line, (level, share)) in &levels {
-        let late = Lateness::of(&loaded, line, level, RUN)?;
+        let late = Lateness::new(&loaded, line, level, RUN)?;
         services.push(ServiceSeries {
             service: line.0,
             route: line.1,

@@ -112,7 +112,7 @@ pub(super) struct Past<'a> {
 }
 
 impl Blocks {
-    pub(super) fn of(observed: &ObservedPeaks, course: &Course) -> Result<Self, InputError> {
+    pub(super) fn new(observed: &ObservedPeaks, course: &Course) -> Result<Self, InputError> {
         let shortest = shortest_block(observed);
         let present = course.present(&observed.peaks, shortest)?;
         let BlockLength {
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_five_times_as_long_as_the_longest_time_in_which_something_was_late() {
+    fn a_block_has_five_times_the_length_of_the_longest_late_time() {
         let lasting = |ms: u64| {
             let times = (0..40_u32)
                 .map(|index| f64::from(index) * 10e9 + 1e9)
@@ -293,7 +293,7 @@ mod tests {
                 peaks: Peaks::new(1e6, 400e9, times, sizes).unwrap(),
                 spans: vec![span; 40],
             };
-            Blocks::of(&observed, &Course::Steady).unwrap().least_ns
+            Blocks::new(&observed, &Course::Steady).unwrap().least_ns
         };
 
         // Late for 2 s; doubled once, because the sizes repeat.
@@ -338,7 +338,7 @@ mod tests {
             spans,
             events: Vec::new(),
         };
-        let blocks = Blocks::of(&observed, &Course::Steady).unwrap();
+        let blocks = Blocks::new(&observed, &Course::Steady).unwrap();
         let past = Past {
             observed: &observed,
             course: Course::Steady,

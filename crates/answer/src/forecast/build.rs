@@ -360,7 +360,7 @@ fn past<'a>(
 ) -> Result<Past<'a>, InputError> {
     let observed = &tails.observed;
     Ok(Past {
-        blocks: Blocks::of(observed, &tails.course)?,
+        blocks: Blocks::new(observed, &tails.course)?,
         course: tails.course.clone(),
         observed,
         waited: waits(load, line).reduce(f64::min),

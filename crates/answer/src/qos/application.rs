@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn an_application_is_probed_as_finely_as_its_slack_takes_but_no_finer() {
+    fn sample_interval_follows_the_slack_of_the_application() {
         for (buffer, compute, expected) in [
             (Nanos::from_us(2_667), Nanos::from_us(800), "200us"),
             (Nanos::from_us(10_667), Nanos::from_us(3_200), "370us"),

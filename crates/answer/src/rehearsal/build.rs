@@ -113,8 +113,8 @@ fn task(
     let horizon = ns(count.elapsed_ns);
     let expected = expectation(&selection.observed(slack), buffering, horizon, CONFIDENCE)?;
     let failures = failures(count);
-    let predicted_failures = Predicted::of(expected.failures, count.jobs);
-    let predicted_late = Predicted::of(expected.misses, count.jobs);
+    let predicted_failures = Predicted::new(expected.failures, count.jobs);
+    let predicted_late = Predicted::new(expected.misses, count.jobs);
     let paper_failures = horizon / paper_mean_time(buffering, selection.share_above(slack))?;
     let mut remarks = Vec::new();
     if by != task.service {
@@ -141,8 +141,8 @@ fn task(
         route,
         predicted_failures,
         predicted_late,
-        verdict: Inside::of(failures, predicted_failures),
-        late_verdict: Inside::of(count.late as f64, predicted_late),
+        verdict: Inside::new(failures, predicted_failures),
+        late_verdict: Inside::new(count.late as f64, predicted_late),
         factor: ratio(failures, predicted_failures.mean),
         paper_failures,
         paper_factor: ratio(failures, paper_failures),
@@ -167,7 +167,7 @@ fn ratio(counted: f64, predicted: f64) -> Option<f64> {
 
 impl Predicted {
     /// Limits a prediction to `jobs`, because at most all jobs can miss.
-    fn of(expected: PredictedCount, jobs: u64) -> Self {
+    fn new(expected: PredictedCount, jobs: u64) -> Self {
         let most = jobs as f64;
         Self {
             mean: expected.mean.min(most),
@@ -178,7 +178,7 @@ impl Predicted {
 }
 
 impl Inside {
-    fn of(counted: f64, predicted: Predicted) -> Self {
+    fn new(counted: f64, predicted: Predicted) -> Self {
         if counted < predicted.low {
             Self::Fewer
         } else if counted > predicted.high {

@@ -60,7 +60,7 @@ pub fn recording(measured: Measured, by_cpu: bool) -> RecordingReport {
         })
         .collect();
     let sums = fold.sums();
-    let judged = judge(&Case::of(&manifest, &sums));
+    let judged = judge(&Case::new(&manifest, &sums));
     let waiting = waiting(&manifest.lines, &sums);
     let run_delays = run_delays(&manifest);
     RecordingReport {

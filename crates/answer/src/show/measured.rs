@@ -7,7 +7,7 @@ use laggard_model::{Keep, Manifest, Nanos};
 use laggard_record::{Columns, Recording, Shortfall};
 
 use crate::load::LoadError;
-use crate::scan::{self, Scanned};
+use crate::scan::{self, ScanResult};
 
 /// Grouping of the rows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -39,7 +39,7 @@ pub struct Measured {
 /// # Errors
 /// If minutes are requested and the recording does not distinguish them.
 pub fn measured(from: &Recording, by: By, threads: NonZeroUsize) -> Result<Measured, LoadError> {
-    let Scanned {
+    let ScanResult {
         gathered: (mut fold, last),
         shortfalls,
     } = if from.manifest().plan.keep == Keep::Tail {
@@ -48,7 +48,7 @@ pub fn measured(from: &Recording, by: By, threads: NonZeroUsize) -> Result<Measu
         }
         let mut shortfalls = from.shortfalls().to_vec();
         let gathered = scan::stored(from, &mut shortfalls);
-        Scanned {
+        ScanResult {
             gathered,
             shortfalls,
         }
@@ -56,7 +56,7 @@ pub fn measured(from: &Recording, by: By, threads: NonZeroUsize) -> Result<Measu
         count_samples(from, by, threads)
     };
     let manifest = from.manifest();
-    fold.set_lost(Lost::of(&manifest.counts, &manifest.losses));
+    fold.set_lost(Lost::new(&manifest.counts, &manifest.losses));
     Ok(Measured {
         path: from.dir().display().to_string(),
         manifest: manifest.clone(),
@@ -71,7 +71,7 @@ fn count_samples(
     from: &Recording,
     by: By,
     threads: NonZeroUsize,
-) -> Scanned<(Fold, Option<Nanos>)> {
+) -> ScanResult<(Fold, Option<Nanos>)> {
     let lines = from.manifest().lines.len();
     let split = match by {
         By::Minute => Split::Minutes {
@@ -84,11 +84,11 @@ fn count_samples(
         ..Columns::all()
     };
     let new = || (Fold::new(lines, split), Latest::default());
-    let Scanned {
+    let ScanResult {
         gathered: (fold, last),
         shortfalls,
     } = scan::scan(from, threads, wanted, new);
-    Scanned {
+    ScanResult {
         gathered: (fold, last.0),
         shortfalls,
     }

@@ -162,7 +162,7 @@ pub(super) struct Maxima {
 
 /// Gathers the maxima of one recording.
 #[derive(Clone, Debug)]
-struct Gathered {
+struct MaximaCollector {
     start: u64,
     /// Recorded time before this recording, ns.
     before: u64,
@@ -174,7 +174,7 @@ struct Gathered {
     fold: Fold,
 }
 
-impl Gather for Gathered {
+impl Gather for MaximaCollector {
     fn batch(&mut self, rows: &Batch) {
         self.fold.add(rows);
         for wakeup in rows.iter() {
@@ -230,7 +230,7 @@ impl Maxima {
                 for &part in lines.iter().flatten() {
                     parts[part] = vec![Max::default(); blocks];
                 }
-                Gathered {
+                MaximaCollector {
                     start: manifest.clock.start_ns.ns(),
                     before,
                     block,
@@ -311,13 +311,13 @@ impl Maxima {
 /// Maximum number of blocks: a week in seconds.
 const MAX_BLOCKS: usize = 604_800;
 
-impl Gathered {
+impl MaximaCollector {
     /// Limits the parts of wakeups that a recording of the tail did not keep. Each of these parts
     /// is at most the latency where the complete tail starts.
     fn limit_unkept(&mut self, recording: &laggard_record::Recording) {
         let lines = &recording.manifest().lines;
         let (counted, _) = scan::stored(recording, &mut Vec::new());
-        let floors = Floors::of(lines, &self.fold, &counted);
+        let floors = Floors::new(lines, &self.fold, &counted);
         for (line, parts) in lines.iter().zip(&self.lines) {
             let Some(floor) = floors.of_line(*line) else {
                 continue;

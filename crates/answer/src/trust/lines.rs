@@ -14,7 +14,7 @@ const OF_SIBLINGS: u64 = 2;
 
 /// Lines that lost too much of their plan.
 pub(super) fn reasons(case: &Case<'_>) -> Vec<Distrust> {
-    let lost = Lost::of(case.counts, case.losses);
+    let lost = Lost::new(case.counts, case.losses);
     let mut lossy = Vec::new();
     let mut sparse = Vec::new();
     for (number, (line, sum)) in (0..).zip(case.lines.iter().zip(case.sums)) {

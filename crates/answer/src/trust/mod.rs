@@ -70,7 +70,7 @@ pub struct Case<'a> {
 
 impl<'a> Case<'a> {
     /// Creates the input from a recording whose sums were read.
-    pub fn of(manifest: &'a Manifest, sums: &'a [LineSum]) -> Self {
+    pub fn new(manifest: &'a Manifest, sums: &'a [LineSum]) -> Self {
         Self {
             lines: &manifest.lines,
             counts: &manifest.counts,

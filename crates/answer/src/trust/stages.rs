@@ -12,7 +12,7 @@ const TOO_MANY: f64 = 0.25;
 
 /// Problems of the stages.
 #[derive(Debug, Default)]
-pub(super) struct Unseen {
+pub(super) struct StageProblems {
     pub(super) reasons: Vec<Distrust>,
     pub(super) doubts: Vec<Distrust>,
 }
@@ -26,8 +26,8 @@ const COUNTED: [(Stage, LossReason); 3] = [
 
 /// Judges each stage: per line if another line of the same service has it, otherwise by the losses
 /// of its reason.
-pub(super) fn judge(case: &Case<'_>) -> Unseen {
-    let mut unseen = Unseen::default();
+pub(super) fn judge(case: &Case<'_>) -> StageProblems {
+    let mut unseen = StageProblems::default();
     for (stage, reason) in COUNTED {
         let lines = by_line(case, stage);
         let overall = || in_all(case, reason);

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn nobodys_code_stands_under_a_stop_from_outside() {
+    fn a_stop_from_outside_has_no_call_chain() {
         let (mut late, line, notes) = (episode(1), manifest().lines[0], notes());
         // The hypervisor had the CPU for most of the time when `hog` is sampled. A timer's sample
         // shows the interrupted code.

@@ -78,7 +78,7 @@ impl Types {
     /// # Errors
     ///
     /// Returns an error if an object is not readable.
-    pub fn of(objects: &[PathBuf]) -> Result<Self, TypesError> {
+    pub fn from_objects(objects: &[PathBuf]) -> Result<Self, TypesError> {
         let read = |path: &PathBuf| {
             let read = Btf::from_path(path).map_err(|source| TypesError::Object {
                 path: path.clone(),

@@ -36,7 +36,7 @@ fn made(
     write: impl Fn(Types) -> Result<Types, TypesError>,
 ) -> Option<Result<String, String>> {
     let (_folder, objects) = objects(texts)?;
-    let made = Types::of(&objects).and_then(write);
+    let made = Types::from_objects(&objects).and_then(write);
     Some(match made {
         Ok(types) => Ok(types.text().to_owned()),
         Err(err) => Err(err.to_string()),

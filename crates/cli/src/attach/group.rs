@@ -28,7 +28,7 @@ impl FollowedGroup {
 
 pub(super) fn group(args: &AttachArgs) -> anyhow::Result<Option<FollowedGroup>> {
     let group = match (&args.cgroup, &args.unit) {
-        (Some(path), _) => AttachGroup::at(path)?,
+        (Some(path), _) => AttachGroup::from_path(path)?,
         (None, Some(name)) => AttachGroup::of_unit(name)?,
         (None, None) => return Ok(None),
     };

@@ -274,7 +274,7 @@ fn descendants(args: &AttachArgs) -> anyhow::Result<Vec<AttachTarget>> {
 
 /// Returns the targets that still exist.
 fn held(found: impl Iterator<Item = (u32, Vec<u32>)>) -> anyhow::Result<Vec<AttachTarget>> {
-    let held = found.map(|(process, threads)| AttachTarget::found(process, threads));
+    let held = found.map(|(process, threads)| AttachTarget::from_threads(process, threads));
     let held: Result<Vec<_>, _> = held.collect();
     Ok(held?.into_iter().flatten().collect())
 }

@@ -1,6 +1,6 @@
 //! `laggard doctor` on Linux.
 
-use laggard_answer::doctor::Examined;
+use laggard_answer::doctor::DoctorFindings;
 use laggard_measure::host::{self, Files};
 use laggard_measure::linux;
 use laggard_model::Service;
@@ -31,7 +31,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Exit> {
     }
     let audio = host::audio(&files, &host);
     let proven = proven::of(&proven::folder(), &host, prove::setting_now);
-    let examined = Examined {
+    let examined = DoctorFindings {
         host,
         cpus,
         method: Some(linux::method(&abilities)),

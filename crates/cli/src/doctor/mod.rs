@@ -5,7 +5,7 @@ mod linux;
 #[cfg(windows)]
 mod windows;
 
-use laggard_answer::doctor::{self, Examined};
+use laggard_answer::doctor::{self, DoctorFindings};
 use laggard_record::Recording;
 use laggard_view::doc::Detail;
 use laggard_view::doctor::document;
@@ -22,7 +22,7 @@ use crate::pipe::Format;
 /// Prints the findings and their effects in the recording.
 fn tell(
     args: &DoctorArgs,
-    examined: Examined,
+    examined: DoctorFindings,
     recording: Option<&Recording>,
 ) -> anyhow::Result<Exit> {
     let report = doctor::doctor(examined, recording)?;

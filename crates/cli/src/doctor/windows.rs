@@ -1,7 +1,7 @@
 //! `laggard doctor` on Windows, which changes nothing there and tries no remedy.
 
 use anyhow::bail;
-use laggard_answer::doctor::Examined;
+use laggard_answer::doctor::DoctorFindings;
 use laggard_measure_windows as windows;
 use laggard_record::Recording;
 
@@ -14,7 +14,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Exit> {
         bail!("--prove tries settings of Linux; leave it out");
     }
     let recording = args.recording.as_ref().map(Recording::open).transpose()?;
-    let examined = Examined {
+    let examined = DoctorFindings {
         host: windows::identify(),
         cpus: args.cpus.clone().unwrap_or_else(windows::allowed_cpus),
         method: None,

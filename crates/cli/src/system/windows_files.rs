@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_temporary_folder_is_left_when_nobody_holds_it() {
+    fn a_temporary_directory_without_a_lock_is_a_leftover() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("copies");
         fs::create_dir(&folder).unwrap();

@@ -40,14 +40,14 @@ struct Rows {
 /// message of a panic.
 pub(super) struct LiveScreen {
     finder: LateFinder,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     /// Draws and reads keys. `None` after it has ended.
     drawer: Option<JoinHandle<anyhow::Result<()>>>,
     told: Vec<String>,
 }
 
 /// State of both threads.
-struct Shared {
+struct SharedState {
     picture: Mutex<Picture>,
     /// Whether nothing more may be drawn.
     is_over: AtomicBool,
@@ -73,7 +73,7 @@ impl LiveScreen {
         kept: Option<KeptRecording>,
     ) -> anyhow::Result<Self> {
         let terminal = ratatui::try_init().context("cannot draw on this terminal; use --batch")?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedState {
             picture: Mutex::new(Picture {
                 state,
                 held: None,
@@ -150,7 +150,7 @@ impl LiveScreen {
     }
 }
 
-impl Shared {
+impl SharedState {
     fn picture(&self) -> MutexGuard<'_, Picture> {
         self.picture.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -161,7 +161,7 @@ impl Shared {
 }
 
 /// Draws and reads keys until the end.
-fn show(mut terminal: DefaultTerminal, shared: &Shared) -> anyhow::Result<()> {
+fn show(mut terminal: DefaultTerminal, shared: &SharedState) -> anyhow::Result<()> {
     linux::take_usual_share();
     let keys = Keys::open()?;
     while !shared.is_over() {
@@ -173,7 +173,7 @@ fn show(mut terminal: DefaultTerminal, shared: &Shared) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn draw_on(terminal: &mut DefaultTerminal, shared: &Shared) -> anyhow::Result<()> {
+fn draw_on(terminal: &mut DefaultTerminal, shared: &SharedState) -> anyhow::Result<()> {
     // The lock is held while the frame is built, not while the terminal receives it.
     terminal
         .draw(|frame| shared.picture().draw(frame))
@@ -185,7 +185,7 @@ fn draw_on(terminal: &mut DefaultTerminal, shared: &Shared) -> anyhow::Result<()
 fn listen(
     terminal: &mut DefaultTerminal,
     keys: &Keys,
-    shared: &Shared,
+    shared: &SharedState,
     deadline: Instant,
 ) -> anyhow::Result<()> {
     while !shared.is_over() {

@@ -173,19 +173,19 @@ impl CpuLog {
             .take(1);
         let within = self.entries.range(begin..);
         let within = within.take_while(|entry| entry.at() <= to + LATER);
-        let mut events: Vec<Ordered> = Vec::new();
+        let mut events: Vec<OrderedEvent> = Vec::new();
         let mut last = None;
         for entry in before.chain(within) {
             match entry {
                 Entry::Switch(switch) if switch.at <= to => {
-                    events.push(Ordered::switch(switch, last));
+                    events.push(OrderedEvent::switch(switch, last));
                     last = Some(switch.to);
                 }
                 Entry::Handler {
                     activity,
                     begun,
                     ended,
-                } if *begun <= to => events.extend(Ordered::both(*activity, *begun, *ended)),
+                } if *begun <= to => events.extend(OrderedEvent::both(*activity, *begun, *ended)),
                 Entry::Switch(_) | Entry::Handler { .. } | Entry::Sample { .. } => {}
             }
         }
@@ -229,13 +229,13 @@ impl CpuLog {
 /// which precedes starts. If several handlers end at the same time, the inner one ends first. If
 /// several start, the outer one starts first.
 #[derive(Debug)]
-struct Ordered {
+struct OrderedEvent {
     event: FlightEvent,
     rank: u8,
     within: Reverse<Nanos>,
 }
 
-impl Ordered {
+impl OrderedEvent {
     /// Converts a switch. `last` is the thread of the previous switch, if known.
     fn switch(switch: &LoggedSwitch, last: Option<Tid>) -> Self {
         let what = Happening::Switch {

@@ -26,7 +26,7 @@ impl Default for Stamps {
 
 impl Stamps {
     /// Selects the stages in `stages`.
-    pub fn of(stages: &[Stage]) -> Self {
+    pub fn from_stages(stages: &[Stage]) -> Self {
         Self {
             asked: bits(stages),
         }
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn stage_is_absent_if_not_requested_and_end_stages_are_always_present() {
-        let some = Stamps::of(&[Stage::Irq, Stage::Running]);
+        let some = Stamps::from_stages(&[Stage::Irq, Stage::Running]);
 
         let has = STAGES_ON_THE_WAY
             .into_iter()
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn program_is_needed_for_its_stage_and_for_the_interrupt_that_it_records() {
         let needs = |stages: &[Stage]| {
-            let stamps = Stamps::of(stages);
+            let stamps = Stamps::from_stages(stages);
             (stamps.need_raise(), stamps.need_expire())
         };
 
@@ -106,7 +106,7 @@ mod tests {
             .filter(|&stage| stage != Stage::Waking)
             .collect();
 
-        let caveat = Stamps::of(&but_one).caveat().unwrap();
+        let caveat = Stamps::from_stages(&but_one).caveat().unwrap();
 
         assert_eq!(caveat.kind, CaveatKind::AbilityAbsent);
         let what = format!("stages left out by --stages: {}", Stage::Waking.name());

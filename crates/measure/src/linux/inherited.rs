@@ -16,11 +16,11 @@ use super::scheduling::{OWN, SchedulingPolicy, nice_of};
 use super::{allowed_cpus, policy};
 
 /// Set by [`become_normal`].
-static AT_START: OnceLock<Inherited> = OnceLock::new();
+static AT_START: OnceLock<InitialScheduling> = OnceLock::new();
 
 /// Initial scheduling of this process.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct Inherited {
+pub(super) struct InitialScheduling {
     policy: SchedulingPolicy,
     /// Reason why the policy could not be set to `SCHED_OTHER`.
     refused: Option<String>,
@@ -33,7 +33,7 @@ pub(super) struct Inherited {
 /// Sets `SCHED_OTHER` for the calling thread and remembers its previous scheduling. Call it first
 /// in `main`, before another thread exists.
 pub fn become_normal() {
-    AT_START.get_or_init(Inherited::read_and_reset);
+    AT_START.get_or_init(InitialScheduling::read_and_reset);
 }
 
 /// Returns warnings about the initial scheduling of this process.
@@ -56,10 +56,10 @@ pub(super) fn usual_nice() -> i32 {
     AT_START.get().map_or(0, |at_start| at_start.nice)
 }
 
-impl Inherited {
+impl InitialScheduling {
     /// Reads the scheduling of the calling thread and sets its policy to `SCHED_OTHER`.
     fn read_and_reset() -> Self {
-        let policy = SchedulingPolicy::of(OWN);
+        let policy = SchedulingPolicy::read(OWN);
         let result = match policy {
             SchedulingPolicy::Other => Ok(()),
             _ => policy::schedule_normally(),
@@ -156,7 +156,7 @@ mod tests {
         "0-3".parse().unwrap()
     }
 
-    fn texts(inherited: &Inherited) -> Vec<String> {
+    fn texts(inherited: &InitialScheduling) -> Vec<String> {
         inherited
             .caveats(&four_cpus())
             .map(|caveat| caveat.what)
@@ -165,9 +165,9 @@ mod tests {
 
     #[test]
     fn process_started_normally_has_no_warning() {
-        let normal = Inherited {
+        let normal = InitialScheduling {
             cpus: four_cpus(),
-            ..Inherited::default()
+            ..InitialScheduling::default()
         };
 
         assert_eq!(texts(&normal), [""; 0]);
@@ -183,9 +183,9 @@ mod tests {
             (libc::SCHED_DEADLINE, 0, "SCHED_DEADLINE"),
             (7, 0, "scheduling policy 7"),
         ] {
-            let inherited = Inherited {
+            let inherited = InitialScheduling {
                 policy: SchedulingPolicy::new(number, priority),
-                ..Inherited::default()
+                ..InitialScheduling::default()
             };
 
             let texts = texts(&inherited);
@@ -198,10 +198,10 @@ mod tests {
 
     #[test]
     fn nice_and_affinity_are_kept_and_named() {
-        let inherited = Inherited {
+        let inherited = InitialScheduling {
             nice: 10,
             cpus: "1".parse().unwrap(),
-            ..Inherited::default()
+            ..InitialScheduling::default()
         };
 
         let texts = texts(&inherited);
@@ -215,9 +215,9 @@ mod tests {
     #[test]
     fn all_cpus_are_measured_if_the_start_affinity_is_unknown_or_unusable() {
         for cpus in ["", "7"] {
-            let inherited = Inherited {
+            let inherited = InitialScheduling {
                 cpus: cpus.parse().unwrap_or_default(),
-                ..Inherited::default()
+                ..InitialScheduling::default()
             };
 
             assert_eq!(inherited.of(&four_cpus()), four_cpus(), "{cpus}");
@@ -238,10 +238,10 @@ mod tests {
             let trial = std::thread::spawn(move || {
                 // SAFETY: `param` outlives the call; 0 is this thread.
                 let refused = unsafe { libc::sched_setscheduler(0, policy, &raw const param) };
-                let inherited = Inherited::read_and_reset();
+                let inherited = InitialScheduling::read_and_reset();
                 (refused != 0)
                     .then_some(())
-                    .map_or_else(|| Some((inherited, SchedulingPolicy::of(OWN))), |()| None)
+                    .map_or_else(|| Some((inherited, SchedulingPolicy::read(OWN))), |()| None)
             });
             let Some((inherited, now)) = trial.join().unwrap() else {
                 println!("skipped: this user may not set policy {policy}");

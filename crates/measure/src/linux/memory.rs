@@ -95,7 +95,7 @@ fn refused(bytes: usize, allocate: impl Fn() -> *mut u8) -> *mut u8 {
     }
     let mut text = io::Cursor::new([0; 256]);
     // Text that does not fit is cut.
-    let _ = writeln!(text, "laggard: {}", OutOfMemory::of(bytes));
+    let _ = writeln!(text, "laggard: {}", OutOfMemory::new(bytes));
     let length = usize::try_from(text.position()).unwrap_or_default();
     // SAFETY: the bytes are valid, and nothing else is accessed; `_exit` runs no code of this
     // program that could allocate.
@@ -145,7 +145,7 @@ pub(super) fn stay_small() {}
 
 /// Reserves `bytes` of address space.
 fn hold(bytes: usize) -> Result<NonNull<c_void>, OutOfMemory> {
-    let refused = OutOfMemory::of(bytes);
+    let refused = OutOfMemory::new(bytes);
     let length = NonZeroUsize::new(bytes).ok_or(refused)?;
     let (nobody, flags) = (ProtFlags::PROT_NONE, MapFlags::MAP_PRIVATE);
     // SAFETY: the mapping is new and neither readable nor writable.
@@ -188,7 +188,7 @@ pub fn is_short() -> Option<OutOfMemory> {
 pub fn ran_out() -> Option<OutOfMemory> {
     match REFUSED.load(Ordering::Relaxed) {
         0 => None,
-        bytes => Some(OutOfMemory::of(bytes)),
+        bytes => Some(OutOfMemory::new(bytes)),
     }
 }
 
@@ -201,7 +201,7 @@ pub struct OutOfMemory {
 }
 
 impl OutOfMemory {
-    fn of(bytes: usize) -> Self {
+    fn new(bytes: usize) -> Self {
         Self {
             bytes,
             limit: limit(),

@@ -49,7 +49,7 @@ impl LinuxProbe {
             request.every = Every::default();
         }
         let opened = Usage::at(clock::now(), Nanos::ZERO, Nanos::ZERO);
-        let pace = Pace::of(&request);
+        let pace = Pace::new(&request);
         let plans = plan(request)?;
         // Before laggard loads anything.
         let tracers = Tracers::look();

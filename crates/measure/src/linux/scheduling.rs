@@ -36,7 +36,7 @@ pub struct Scheduling {
 impl SchedulingPolicy {
     /// Returns the policy of a thread of this process, or an unknown policy if the thread is
     /// gone.
-    pub fn of(tid: Tid) -> Self {
+    pub fn read(tid: Tid) -> Self {
         let tid = tid.0.cast_signed();
         // SAFETY: the arguments are integers.
         let number = unsafe { libc::sched_getscheduler(tid) };
@@ -93,8 +93,8 @@ pub fn nice_of(tid: Tid) -> i32 {
 
 impl Scheduling {
     /// Returns the scheduling of a thread of this process, or `None` if the thread is gone.
-    pub fn of(tid: Tid) -> Option<Self> {
-        let policy = SchedulingPolicy::of(tid);
+    pub fn read(tid: Tid) -> Option<Self> {
+        let policy = SchedulingPolicy::read(tid);
         let nice = if policy.has_nice() { nice_of(tid) } else { 0 };
         (!matches!(policy, SchedulingPolicy::Unknown(..0))).then_some(Self { policy, nice })
     }

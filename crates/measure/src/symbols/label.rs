@@ -41,8 +41,8 @@ pub(super) fn harmless(text: &str) -> String {
 }
 
 /// Returns the output of `write` up to the limit, or `None` if `write` itself failed.
-fn limited(write: impl FnOnce(&mut Limited) -> fmt::Result) -> Option<String> {
-    let mut out = Limited::default();
+fn limited(write: impl FnOnce(&mut BoundedText) -> fmt::Result) -> Option<String> {
+    let mut out = BoundedText::default();
     match write(&mut out) {
         Ok(()) => Some(out.text),
         Err(_) if out.is_full => Some(out.text + CUT),
@@ -52,12 +52,12 @@ fn limited(write: impl FnOnce(&mut Limited) -> fmt::Result) -> Option<String> {
 
 /// Text that refuses to grow beyond [`MAX_LABEL_BYTES`].
 #[derive(Debug, Default)]
-struct Limited {
+struct BoundedText {
     text: String,
     is_full: bool,
 }
 
-impl fmt::Write for Limited {
+impl fmt::Write for BoundedText {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for (start_of_char, part) in text.char_indices() {
             let start = self.text.len();

@@ -22,18 +22,18 @@ pub(super) struct Budget {
     room: f64,
     /// Time constant of the decay, s.
     decay_s: f64,
-    all: Held,
-    lines: Vec<Held>,
+    all: HeldRoom,
+    lines: Vec<HeldRoom>,
 }
 
 /// Held room at a time.
 #[derive(Clone, Copy, Debug, Default)]
-struct Held {
+struct HeldRoom {
     amount: f64,
     at: Nanos,
 }
 
-impl Held {
+impl HeldRoom {
     /// Returns the held room at `now`. Lines are read one after the other, so `now` can
     /// be earlier than the previous time. No room has decayed then.
     fn at(&mut self, now: Nanos, decay_s: f64) -> f64 {
@@ -57,8 +57,8 @@ impl Budget {
         Self {
             room,
             decay_s: room * MINUTE / limit.max(1.0),
-            all: Held::default(),
-            lines: vec![Held::default(); lines],
+            all: HeldRoom::default(),
+            lines: vec![HeldRoom::default(); lines],
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, anyhow, bail};
 
-use super::recordings::{Stored, parse_name, recordings};
+use super::recordings::{StoredRecording, parse_name, recordings};
 use crate::metrics::StoreSeries;
 
 /// Minimum size of a recording, bytes. A recording reserves 1 MiB for its end.
@@ -63,7 +63,7 @@ impl StoreKeeper {
     }
 
     /// Returns our recordings, oldest first.
-    fn oldest_first(&self) -> anyhow::Result<Vec<Stored>> {
+    fn oldest_first(&self) -> anyhow::Result<Vec<StoredRecording>> {
         let shown = self.dir.display();
         let mut recordings =
             recordings(&self.dir).with_context(|| format!("cannot read the store `{shown}`"))?;
@@ -81,7 +81,7 @@ impl StoreKeeper {
         current.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn remove(&self, recording: &Stored) -> Result<(), String> {
+    fn remove(&self, recording: &StoredRecording) -> Result<(), String> {
         if let Some(why) = &recording.keep_reason {
             return Err(why.clone());
         }
@@ -101,7 +101,7 @@ impl StoreKeeper {
         let recordings = self.oldest_first()?;
         let wanted = room_for_next(recordings.iter().map(|recording| recording.bytes));
         let last = self.being_made();
-        let is_removable = |recording: &&Stored| {
+        let is_removable = |recording: &&StoredRecording| {
             last.as_ref() != Some(&recording.name) && recording.keep_reason.is_none()
         };
         let room =

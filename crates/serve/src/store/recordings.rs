@@ -17,7 +17,7 @@ const NAME_SUFFIX: &str = ".laggard";
 
 /// Recording of the store.
 #[derive(Debug)]
-pub(super) struct Stored {
+pub(super) struct StoredRecording {
     pub(super) name: String,
     pub(super) age: Age,
     /// 0 if unknown.
@@ -30,7 +30,7 @@ pub(super) struct Stored {
 pub(super) type Age = (DateTime, u32);
 
 /// Returns our recordings in `dir`, oldest first according to their names.
-pub(super) fn recordings(dir: &Path) -> io::Result<Vec<Stored>> {
+pub(super) fn recordings(dir: &Path) -> io::Result<Vec<StoredRecording>> {
     let device = fs::metadata(dir)?.dev();
     let whole = fs::canonicalize(dir)?;
     let mounted = mount_points(Path::new("/proc/self/mountinfo"));
@@ -61,7 +61,7 @@ pub(super) fn recordings(dir: &Path) -> io::Result<Vec<Stored>> {
                 // A directory that cannot be examined may be a mount point.
                 Err(err) => (0, Some(err.to_string())),
             };
-            stored.push(Stored {
+            stored.push(StoredRecording {
                 name,
                 age,
                 bytes,

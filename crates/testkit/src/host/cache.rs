@@ -23,10 +23,10 @@ impl Cache {
             .filter(|path| path.is_absolute())
             .or_else(|| env::home_dir().map(|home| home.join(".cache")))
             .unwrap_or_else(env::temp_dir);
-        Self::at(base.join("laggard/kernels"))
+        Self::new(base.join("laggard/kernels"))
     }
 
-    fn at(root: PathBuf) -> Result<Self, FetchError> {
+    fn new(root: PathBuf) -> Result<Self, FetchError> {
         fs::create_dir_all(&root).map_err(FetchError::io(&root))?;
         let path = root.join("lock");
         let lock = File::create(&path).map_err(FetchError::io(&path))?;
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn failed_entry_is_tried_again() {
         let scratch = tempfile::tempdir().unwrap();
-        let cache = Cache::at(scratch.path().into()).unwrap();
+        let cache = Cache::new(scratch.path().into()).unwrap();
 
         let failed = cache.entry("kernel", |into| {
             fs::write(into.join("half"), "x").unwrap();
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn entry_is_filled_only_once() {
         let scratch = tempfile::tempdir().unwrap();
-        let cache = Cache::at(scratch.path().into()).unwrap();
+        let cache = Cache::new(scratch.path().into()).unwrap();
         cache.entry("kernel", |_| Ok(())).unwrap();
 
         let again = cache.entry("kernel", |_| panic!("was there already"));

@@ -89,7 +89,7 @@ pub(super) fn wakes(
 
 /// Observations of the conductor.
 #[derive(Debug, Default)]
-struct Conducted {
+struct ConductorResult {
     rounds: u64,
     wakes: Vec<QueueWake>,
     broken: Option<Absence>,
@@ -101,7 +101,7 @@ fn played(
     rounds: u64,
     length: Nanos,
     stop: &AtomicBool,
-) -> Result<Conducted, Absence> {
+) -> Result<ConductorResult, Absence> {
     let is_over = Arc::new(AtomicBool::new(false));
     let hall = Arc::new(Hall {
         queue,
@@ -117,7 +117,7 @@ fn played(
         let hall = Arc::clone(&hall);
         parts.push(TrialPart::new(priority(own), move |_| {
             hall.take_part(own);
-            Conducted::default()
+            ConductorResult::default()
         }));
     }
     let room = usize::try_from(rounds).unwrap_or(0) * WAITERS;
@@ -125,9 +125,9 @@ fn played(
     let mut wakes = vec![NO_WAKE; room];
     wakes.clear();
     parts.push(TrialPart::new(CONDUCTOR, move |begin| {
-        let conducted = Conducted {
+        let conducted = ConductorResult {
             wakes,
-            ..Conducted::default()
+            ..ConductorResult::default()
         };
         hall.conduct(begin, rounds, length, conducted)
     }));
@@ -166,7 +166,13 @@ impl Hall {
         }
     }
 
-    fn conduct(&self, begin: Nanos, rounds: u64, length: Nanos, mut done: Conducted) -> Conducted {
+    fn conduct(
+        &self,
+        begin: Nanos,
+        rounds: u64,
+        length: Nanos,
+        mut done: ConductorResult,
+    ) -> ConductorResult {
         let mut random = Random(begin.ns());
         let over = begin + length;
         let mut run = clock::now();

@@ -16,7 +16,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, SysconfVar, fork, sysconf};
 
 use super::memory_group::MemoryGroup;
-use super::pressed::{PAGES, Pressed, PressureReport, READ, REPORT_BYTES, press};
+use super::pressed::{PAGES, PressureInput, PressureReport, READ, REPORT_BYTES, press};
 use super::trial::refused;
 
 /// Memory limit of the group, in sizes of one mapping.
@@ -40,7 +40,7 @@ pub(super) fn pages(length: Nanos, stop: &AtomicBool) -> Result<LockedPages, Abs
         .door()
         .map_err(|err| refused("a control group", &err))?;
     let (mut report_reader, report_writer) = io::pipe().map_err(|err| refused("a pipe", &err))?;
-    let pressed = Pressed {
+    let pressed = PressureInput {
         file: &file,
         door: &door,
         page,
@@ -89,7 +89,7 @@ fn page_bytes() -> u64 {
 struct Child(Pid);
 
 impl Child {
-    fn start(pressed: &Pressed<'_>, tell: &io::PipeWriter) -> Result<Self, Absence> {
+    fn start(pressed: &PressureInput<'_>, tell: &io::PipeWriter) -> Result<Self, Absence> {
         let parent = nix::unistd::getpid();
         // SAFETY: the child allocates nothing and exits without returning. It has one
         //         thread.

@@ -24,7 +24,7 @@ pub(super) const PAGES: usize = 1_024;
 pub(super) const READ: u64 = 16;
 
 /// Input of the process.
-pub(super) struct Pressed<'a> {
+pub(super) struct PressureInput<'a> {
     /// File with the pages of two mappings and of the rest.
     pub(super) file: &'a File,
     /// File that moves a process into the group when it writes `0`.
@@ -106,7 +106,7 @@ impl PressureReport {
 }
 
 /// Runs the process under pressure and reports.
-pub(super) fn press(pressed: &Pressed<'_>, parent: Pid, tell: BorrowedFd<'_>) {
+pub(super) fn press(pressed: &PressureInput<'_>, parent: Pid, tell: BorrowedFd<'_>) {
     if nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).is_err() || getppid() != parent {
         return;
     }
@@ -121,7 +121,7 @@ pub(super) fn press(pressed: &Pressed<'_>, parent: Pid, tell: BorrowedFd<'_>) {
 
 type StepRefused = (u64, Errno);
 
-impl Pressed<'_> {
+impl PressureInput<'_> {
     fn pressed(&self, report: &mut PressureReport) -> Result<(), StepRefused> {
         let (mut door, file) = (self.door, self.file);
         door.write_all(b"0").map_err(|err| refused(1, &err))?;

@@ -19,7 +19,7 @@ const MAX_LATENCY: Nanos = Nanos::from_secs(1);
 
 /// State that both threads share.
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedState {
     /// TID of the computing thread; 0 until it starts.
     computing: AtomicI32,
     is_done: AtomicBool,
@@ -64,7 +64,7 @@ pub(super) fn responses(
         return Ok(Responses::default());
     };
     let (shared, is_over) = (
-        Arc::new(Shared::default()),
+        Arc::new(SharedState::default()),
         Arc::new(AtomicBool::new(false)),
     );
     let ending = TrialEnding {
@@ -96,7 +96,7 @@ pub(super) fn responses(
 }
 
 /// Computes until the wakeups are done, but not beyond `over`.
-fn compute(shared: &Shared, over: Nanos) {
+fn compute(shared: &SharedState, over: Nanos) {
     // SAFETY: without arguments.
     let own = unsafe { libc::gettid() };
     shared.computing.store(own, Ordering::Release);
@@ -110,7 +110,7 @@ fn compute(shared: &Shared, over: Nanos) {
 }
 
 /// Ends the computing thread. Under a load it might not get the CPU for seconds.
-fn end(shared: &Shared) {
+fn end(shared: &SharedState) {
     shared.is_done.store(true, Ordering::Release);
     let computing = shared.computing.load(Ordering::Acquire);
     if computing != 0 {

@@ -213,15 +213,15 @@ mod tests {
     }
 
     /// Machine where only reading the clock and sleeping take time.
-    struct Simulated(Cell<Nanos>);
+    struct SimulatedMachine(Cell<Nanos>);
 
-    impl Simulated {
+    impl SimulatedMachine {
         fn new() -> Self {
             Self(Cell::new(Nanos::from_secs(1_000_000)))
         }
     }
 
-    impl TimerSystem for Simulated {
+    impl TimerSystem for SimulatedMachine {
         fn now(&self) -> Nanos {
             self.0.set(self.0.get() + Nanos::from_us(1));
             self.0.get()
@@ -263,7 +263,14 @@ mod tests {
         };
         let end = AtomicBool::new(false);
         let mut at_once = AtOnce(served.to_vec(), &end);
-        periodic(&plan, &Simulated::new(), &mut at_once, &end, &mut observed).unwrap();
+        periodic(
+            &plan,
+            &SimulatedMachine::new(),
+            &mut at_once,
+            &end,
+            &mut observed,
+        )
+        .unwrap();
         observed.periodic
     }
 
@@ -330,7 +337,7 @@ mod tests {
     #[test]
     fn thread_far_behind_continues_with_the_next_future_expiry() {
         /// The first wait ends 1,000 periods late.
-        struct Stopped<'a>(u32, Served, &'a Simulated);
+        struct Stopped<'a>(u32, Served, &'a SimulatedMachine);
         impl TimedWait for Stopped<'_> {
             fn once(&mut self, _: Nanos) -> io::Result<()> {
                 Ok(())
@@ -351,7 +358,7 @@ mod tests {
                 ..ObservedWaits::default()
             };
             let end = AtomicBool::new(false);
-            let machine = Simulated::new();
+            let machine = SimulatedMachine::new();
 
             let mut stopped = Stopped(0, served, &machine);
             periodic(&plan, &machine, &mut stopped, &end, &mut observed).unwrap();
@@ -377,7 +384,14 @@ mod tests {
 
         let end = AtomicBool::new(false);
         let mut at_once = AtOnce(Vec::new(), &end);
-        single(&plan, &Simulated::new(), &mut at_once, &end, &mut observed).unwrap();
+        single(
+            &plan,
+            &SimulatedMachine::new(),
+            &mut at_once,
+            &end,
+            &mut observed,
+        )
+        .unwrap();
 
         assert_eq!(observed.single.len(), 40);
         let tight = observed.single.iter().filter(|wait| wait.is_tight).count();

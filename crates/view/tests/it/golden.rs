@@ -135,7 +135,7 @@ fn report(split: Split, by_cpu: bool) -> RecordingReport {
     let mut fold = Fold::new(LINES.len(), split);
     fold.add(&activations());
     let manifest = manifest();
-    fold.set_lost(Lost::of(&manifest.counts, &manifest.losses));
+    fold.set_lost(Lost::new(&manifest.counts, &manifest.losses));
     let measured = Measured {
         path: "busy.laggard".into(),
         manifest,

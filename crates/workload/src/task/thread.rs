@@ -19,7 +19,7 @@ use crate::clock;
 use crate::scheduling::{self, Policy};
 
 /// Result of a thread.
-struct Done {
+struct ThreadResult {
     jobs: Vec<Job>,
     cpu: Nanos,
     faults: u64,
@@ -31,10 +31,10 @@ pub(super) struct ThreadTask {
     task: ModelledTask,
     begin: Sender<Nanos>,
     stop: Arc<AtomicBool>,
-    handle: JoinHandle<Done>,
+    handle: JoinHandle<ThreadResult>,
 }
 
-impl std::fmt::Debug for Done {
+impl std::fmt::Debug for ThreadResult {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} jobs", self.jobs.len())
     }
@@ -104,7 +104,7 @@ fn run(
     stop: &AtomicBool,
     ready: &Sender<io::Result<()>>,
     begun: &Receiver<Nanos>,
-) -> Done {
+) -> ThreadResult {
     let room = usize::try_from(jobs_in(task, duration)).unwrap_or_default();
     // Written to, not only allocated, so that no page is missing later.
     let mut jobs = vec![
@@ -125,7 +125,7 @@ fn run(
     let is_placed = placed.is_ok();
     // The receiver waits for exactly this message.
     let _ = ready.send(placed);
-    let mut done = Done {
+    let mut done = ThreadResult {
         jobs,
         cpu: Nanos::ZERO,
         faults: 0,

@@ -1,6 +1,6 @@
 //! Maximum likelihood fit, profiled to one dimension (Davison 1984; Grimshaw 1993).
 
-use super::{Fitted, Pareto};
+use super::{LikelihoodFit, Pareto};
 use crate::InputError;
 use crate::forecast::SHAPE_FLOOR;
 use crate::input::{all_positive, at_least};
@@ -20,7 +20,7 @@ const EXPONENTIAL: f64 = 1e-7;
 ///
 /// # Errors
 /// With fewer than two excesses, or one that is not positive.
-pub fn fit_likelihood(excesses: &[f64]) -> Result<Fitted, InputError> {
+pub fn fit_likelihood(excesses: &[f64]) -> Result<LikelihoodFit, InputError> {
     at_least("excesses", excesses, 2)?;
     all_positive("excess", excesses)?;
     let n = excesses.len() as f64;
@@ -49,7 +49,7 @@ pub fn fit_likelihood(excesses: &[f64]) -> Result<Fitted, InputError> {
             shape,
         }
     };
-    let fits = [inside, on_the_floor(excesses)].map(|pareto| Fitted {
+    let fits = [inside, on_the_floor(excesses)].map(|pareto| LikelihoodFit {
         pareto,
         loss: pareto.loss(excesses),
     });

@@ -26,7 +26,7 @@ pub struct Pareto {
 
 /// Likelihood fit.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Fitted {
+pub struct LikelihoodFit {
     /// Fitted distribution.
     pub pareto: Pareto,
     /// Its negative log-likelihood.

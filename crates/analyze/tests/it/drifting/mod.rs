@@ -55,7 +55,7 @@ fn recording(machine: Machine, rate: f64, random: &mut Pcg64Mcg) -> RecordingCou
             time = (time + 0.05 + 0.01 * step).min(SPAN);
         }
     }
-    RecordingCount::of(events, SPAN, SPAN).unwrap()
+    RecordingCount::new(events, SPAN, SPAN).unwrap()
 }
 
 /// Draws `pairs` recordings of each side, made A B B A A B ..., with `times` the rate

@@ -168,7 +168,7 @@ fn threads_of_laggard_are_addressed_to_laggard() {
 }
 
 #[test]
-fn a_number_that_no_cause_has_is_refused_with_those_there_are() {
+fn an_unknown_cause_number_is_refused_with_the_range() {
     let late = late([1]);
     let causes = Explained::new(&late, None).report(usize::MAX).causes.len();
 

@@ -50,7 +50,7 @@ impl AttachGroup {
     ///
     /// # Errors
     /// If the group does not exist.
-    pub fn at(path: &str) -> Result<Self, GroupError> {
+    pub fn from_path(path: &str) -> Result<Self, GroupError> {
         let root = root()?;
         let given = Path::new(path);
         let parts = given.components();

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_of_an_activation_adds_up() {
+    fn parts_of_an_activation_add_up() {
         let event = record().told().unwrap();
 
         let ThreadHappening::Done(activation) = event.what else {
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn timer_and_holder_of_a_spun_lock_are_told() {
+    fn timer_and_holder_of_a_spun_lock_are_reported() {
         let record = AttachRecord {
             who: 64,
             spins: 2,
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn instants_that_are_not_in_order_are_told_by_nobody() {
+    fn records_with_unordered_times_are_dropped() {
         for broken in [
             AttachRecord {
                 waking_ns: 500,

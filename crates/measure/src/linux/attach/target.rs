@@ -46,7 +46,7 @@ impl AttachTarget {
     ///
     /// # Errors
     /// If it exists and cannot be held.
-    pub fn found(process: u32, threads: Vec<u32>) -> Result<Option<Self>, AttachError> {
+    pub fn from_threads(process: u32, threads: Vec<u32>) -> Result<Option<Self>, AttachError> {
         match Self::new(process, threads) {
             Ok(target) => Ok(Some(target)),
             Err(AttachError::NoProcess(..) | AttachError::NoThread(..)) => Ok(None),

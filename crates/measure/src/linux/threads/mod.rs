@@ -217,7 +217,7 @@ impl ThreadSource {
         } else if has_switches {
             match SwitchReader::start(&stamped()) {
                 Ok(reader) => {
-                    stages = Some((Stamps::of(&[Stage::Running]), false));
+                    stages = Some((Stamps::from_stages(&[Stage::Running]), false));
                     stage_reader = Some(StageReader::Switches(reader));
                 }
                 Err(err) => caveats.push(Caveat::new(
@@ -238,7 +238,7 @@ impl ThreadSource {
             plans,
             lines,
             shared,
-            schedulings: Schedulings::of(&threads),
+            schedulings: Schedulings::read(&threads),
             threads,
             programs,
             stage_reader,
@@ -331,7 +331,7 @@ impl Source for ThreadSource {
         if self.programs.is_none() && self.stage_reader.is_none() {
             let places = 0..self.lines.len();
             let threads = places.filter_map(|place| Some((place, self.thread_of(place)?.0)));
-            self.run_delays = RunDelays::of(threads);
+            self.run_delays = RunDelays::open(threads);
         }
         let mut threads = self.threads.iter();
         for plan in &self.plans {

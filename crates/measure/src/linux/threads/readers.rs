@@ -46,7 +46,11 @@ pub(super) fn readers(
                 irq: has_irq && is_led_to,
                 waking: is_stamped_thread && stamps.has(Stage::Waking) && is_led_to && is_woken,
             };
-            reader.stamps = if is_led_to { stamps } else { Stamps::of(&[]) };
+            reader.stamps = if is_led_to {
+                stamps
+            } else {
+                Stamps::from_stages(&[])
+            };
             (reader.stride, reader.first) = (turn.stride, turn.first);
             if let Some((softirq, _)) = mirror {
                 reader.tell_softirq(id(first + softirq));

@@ -68,7 +68,7 @@ pub(super) fn stamps_of(request: &mut Request) -> Result<Stamps, ProbeError> {
     let Some(stages) = &request.stages else {
         return Ok(Stamps::default());
     };
-    let stamps = Stamps::of(stages);
+    let stamps = Stamps::from_stages(stages);
     if !stamps.has(Stage::Irq) {
         let is_asked = !request.optional.contains(&Service::Irq);
         if is_asked && request.services.contains(&Service::Irq) {

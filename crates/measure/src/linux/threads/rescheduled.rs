@@ -36,10 +36,10 @@ struct Change {
 
 impl Schedulings {
     /// Reads the current scheduling of `threads`.
-    pub(super) fn of(threads: &[MeasuringThread]) -> Self {
+    pub(super) fn read(threads: &[MeasuringThread]) -> Self {
         let given = threads
             .iter()
-            .map(|thread| (Scheduling::of(thread.tid), None));
+            .map(|thread| (Scheduling::read(thread.tid), None));
         Self {
             threads: given.collect(),
             checked: Nanos::ZERO,
@@ -62,7 +62,7 @@ impl Schedulings {
                 note_change_on_board(&mut thread.1, board.cpu(cpu.0), place);
             }
             if let Some(current) =
-                Scheduling::of(measuring.tid).filter(|_| !measuring.is_finished())
+                Scheduling::read(measuring.tid).filter(|_| !measuring.is_finished())
             {
                 note(thread, current, now);
             }
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn change_that_was_reverted_before_the_check_is_remembered() {
         let board = Board::owned(1, 1);
-        let own = Scheduling::of(Tid(0)).unwrap();
+        let own = Scheduling::read(Tid(0)).unwrap();
         let mut thread = (Some(own), None);
 
         note_change_on_board(&mut thread.1, board.cpu(0), 2);
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn reverted_change_is_remembered_with_its_time() {
-        let own = Scheduling::of(Tid(0)).unwrap();
+        let own = Scheduling::read(Tid(0)).unwrap();
         let mut thread = (None, None);
         let secs = Nanos::from_secs;
 

@@ -29,7 +29,7 @@ struct DelayedThread {
 impl RunDelays {
     /// Opens the files of these threads of this process, with the places of their lines. Threads
     /// whose file is missing are left out.
-    pub(super) fn of(threads: impl Iterator<Item = (usize, u32)>) -> Self {
+    pub(super) fn open(threads: impl Iterator<Item = (usize, u32)>) -> Self {
         let threads = threads.filter_map(|(line, tid)| {
             let schedstat = File::open(format!("/proc/self/task/{tid}/schedstat")).ok()?;
             let start = read(&schedstat)?;
@@ -128,7 +128,7 @@ mod tests {
             // The sender is dropped.
             let _ = wait.recv();
         });
-        let mut delays = RunDelays::of([(3, tid.recv().unwrap())].into_iter());
+        let mut delays = RunDelays::open([(3, tid.recv().unwrap())].into_iter());
         if delays.threads.is_empty() {
             return println!("skipped: this kernel does not count scheduling delays");
         }

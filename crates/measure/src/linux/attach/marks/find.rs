@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_file_of_memory_is_not_held_whatever_it_is_called() {
+    fn files_other_than_memory_files_are_not_held() {
         let hold = |file: &File| HeldRing::hold(&own(file)).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let folder = File::open("/").unwrap();

@@ -29,7 +29,7 @@ fn read(reader: &mut MarkReader, second: u64) -> Vec<ThreadMark> {
 }
 
 #[test]
-fn marks_are_read_in_order_once_somebody_listens_and_those_overwritten_are_counted() {
+fn marks_are_read_in_order_and_overwritten_ones_are_counted() {
     let _one = ONE.lock();
     let marks = Marks::open().unwrap();
     let mut reader = MarkReader::default();
@@ -139,7 +139,7 @@ fn put(file: &File, nth: u64, thread: u32) {
 }
 
 #[test]
-fn a_ring_that_is_none_is_refused_and_one_cut_short_tells_nothing_more() {
+fn an_invalid_ring_is_refused_and_a_truncated_one_ends() {
     let _one = ONE.lock();
     let name = std::ffi::CString::new(layout::NAME).unwrap();
     let garbage = memfd_create(name.as_c_str(), MFdFlags::MFD_CLOEXEC).unwrap();
