@@ -314,7 +314,7 @@ fn a_timer_that_is_known_with_one_policy_only_is_partly_unknown() {
 }
 
 #[test]
-fn an_interval_in_which_something_was_left_out_is_none() {
+fn an_interval_with_omitted_waits_is_not_counted() {
     let mut stopped = run(TimerApi::Timerfd, 0.0, 1, exact);
     for wait in &mut stopped.periodic[300..] {
         wait.due += Nanos::from_secs(5);

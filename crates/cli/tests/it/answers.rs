@@ -313,7 +313,7 @@ fn a_task_set_meets_its_deadlines_until_a_stall_takes_its_slack() {
 }
 
 #[test]
-fn commands_that_begin_with_the_same_word_are_loads_of_their_own_in_every_answer() {
+fn commands_with_the_same_first_word_are_separate_loads() {
     let dir = TempDir::new().unwrap();
     let (first, other) = (dir.path().join("a.laggard"), dir.path().join("b.laggard"));
     for (recording, time) in [(&first, "50"), (&other, "60")] {

@@ -237,7 +237,7 @@ fn loads_are_listed_and_tell_their_throughput() {
 }
 
 #[test]
-fn a_load_whose_programs_are_missing_names_their_packages_and_starts_nothing() {
+fn a_load_with_missing_programs_is_refused_with_their_packages() {
     let dir = TempDir::new().unwrap();
     let output = dir.path().join("r.laggard");
 

@@ -326,7 +326,7 @@ fn earlier_verdict_that_is_not_confirmed_is_listed() {
 }
 
 #[test]
-fn a_command_that_fails_ends_it_and_what_was_changed_is_put_back() {
+fn a_failing_command_ends_the_trial_and_the_setting_is_restored() {
     let dir = TempDir::new().unwrap();
 
     let before = made(&dir, &["--before=A=echo a >>log,B=false"], 500);

@@ -68,7 +68,7 @@ fn a_recording_that_is_not_there_is_an_error() {
 
 /// Uses a script, so that nothing is measured. Only the setting is real.
 #[test]
-fn a_remedy_is_tried_beside_its_advice_and_undone() {
+fn a_remedy_is_tested_and_undone() {
     const SETTING: &str = "/proc/sys/kernel/sched_autogroup_enabled";
     let dir = TempDir::new().unwrap();
     let backend = scripted::backend(dir.path(), &scripted::script(1_000_000, ""));

@@ -30,7 +30,7 @@ fn text(output: &Output) -> String {
 }
 
 #[test]
-fn csv_has_a_row_for_each_activation_and_says_which_were_missed() {
+fn csv_has_a_row_per_activation_and_marks_missed_ones() {
     let dir = stalled();
 
     let csv = text(&export(&dir, &["--format=csv"]));

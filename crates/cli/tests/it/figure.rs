@@ -84,7 +84,7 @@ steps = [[["irq", 14000], ["raise", 300], ["softirq", 900]]]
 }
 
 #[test]
-fn unless_asked_otherwise_a_picture_shows_what_the_page_shows_at_first() {
+fn a_figure_shows_the_default_view_of_the_page() {
     let dir = TempDir::new().unwrap();
     let recording = services(&dir);
     let drawn = |words: &[&str]| {
@@ -210,7 +210,7 @@ fn is_read(file: &Path, words: &[&str]) -> bool {
 
 /// Causes take longer than all the rest.
 #[test]
-fn episodes_are_read_for_what_shows_causes_alone() {
+fn episodes_are_read_only_for_figures_of_causes() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("r.laggard");
     Made::new(&late::manifest().lines)

@@ -160,7 +160,7 @@ fn measured(dir: &Path, priority: Option<u32>, application: &str) -> Option<Valu
 }
 
 #[test]
-fn root_measures_the_application_s_service_and_interrupts_as_finely_as_it_needs() {
+fn root_measures_the_service_and_interrupts_at_the_needed_interval() {
     let dir = open_folder();
     fs::write(dir.path().join("mixer.toml"), MIXER).unwrap();
     // A few wakeups are within the slack.

@@ -84,7 +84,7 @@ fn services(dir: &Path) -> Vec<(String, u64, u64)> {
 }
 
 #[test]
-fn each_driver_and_priority_is_a_service_with_the_times_that_the_trace_tells() {
+fn each_driver_and_priority_is_a_service_with_the_times_of_the_trace() {
     let dir = recorded(made(0, r"\drivers\made.sys"), 0);
 
     let measured = services(dir.path());
@@ -183,7 +183,7 @@ fn microsofts_limits_are_checked_of_every_driver_of_a_trace() {
 }
 
 #[test]
-fn who_asks_how_often_something_is_late_is_told_why_a_trace_does_not_say() {
+fn questions_about_rates_are_refused_for_a_trace_with_the_reason() {
     let dir = recorded(made(0, "made.sys"), 0);
 
     for words in ["qos traced", "forecast traced", "report traced"] {
@@ -208,7 +208,7 @@ fn who_asks_how_often_something_is_late_is_told_why_a_trace_does_not_say() {
 }
 
 #[test]
-fn a_trace_of_which_too_much_is_missing_is_not_trusted_as_a_recording_either() {
+fn a_recording_of_an_incomplete_trace_is_not_trustworthy() {
     let dir = recorded(made(9, "made.sys"), 3);
 
     let shown = laggard(dir.path(), &["show", "traced"]);
@@ -346,7 +346,7 @@ fn a_copy_without_names_has_the_drivers_of_windows_and_no_other() {
 
 /// Nanoseconds since 1601 are more than a recording's columns hold.
 #[test]
-fn a_trace_by_the_system_s_time_makes_a_recording_that_begins_when_it_did() {
+fn a_trace_in_system_time_keeps_its_start_in_the_recording() {
     const SYSTEM_TIME: i64 = 133_000_000_000_000_000;
     let events: Vec<MadeEvent> = (1..=40)
         .map(|number| SYSTEM_TIME + number * 156_250)
@@ -373,7 +373,7 @@ fn a_trace_by_the_system_s_time_makes_a_recording_that_begins_when_it_did() {
 
 /// The recording is readable for any timestamps in the trace.
 #[test]
-fn stamps_out_of_any_range_leave_a_readable_recording_or_none() {
+fn timestamps_out_of_range_do_not_make_a_recording_unreadable() {
     for stamps in [
         [i64::MAX - 10, i64::MAX - 5],
         [1_000, i64::MAX - 5],

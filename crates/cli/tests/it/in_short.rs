@@ -177,7 +177,7 @@ fn qos_and_the_first_screen_never_disagree() {
 }
 
 #[test]
-fn sched_says_first_which_task_misses() {
+fn sched_first_names_the_task_that_misses() {
     let tasks = "permitted = \"5s\"\n\
                  [[task]]\nname = \"loop\"\nperiod = \"30ms\"\ncompute = \"5ms\"\n\
                  [[task]]\nname = \"slow\"\nperiod = \"400ms\"\ncompute = \"40ms\"\n";

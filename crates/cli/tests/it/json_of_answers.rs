@@ -522,7 +522,7 @@ fn the_json_of_every_answer_is_as_its_schema_says() {
 
 /// Without a tracer in the kernel, trace data is missing.
 #[test]
-fn the_json_of_what_is_measured_here_is_as_its_schema_says() {
+fn json_of_a_measurement_matches_its_schema() {
     let dir = TempDir::new().unwrap();
     let record = |name: &str, words: &[&str]| {
         let output = laggard()

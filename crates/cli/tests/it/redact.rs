@@ -199,7 +199,7 @@ fn redact(from: &Path, to: &Path) -> std::process::Output {
 }
 
 #[test]
-fn no_secret_is_in_what_is_given_away_however_a_recording_ended() {
+fn redacted_recordings_contain_no_secret() {
     for (keep, is_killed) in [
         (Keep::All, false),
         (Keep::All, true),
@@ -341,7 +341,7 @@ fn a_report_for_others_has_no_secret_and_leaves_nothing_behind() {
 
 /// Kernel developers' lists are public.
 #[test]
-fn a_cause_for_its_author_has_no_secret_where_none_is_wanted() {
+fn a_redacted_bug_report_contains_no_secret() {
     let planted = planted(Keep::All, false);
     let bug = |options: &[&str]| {
         let output = laggard()
@@ -437,7 +437,7 @@ fn copies_go_when_a_signal_ends_the_report() {
 }
 
 #[test]
-fn copies_of_a_killed_report_go_with_the_next_and_those_of_another_stay() {
+fn copies_of_a_killed_report_are_removed_by_the_next_report() {
     let planted = planted(Keep::All, false);
     let temporary = planted.dir.path().join("temporary");
     fs::create_dir(&temporary).unwrap();
@@ -501,7 +501,7 @@ fn export_within(blocks: &str, planted: &SecretRecording, to: &Path) -> (Option<
 
 /// A limit on the size of files simulates a full disk without root.
 #[test]
-fn a_copy_that_does_not_fit_leaves_nothing_in_the_way_of_another_try() {
+fn a_copy_that_does_not_fit_can_be_repeated() {
     let planted = planted(Keep::All, false);
     let (new, there) = (
         planted.dir.path().join("new"),

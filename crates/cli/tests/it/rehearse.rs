@@ -55,7 +55,7 @@ fn rehearse(tasks: &Path, args: &[&str]) -> Output {
 }
 
 #[test]
-fn counting_alone_tells_what_every_job_came_to() {
+fn counts_cover_every_job() {
     let dir = TempDir::new().unwrap();
 
     let output = rehearse(&tasks(&dir), &["--count-only", "--json", "--duration=1s"]);

@@ -15,7 +15,7 @@ fn recorded(dir: &Path, keep: &str) -> PathBuf {
 }
 
 #[test]
-fn markdown_has_the_figures_and_what_to_do() {
+fn markdown_has_the_figures_and_the_remedies() {
     let dir = tempfile::tempdir().unwrap();
 
     let report = laggard()

@@ -48,7 +48,7 @@ fn doubt<'a>(task: &'a Value, kind: &str) -> &'a Value {
 }
 
 #[test]
-fn a_constant_latency_delays_a_task_by_itself_and_by_nothing_else() {
+fn a_constant_latency_delays_a_task_by_exactly_itself() {
     let dir = TempDir::new().unwrap();
     recorded(&dir, "r", &script(1_000_000, ""), &["--duration=20s"]);
 
@@ -191,7 +191,7 @@ fn a_recording_of_the_tail_answers_as_the_whole_one_or_does_not_tell() {
 
 /// The task met every deadline, with a rare latency of 0 ns.
 #[test]
-fn recording_in_which_every_latency_is_zero_shows_no_deadline_met() {
+fn recording_with_zero_latencies_proves_no_deadline() {
     let dir = TempDir::new().unwrap();
     let zero = "period_ns = 1000000\n[[line]]\nservice = \"fifo:90\"\nroute = \"direct\"\nsteps = [[[\"user\", 0]]]\n";
     recorded(&dir, "r", zero, &["--duration=20s"]);

@@ -225,7 +225,7 @@ fn forecast_states_the_spans_that_stay_within_the_max() {
 }
 
 #[test]
-fn of_one_activation_no_period_is_advised_that_cannot_be_recorded() {
+fn advised_period_after_one_activation_can_be_recorded() {
     let dir = TempDir::new().unwrap();
     let truth = Truth {
         late: |_, _, seq| (seq == 5).then(|| Nanos::from_us(16)),

@@ -220,7 +220,7 @@ const REQUIREMENTS: [&str; 5] = [
 ];
 
 #[test]
-fn check_passes_nothing_that_starved_or_was_its_own_load() {
+fn check_does_not_pass_starved_or_overloaded_services() {
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("r.toml");
     let whole = LENGTH;

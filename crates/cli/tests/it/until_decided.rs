@@ -110,7 +110,7 @@ fn recording_goes_on_while_stalls_of_a_second_are_not_excluded() {
 
 /// The load is not restarted for each piece.
 #[test]
-fn one_load_goes_on_beside_all_pieces() {
+fn one_load_runs_during_all_pieces() {
     let dir = TempDir::new().unwrap();
     let dir = dir.path();
     let none = script(1_000_000, "");

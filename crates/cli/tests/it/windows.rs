@@ -365,7 +365,7 @@ fn every_timer_of_windows_is_measured_with_a_warning_about_wine() {
 }
 
 #[test]
-fn doctor_says_of_wine_that_its_events_cannot_be_read_and_what_record_does_without() {
+fn doctor_reports_that_events_of_wine_are_unreadable() {
     let Some(program) = windows() else { return };
     let dir = TempDir::new().unwrap();
 
@@ -455,7 +455,7 @@ fn long_names_and_those_of_other_alphabets_are_read_and_written() {
 }
 
 #[test]
-fn a_file_that_is_written_again_is_replaced_and_half_ones_are_in_nobodys_way() {
+fn a_file_is_replaced_despite_incomplete_files() {
     let Some(program) = windows() else { return };
     let dir = TempDir::new().unwrap();
     whole::record_late(&dir.path().join("late"), Keep::All, false);

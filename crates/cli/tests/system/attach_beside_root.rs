@@ -151,7 +151,7 @@ fn figures_and_late_cycles_are_printed_during_the_measurement() {
 }
 
 #[test]
-fn more_often_than_anybody_looks_nothing_is_shown() {
+fn a_display_interval_that_is_too_short_is_refused() {
     let output = attach(&["--every", "1ns"]);
 
     assert_eq!(output.status.code(), Some(2), "{output:?}");

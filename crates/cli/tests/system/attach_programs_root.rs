@@ -147,7 +147,7 @@ fn activations(file: &Path, thread: &str) -> Vec<ListedActivation> {
 }
 
 #[test]
-fn a_rehearsed_task_counts_as_many_underruns_as_it_is_told_to_have_missed() {
+fn misses_equal_the_underruns_of_a_rehearsed_task() {
     let (dir, cpu) = (TempDir::new().unwrap(), some_cpu());
     let (tasks, file) = (dir.path().join("tasks.toml"), dir.path().join("told.csv"));
     // The deadline equals the period, so a late job delays the next one. Both are one activation,

@@ -193,7 +193,7 @@ fn why_names_the_lock_that_a_cycle_waited_for() {
 }
 
 #[test]
-fn a_recording_has_each_activation_and_who_made_the_late_ones_late() {
+fn a_recording_has_each_activation_and_the_causes_of_late_ones() {
     let dir = TempDir::new().unwrap();
     let place = dir.path().join("app.laggard");
     let Some(report) = record(&place, BUSY, &LATE) else {

@@ -53,7 +53,7 @@ fn a_command_that_succeeds_is_no_failure() {
 
 /// The command starts together with the measurement, so that there is data.
 #[test]
-fn a_command_that_fails_at_once_is_no_rate_of_nothing() {
+fn a_command_that_fails_at_once_has_no_rate() {
     let dir = TempDir::new().unwrap();
 
     let output = record(dir.path(), &["false"]);

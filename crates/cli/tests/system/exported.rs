@@ -129,7 +129,7 @@ fn the_dashboard_is_whole() {
 }
 
 #[test]
-fn the_rules_hold_what_their_tests_say() {
+fn alert_rules_pass_their_tests() {
     if !has("promtool") {
         return;
     }

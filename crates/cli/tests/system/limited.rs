@@ -117,7 +117,7 @@ fn least_addresses(dir: &Path) -> u64 {
 /// Without address space, the C library's allocator prints an error, and Rust programs end with
 /// SIGABRT (134) without advice.
 #[test]
-fn too_few_addresses_are_an_error_that_names_the_limit_and_what_was_recorded_stays() {
+fn too_little_address_space_is_an_error_that_keeps_the_recording() {
     let dir = TempDir::new().unwrap();
     let least = least_addresses(dir.path());
     shell(
@@ -166,7 +166,7 @@ fn too_few_addresses_are_an_error_that_names_the_limit_and_what_was_recorded_sta
 }
 
 #[test]
-fn a_soft_limit_on_open_files_is_raised_and_a_load_has_it_as_it_was() {
+fn a_soft_limit_on_open_files_is_raised_but_not_for_a_load() {
     if !can_measure_with_bpf() {
         return;
     }
@@ -187,7 +187,7 @@ fn a_soft_limit_on_open_files_is_raised_and_a_load_has_it_as_it_was() {
 }
 
 #[test]
-fn a_hard_limit_on_open_files_is_named_with_what_it_takes() {
+fn a_hard_limit_on_open_files_is_named_with_the_requirement() {
     if !can_measure_with_bpf() {
         return;
     }
@@ -292,7 +292,7 @@ fn a_limit_on_cpu_time_is_a_caveat() {
 }
 
 #[test]
-fn a_limit_on_cpu_time_is_a_caveat_of_what_is_measured_without_a_recording_too() {
+fn a_limit_on_cpu_time_causes_a_warning_without_a_recording_too() {
     let Some(group) = Group::with_cpu_quota() else {
         return;
     };
@@ -320,7 +320,7 @@ fn a_limit_on_cpu_time_is_a_caveat_of_what_is_measured_without_a_recording_too()
 }
 
 #[test]
-fn a_set_of_cpus_smaller_than_those_online_is_measured_and_named() {
+fn a_subset_of_the_online_cpus_is_measured_and_named() {
     let Some(group) = Group::new("cpuset") else {
         return;
     };

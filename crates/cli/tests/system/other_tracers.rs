@@ -18,7 +18,7 @@ fn of_tracers(recording: &Path) -> String {
 }
 
 #[test]
-fn recordings_beside_each_other_name_each_others_programs() {
+fn simultaneous_recordings_name_each_others_programs() {
     let dir = TempDir::new().unwrap();
     let (first, second) = (dir.path().join("first"), dir.path().join("second"));
     let mut other = laggard()

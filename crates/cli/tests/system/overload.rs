@@ -22,7 +22,7 @@ fn can(ability: &str) -> bool {
 }
 
 #[test]
-fn a_plan_that_cannot_be_afforded_is_refused_with_what_would_fit() {
+fn an_expensive_plan_is_refused_with_plans_that_fit() {
     if !can("BPF object chain") || !can("service fifo:90") {
         return;
     }

@@ -28,7 +28,7 @@ fn has_a_hit(file: &Path) -> bool {
 }
 
 #[test]
-fn hits_are_lines_of_json_on_standard_output_and_nothing_else_is() {
+fn standard_output_has_only_hits_as_json_lines() {
     let output = provoke(&["queue", "--length", "4ms", "--every", "50ms"])
         .args(["--for", "300ms", "--json", "-"])
         .output()
@@ -119,7 +119,7 @@ fn is_throttled(pid: u32) -> bool {
 
 /// A killed program would otherwise leave somebody's process with a CPU quota for good.
 #[test]
-fn after_a_kill_the_throttled_process_and_what_it_started_are_in_their_own_group() {
+fn a_killed_throttle_returns_processes_to_their_group() {
     let script = "read -r word; sleep 1000 & echo $!; wait";
     let victim = Command::new("sh")
         .args(["-c", script])

@@ -317,7 +317,7 @@ fn each_timer_is_a_recording_of_its_waits_and_early_ones_are_counted() {
         return;
     }
     early_waits_are_no_quantile_of_a_comparison(dir.path());
-    early_waits_are_said_and_nothing_is_told_of_how_late_they_were(dir.path());
+    early_waits_are_reported_without_a_latency(dir.path());
 }
 
 fn early_waits_are_no_quantile_of_a_comparison(dir: &Path) {
@@ -337,7 +337,7 @@ fn early_waits_are_no_quantile_of_a_comparison(dir: &Path) {
 }
 
 /// `poll` gets a timeout of 1 ms instead of 1.5 ms, so that most of its waits come early.
-fn early_waits_are_said_and_nothing_is_told_of_how_late_they_were(dir: &Path) {
+fn early_waits_are_reported_without_a_latency(dir: &Path) {
     let shown = |names: &[&str]| {
         let place = |name: &&str| format!("rows/{name}-other-1500us.laggard");
         let places: Vec<String> = names.iter().map(place).collect();
@@ -411,7 +411,7 @@ fn a_full_disk_is_an_error_after_the_figures() {
 }
 
 #[test]
-fn a_recording_without_names_still_says_what_its_rows_are() {
+fn a_redacted_recording_keeps_the_kind_of_its_rows() {
     let dir = TempDir::new().unwrap();
     switched(dir.path());
     let words = "export rows/futex-2.laggard --redact -o copy.laggard";

@@ -39,7 +39,7 @@ fn the_commands_exit_code_is_passed_on() {
 }
 
 #[test]
-fn a_program_that_goes_to_the_background_is_watched_to_its_own_end() {
+fn a_program_in_the_background_is_watched_until_it_ends() {
     let script = "import os, time\n\
         if os.fork(): os._exit(0)\n\
         os.setsid()\n\

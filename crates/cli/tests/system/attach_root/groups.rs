@@ -42,7 +42,7 @@ impl Drop for OwnGroup {
 }
 
 #[test]
-fn a_control_group_is_watched_with_those_that_come_to_it() {
+fn a_control_group_is_watched_with_processes_that_join_it() {
     let Some(group) = OwnGroup::new("come") else {
         return;
     };

@@ -64,7 +64,7 @@ fn threads_without_a_row_are_named_with_their_count() {
 /// A program with very many threads. The few real-time threads come first, whatever their latency
 /// and frequency.
 #[test]
-fn of_two_thousand_threads_real_time_ones_have_rows_and_none_is_missing() {
+fn real_time_threads_among_two_thousand_have_rows() {
     let script = "import os, threading, time\n\
         threading.stack_size(65536)\n\
         go = threading.Event()\n\
@@ -137,7 +137,7 @@ fn a_number_that_is_used_again_is_another_thread() {
 }
 
 #[test]
-fn a_name_of_escape_sequences_changes_no_terminal_and_a_killed_one_ends_its_row() {
+fn a_name_with_escape_sequences_is_escaped() {
     let mut shell = Command::new("sh")
         .args([
             "-c",
@@ -174,7 +174,7 @@ fn a_name_of_escape_sequences_changes_no_terminal_and_a_killed_one_ends_its_row(
 
 /// Like cyclictest, which was reported as a normal thread.
 #[test]
-fn a_thread_runs_as_it_did_most_and_not_as_it_did_last() {
+fn a_thread_has_its_most_frequent_policy() {
     let program = "import os, time\n\
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(40))\n\
         for _ in range(100): time.sleep(.002)\n\

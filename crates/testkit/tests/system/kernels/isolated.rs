@@ -21,7 +21,7 @@ fn says_elsewhere(manifest: &Manifest) -> bool {
 /// Boots one stock and one `PREEMPT_RT` kernel.
 #[test]
 #[ignore = "boots kernels"]
-fn a_timer_that_expires_on_another_cpu_is_seen_and_said_to() {
+fn a_timer_that_expires_on_another_cpu_is_reported() {
     let Some(laggard) = laggard() else { return };
     for name in ["6.12", "6.12-rt"] {
         let Some(kernel) = fetch(name) else { return };
@@ -70,7 +70,7 @@ fn a_timer_that_expires_on_another_cpu_is_seen_and_said_to() {
 /// reported, with at most the latency that cyclictest prints, which reads its clock after it ran.
 #[test]
 #[ignore = "boots kernels"]
-fn attach_tells_of_each_cycle_on_a_cpu_that_is_left_alone() {
+fn attach_reports_each_cycle_on_an_isolated_cpu() {
     let Some(laggard) = laggard() else { return };
     for name in ["6.12", "6.12-rt"] {
         for migration in ["1", "0"] {

@@ -26,7 +26,7 @@ const MAKES_MINIX: &str = "/usr/sbin/mkfs.minix";
 
 #[test]
 #[ignore = "boots a kernel"]
-fn locked_pages_stay_whichever_way_the_kernel_tells_old_pages_from_young_ones() {
+fn locked_pages_stay_with_both_lru_implementations() {
     if architecture() != Architecture::Amd64 {
         return skip("mkfs.minix of this machine does not run on arm64");
     }

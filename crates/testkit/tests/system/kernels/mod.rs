@@ -75,7 +75,7 @@ fn cyclictest_serves_every_period_on_every_kernel_in_virtual_time() {
 /// Runs on several kernel versions.
 #[test]
 #[ignore = "boots kernels"]
-fn what_timers_do_is_told_on_every_kernel_and_no_sleep_has_a_tick() {
+fn timers_are_classified_on_every_kernel() {
     let Some(laggard) = laggard() else { return };
     let outcomes = on_each_kernel(|host| {
         host.program(&laggard)
@@ -147,7 +147,7 @@ fn no_sleep_has_a_tick_while_the_machine_is_stopped_again_and_again() {
 /// Checks that its programs load, and report the same as cyclictest.
 #[test]
 #[ignore = "boots kernels"]
-fn attach_tells_of_each_cycle_what_cyclictest_says_on_every_kernel() {
+fn attach_agrees_with_cyclictest_on_every_kernel() {
     let Some(laggard) = laggard() else { return };
     let outcomes =
         on_each_kernel(|host| host.program(&laggard).deadline(DEADLINE).command(ATTACHED));
@@ -417,7 +417,7 @@ const KTHREAD: &str = "\
 
 #[test]
 #[ignore = "boots kernels"]
-fn kthread_latencies_agree_with_rtla_and_the_tracer_is_left_as_it_was() {
+fn kthread_latencies_agree_with_rtla_and_the_tracer_is_restored() {
     let Some(laggard) = laggard() else { return };
     for kernel in kernels().into_iter().filter(|kernel| kernel.name.is_rt()) {
         let name = kernel.name;
