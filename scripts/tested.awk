@@ -1,6 +1,6 @@
 # Filters the output of `cargo test -- --show-output` and `node --test`. Removes the
 # output of passed tests, and adds the number of tests and the tests that could not run.
-# Fails if a test could not run and LAGGARD_TESTS is `required`.
+# Fails if no test ran, or if a test could not run and LAGGARD_TESTS is `required`.
 
 function place(test) {
 	return "  " (program == "" ? "" : program ": ") (test == "" ? "" : test ": ")
@@ -81,6 +81,10 @@ function could_not_run(test, why) {
 
 END {
 	printf "\n%d tests passed, %d failed.\n", passed, failed
+	if (passed + failed == 0) {
+		print "No test ran: this is a failure"
+		exit 1
+	}
 	if (ignores > 0) {
 		printf "Run only when asked for: %d\n", ignores
 		for (at = 1; at <= ignores; at++)
