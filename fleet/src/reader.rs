@@ -95,7 +95,6 @@ fn refused(path: &Path, reason: String) -> Digest {
     }
 }
 
-/// End of a process.
 struct ProcessEnd {
     how: String,
     /// True if it ended by a signal or a panic: the recording was the cause, not the command line.

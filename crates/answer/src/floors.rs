@@ -11,9 +11,9 @@ use laggard_model::{Cpu, Histogram, Line, Nanos, Route, Service};
 pub(crate) struct Floors(BTreeMap<(Option<Cpu>, Service, Route), Nanos>);
 
 impl Floors {
-    /// Compares the `kept` samples with the histograms, which `counted` all. The limit of the tail
-    /// changed during the recording and differs between series. Samples are complete per CPU above
-    /// the highest bucket with fewer samples than counts.
+    /// Compares the `kept` samples with the `counted` ones of the histograms, which include all.
+    /// The limit of the tail can change during a recording and differ between series. Samples are
+    /// complete per CPU above the highest bucket with fewer samples than counts.
     pub(crate) fn new(lines: &[Line], kept: &Fold, counted: &Fold) -> Self {
         let by_key = |fold: &Fold| -> BTreeMap<_, _> {
             let groups = fold.groups(lines, true).into_iter();

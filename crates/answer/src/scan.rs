@@ -7,8 +7,8 @@ use laggard_analyze::distribution::{Counted, Fold, Latest, Split, Tally};
 use laggard_model::{Gather, Nanos};
 use laggard_record::{Columns, Figure, Recording, Shortfall};
 
-/// Most threads that gather late activations: each keeps up to 32 MB of them,
-/// and more would not read faster from one disk.
+/// Maximum number of threads that gather late activations. Each keeps up to 32 MB of them, and more
+/// threads would not read faster from one disk.
 pub(crate) const FEW: NonZeroUsize = NonZeroUsize::new(8).expect("8 is not zero");
 
 /// Recordings to read, and the number of threads per recording. No answer depends on the threads.

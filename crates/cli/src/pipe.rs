@@ -17,7 +17,6 @@ pub(crate) struct Format {
     pub(crate) markdown: bool,
 }
 
-/// Prints an answer.
 pub(crate) fn print_answer(
     format: Format,
     report: &impl Serialize,

@@ -13,7 +13,6 @@ const CPU_BITS: u16 = 0x07ff;
 /// `ETW_BUFFER_FLAG_COMPRESSED`.
 const COMPRESSED: u16 = 0x40;
 
-/// Header of a buffer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct BufferHeader {
     /// Length in the file, including this header, bytes.

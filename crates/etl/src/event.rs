@@ -90,7 +90,6 @@ impl EventName {
     }
 }
 
-/// Event.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceEvent<'a> {
     pub name: EventName,

@@ -26,7 +26,6 @@ pub enum TraceClock {
     CycleCounter,
 }
 
-/// Header of a trace.
 #[derive(Clone, Debug)]
 pub struct TraceHeader {
     /// Width of pointers in this header.

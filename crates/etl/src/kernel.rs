@@ -51,7 +51,6 @@ pub enum ImageChange {
     Loaded,
     /// Unloaded at this time.
     Unloaded,
-    /// Present.
     Present,
 }
 
@@ -82,7 +81,9 @@ pub enum KernelEvent {
         preempts: bool,
     },
     /// A thread became ready to run.
-    Ready { thread: u32 },
+    Ready {
+        thread: u32,
+    },
     /// A page was read from disk; the event's time is the end.
     HardFault {
         /// Start, in the trace's clock.
@@ -112,7 +113,6 @@ pub enum KernelEvent {
         /// Whether it started at this time.
         is_new: bool,
     },
-    /// A thread ended.
     ThreadEnd(ThreadNote),
     /// Sample of a CPU.
     Sample {

@@ -117,7 +117,7 @@ fn no_file_is_written_through_a_planted_link() {
     }
 }
 
-/// File that this program, started again, starts and does not finish.
+/// File that a second instance of this program starts and does not finish.
 const BEGUN: &str = "LAGGARD_TEST_BEGUN";
 /// A limit against hanging.
 const LONG: Duration = Duration::from_secs(60);

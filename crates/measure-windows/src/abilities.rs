@@ -58,7 +58,7 @@ fn ability(name: &str, absence: Option<Absence>) -> Ability {
     }
 }
 
-/// Returns the reason if the system does not report the right.
+/// Returns the reason if the right is missing or unknown.
 fn of_rights(is_held: Option<bool>, lacks: &str) -> Option<Absence> {
     let reason = match is_held {
         Some(true) => return None,

@@ -23,7 +23,6 @@ const MAX_LAST_WAIT: Nanos = Nanos::from_secs(1);
 /// Interval of the checks for the last events.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Source of events.
 pub(super) trait EventSource: Debug {
     /// Requests the delivery of everything written so far.
     fn flush(&self);

@@ -24,7 +24,6 @@ const MAX_NOTE: u64 = 4_096;
 /// Type and name of the note with the build ID of Go (cmd/internal/buildid).
 const GO_NOTE: &[u8] = b"\x04\0\0\0Go\0\0";
 
-/// Program header.
 #[derive(Clone, Copy, Debug)]
 struct ProgramHeader {
     kind: u32,

@@ -12,7 +12,6 @@ const LEAD: Nanos = Nanos::from_ms(50);
 /// Maximum wait at the end for services that have not run. A service that runs in this time has a
 /// latency; otherwise this time is a lower bound.
 const MAX_STOP_WAIT: Duration = Duration::from_secs(3);
-/// Interval of the checks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]

@@ -124,7 +124,6 @@ pub enum Data {
     /// Value that goes up and down.
     #[prost(message, tag = "5")]
     Gauge(Gauge),
-    /// Sum.
     #[prost(message, tag = "7")]
     Sum(Sum),
     /// Distribution.

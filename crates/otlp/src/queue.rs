@@ -22,7 +22,6 @@ use file::Head;
 /// Maximum size in bytes of requests in memory.
 const MAX_IN_MEMORY_BYTES: u64 = 1 << 20;
 
-/// Limits of a queue.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueLimits {
     /// Maximum size in bytes.
@@ -59,7 +58,6 @@ pub enum OpenQueueError {
     Io { path: PathBuf, source: io::Error },
 }
 
-/// Request in the queue.
 #[derive(Debug)]
 struct QueuedRequest {
     number: u64,

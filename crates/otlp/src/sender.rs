@@ -28,7 +28,6 @@ const MAX_PER_REQUEST: usize = 100;
 /// Maximum time at the end for each of two requests.
 const MAX_LAST_WAIT: Duration = Duration::from_secs(1);
 
-/// Parts of a sender.
 pub struct SenderParts {
     /// Destination.
     pub target: OtlpTarget,

@@ -36,7 +36,6 @@ const SCHEMA: i8 = 6;
 /// Maximum number of buckets of a native histogram before it becomes coarser: 16 octaves.
 const MAX_BUCKETS: usize = 1_024;
 
-/// Labels of a line.
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
 struct LineLabels {
     service: String,
@@ -177,7 +176,6 @@ impl ServedCpuTime {
     }
 }
 
-/// Series of the store.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StoreSeries {
     /// 1 if the measurement is being recorded, otherwise 0.

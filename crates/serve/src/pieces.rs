@@ -41,7 +41,6 @@ const MAX_RETRY: Duration = Duration::from_secs(5 * 60);
 /// line. Each takes some 10 kB.
 const MAX_EPISODES_PER_MINUTE: u64 = 20;
 
-/// End of a piece.
 #[derive(Debug, Eq, PartialEq)]
 enum PieceEnd {
     /// At its planned time.

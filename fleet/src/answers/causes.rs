@@ -9,7 +9,6 @@ use super::{FLEET_SCHEMA, StoreView, table};
 use crate::engine::Engine;
 use crate::sql::{self, Only};
 
-/// Report of `causes`.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct CausesReport {
     /// Version of this layout.

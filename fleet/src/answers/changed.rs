@@ -39,7 +39,6 @@ pub struct ChangedAsked {
     pub only: Only,
 }
 
-/// Report of `changed`.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct ChangedReport {
     /// Version of this layout.

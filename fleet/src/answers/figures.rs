@@ -148,7 +148,6 @@ impl Lines {
 pub(super) struct KeyedFigures {
     /// Keys of the row, in the order of the query.
     pub keys: Vec<String>,
-    /// The figures.
     pub figures: FleetFigures,
 }
 

@@ -10,7 +10,6 @@ use super::{FLEET_SCHEMA, Lines, StoreView, table};
 use crate::engine::Engine;
 use crate::sql::{By, Only};
 
-/// Report of `summary`.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct SummaryReport {
     /// Version of this layout.

@@ -27,7 +27,6 @@ pub enum Order {
     Largest,
 }
 
-/// Report of `worst`.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct WorstReport {
     /// Version of this layout.

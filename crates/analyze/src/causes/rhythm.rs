@@ -62,7 +62,7 @@ fn rhythms_at(alpha: f64, causes: &[&RankedCause], watched: &Watched) -> Vec<Opt
         (large, first) => large.or(first),
     };
     let rhythms: Vec<Option<Rhythm>> = raw.into_iter().zip(of_first).map(clearer).collect();
-    // Both ends of each.
+    // Number of tested ends: both ends of each rhythm.
     let ends = 2 * rhythms.iter().flatten().count().max(1);
     // A rhythm of only the large visits may be a part of the rhythm of all.
     let with_short = of_all(&|_, _| true);

@@ -5,7 +5,7 @@ use crate::InputError;
 use crate::exceedance::Blackout;
 use crate::input::positive;
 
-/// Ratio of neighbouring windows: the maximum pessimism of the envelope in the window.
+/// Ratio of neighbouring windows. The envelope overestimates a window by at most this factor.
 const STEP: f64 = 1.02;
 /// Relative precision of the breakdown utilisation.
 const CLOSE: f64 = 1e-4;

@@ -8,7 +8,7 @@ use laggard_model::{Nanos, ThreadActivation, ThreadHappening, ThreadTold, Tid, W
 use super::cycle::{Home, MAX_UNDECIDED_AGE, ThreadCycle};
 use super::{AttachCollector, ThreadState};
 
-/// Cycles of a thread, in order, that may go on in threads that they started.
+/// Cycles of a thread, in order. A cycle may go on in threads that it started.
 #[derive(Debug, Default)]
 pub(super) struct HeldCycles {
     /// Threads that were started since the last cycle: time of the start, and number.

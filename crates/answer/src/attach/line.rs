@@ -155,7 +155,7 @@ pub(super) struct CauseSum {
 enum Removal {
     /// The cycle ends in time.
     Avoids,
-    /// The cycle ends in time if longer causes are removed, too.
+    /// The cycle ends in time only if longer causes are removed, too.
     AvoidsJointly,
     /// The cycle is late without it, too.
     IsNotEnough,

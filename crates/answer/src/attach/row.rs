@@ -241,7 +241,7 @@ pub struct AttachUnfinished {
     /// Time since it was due, or since when the thread has not slept: a lower bound of its
     /// response.
     pub so_far_ns: Nanos,
-    /// Whether the thread had run in it by then.
+    /// Whether the thread ran in this cycle.
     pub ran: bool,
     /// Whether it is unknown when the cycle started: the thread has not slept since it was first
     /// watched.
@@ -285,7 +285,7 @@ pub struct AttachPhase {
 pub struct AttachStops {
     /// Number of times that its control group was frozen.
     pub frozen: u64,
-    /// Total length; of a thread that slept, from when it was due.
+    /// Total length. For a thread that slept, the length counts from its due time.
     pub frozen_ns: Nanos,
     /// Number of times that a signal or a debugger stopped it.
     pub stopped: u64,

@@ -60,8 +60,8 @@ impl ThreadTimers {
         self.timers.len() > 1
     }
 
-    /// Adds a cycle, and returns the due times of the cycles of all timers that were due while
-    /// it or an earlier cycle went on, and late.
+    /// Adds a cycle. Returns the due times of late cycles of all timers that were due during this
+    /// cycle or an earlier one.
     pub(super) fn add(
         &mut self,
         cycle: &ThreadCycle,

@@ -108,7 +108,7 @@ impl Checking<'_> {
         line: (Service, Route),
         (application, mttf): (&Application, Nanos),
     ) -> Result<CheckedRow, CheckError> {
-        // The interval of `qos` has one confidence, so the higher one.
+        // The interval of `qos` has a single confidence. The higher one is used.
         let confidence = self.question.confidence().beyond;
         let outlook = assess_series_at(load, application, line, confidence)?;
         let required = mttf.as_f64();

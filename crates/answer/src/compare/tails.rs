@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{ServiceComparison, TailComparison, TailView};
 use crate::load::Load;
 
-/// Horizon, as for a forecast of an hour. A shorter one keeps more peaks.
+/// Horizon of the declustering: an hour, as for a forecast. A shorter horizon keeps more peaks.
 const HORIZON_NS: f64 = 3.6e12;
 /// Minimum number of peaks per lost wakeup.
 const PEAKS_PER_LOST: f64 = 10.0;

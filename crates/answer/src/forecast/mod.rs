@@ -222,7 +222,7 @@ impl Horizon {
         }
     }
 
-    /// Returns the hours of use in it.
+    /// Returns the hours of use in this time.
     pub fn hours(self, usage: UsagePattern) -> f64 {
         match self {
             Self::Hour => 1.0,

@@ -150,7 +150,7 @@ fn confirm_by_visits(growth: Growth, [first, load]: &[[Vec<f64>; 2]; 2]) -> Grow
     #[expect(clippy::cast_precision_loss, reason = "a few stretches")]
     let mean =
         |visit: &Vec<f64>| visit.iter().map(|max| max.ln()).sum::<f64>() / visit.len() as f64;
-    // An empty visit lacks a mean and is not longer.
+    // The mean of an empty visit is NaN, and the comparison fails.
     let is_confirmed = load
         .iter()
         .all(|visit| first.iter().all(|other| mean(visit) > mean(other)));

@@ -87,7 +87,7 @@ pub enum RtosReason {
     },
     /// A second load for comparison is missing.
     NoSecondLoad,
-    /// Too few wakeups decide whether the max grows, or a load did not run.
+    /// There are too few wakeups to decide whether the max grows, or a load did not run.
     GrowthUncertain,
     /// The locked pages stayed in memory, and others were evicted.
     LockedPagesStayed,

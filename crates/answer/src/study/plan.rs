@@ -29,7 +29,6 @@ pub struct Step {
 pub struct Bench {
     /// Name of the command.
     pub name: &'static str,
-    /// Its options.
     pub options: &'static [&'static str],
     /// Number of its tests, which share the length of the step.
     pub tests: u64,

@@ -55,7 +55,7 @@ pub struct TraceReport {
     pub drivers: Vec<TraceHandlerRow>,
     /// ISRs and DPCs per routine, the longest first.
     pub routines: Vec<TraceHandlerRow>,
-    /// Numbers of waits for a CPU.
+    /// Counts of wakeups and switches.
     pub ready: ReadyCounts,
     /// Waits for a CPU per thread, the longest first.
     pub threads: Vec<TraceThreadRow>,
@@ -96,7 +96,7 @@ pub struct TraceLosses {
     pub crowded: u64,
 }
 
-/// Numbers of waits for a CPU.
+/// Counts of wakeups and switches.
 #[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct ReadyCounts {
     /// Number of times that a thread was made ready.

@@ -10,7 +10,6 @@ const NAMED_FROM: f64 = 0.05;
 /// With this share or more, the parts of the wakeup path do not represent this machine.
 const TOO_MANY: f64 = 0.25;
 
-/// Problems of the stages.
 #[derive(Debug, Default)]
 pub(super) struct StageProblems {
     pub(super) reasons: Vec<Distrust>,

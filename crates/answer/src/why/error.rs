@@ -43,7 +43,7 @@ pub enum EpisodesError {
         /// Parts that could not be read.
         shortfalls: Vec<Shortfall>,
     },
-    /// The notes on the episodes, which also have their names, are damaged.
+    /// The file with the notes and names of the episodes is damaged.
     #[error("cannot read the causes of late wakeups in `{path}`: {damage}; restore it from a copy")]
     Damaged {
         path: String,

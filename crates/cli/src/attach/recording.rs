@@ -63,7 +63,6 @@ struct Writing {
     unlined: u64,
 }
 
-/// State of a line.
 #[derive(Clone, Copy, Debug)]
 struct LineState {
     /// Last thread, and the kind of its wakeup.
@@ -75,7 +74,6 @@ struct LineState {
     account: Account,
 }
 
-/// State of a thread.
 #[derive(Clone, Debug, Default)]
 struct ThreadState {
     came: u64,

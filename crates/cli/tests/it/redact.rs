@@ -234,7 +234,7 @@ fn redacted_recordings_contain_no_secret() {
     }
 }
 
-/// An answer without what differs by right: the folder, and names.
+/// Returns the JSON answer of a command for a recording.
 fn answer(command: &[&str], recording: &Path) -> Value {
     let output = laggard().args(command).arg(recording).output().unwrap();
     let value = serde_json::from_slice(&output.stdout);

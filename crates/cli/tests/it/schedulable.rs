@@ -8,7 +8,7 @@ use crate::scripted::{LINE, Texts as _, laggard, must_record, often, script, sta
 /// A task of 1 ms in 50 ms, its slack shorter than every tenth stall.
 const TIGHT: &str =
     "[[task]]\nname = \"loop\"\nperiod = \"50ms\"\ncompute = \"1ms\"\ndeadline = \"4500us\"\n";
-/// A task that a gap of the probe hides.
+/// A task with a period that is shorter than the probe's interval.
 const SHORT: &str = "[[task]]\nname = \"short\"\nperiod = \"250us\"\ncompute = \"60us\"\n";
 const LONG: &str = "[[task]]\nname = \"long\"\nperiod = \"1s\"\ncompute = \"600ms\"\n";
 

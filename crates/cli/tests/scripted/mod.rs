@@ -77,7 +77,6 @@ pub(crate) fn record(recording: &Path, script: &str, options: &[&str]) -> Comman
     command
 }
 
-/// Records `script` to `recording`.
 #[track_caller]
 pub(crate) fn must_record(recording: &Path, script: &str, options: &[&str]) {
     record(recording, script, options).assert().success();

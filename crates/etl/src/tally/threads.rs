@@ -135,7 +135,7 @@ impl ThreadTallies {
             .get(&thread)
             .is_some_and(|wait| wait.is_preempted)
         {
-            // It has been able to run since it was preempted.
+            // A preempted thread has been ready since then.
             return;
         }
         if self.waiting.contains_key(&thread) {

@@ -41,7 +41,7 @@ pub enum EntryKind {
     Other,
 }
 
-/// Description of a name in a directory; a link is described itself.
+/// Description of an entry of a directory. Links are not followed.
 #[derive(Clone, Copy, Debug)]
 pub struct DirEntryData {
     /// Type of the file.

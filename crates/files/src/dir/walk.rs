@@ -29,7 +29,6 @@ pub(crate) enum PathTarget {
         /// True if the path leads through a directory that another user planted.
         is_untrusted: bool,
     },
-    /// A directory.
     Directory,
     /// An open file of this or another process, by its link in `/proc`.
     OpenFile(PathBuf),

@@ -38,7 +38,7 @@ use laggard_measure::source::Source;
 const MIN_DISTANCE: Nanos = Nanos::from_us(500);
 /// Maximum time for the driver to return a cancelled read: its timers last at most 1 s.
 const MAX_CANCEL_TIME: Nanos = Nanos::from_secs(3);
-/// Interval of the checks for that.
+/// Interval of the checks whether the thread has ended.
 const CHECK_INTERVAL: Duration = Duration::from_millis(2);
 /// Maximum number of results that have not been collected: some seconds.
 const MAX_RESULTS: usize = 1 << 14;

@@ -103,7 +103,6 @@ impl Timeline {
         self.seq += 1;
     }
 
-    /// Advances by `expiries`.
     pub fn advance_by(&mut self, expiries: u64) {
         for _ in 0..expiries {
             self.advance();

@@ -15,7 +15,6 @@ const NAME_PREFIX: &str = "serve-";
 pub(super) const TIME_FORMAT: &str = "%Y-%m-%dT%H-%M-%SZ";
 const NAME_SUFFIX: &str = ".laggard";
 
-/// Recording of the store.
 #[derive(Debug)]
 pub(super) struct StoredRecording {
     pub(super) name: String,

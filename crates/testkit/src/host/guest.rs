@@ -33,7 +33,6 @@ pub(super) fn socket(scratch: &Path) -> PathBuf {
     scratch.join("qmp")
 }
 
-/// Event of a guest.
 #[derive(Debug)]
 enum GuestEvent {
     /// Line of the console with its arrival time.

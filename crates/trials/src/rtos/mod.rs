@@ -93,7 +93,6 @@ pub struct RtosPlan {
     pub cpu: Cpu,
     /// Maximum duration of each test.
     pub duration: Nanos,
-    /// Source of the interrupts.
     pub source: InterruptSource,
 }
 

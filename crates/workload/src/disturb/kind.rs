@@ -6,7 +6,6 @@ use std::str::FromStr;
 use laggard_model::Nanos;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Kind of fault.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum FaultKind {

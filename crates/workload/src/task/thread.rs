@@ -18,7 +18,6 @@ use super::{MOST_AWAKE, TaskError, calibration};
 use crate::clock;
 use crate::scheduling::{self, Policy};
 
-/// Result of a thread.
 struct ThreadResult {
     jobs: Vec<Job>,
     cpu: Nanos,

@@ -134,7 +134,7 @@ pub(super) struct UnfinishedCycle {
     pub(super) origin: Nanos,
     /// Source of the wakeup.
     pub(super) woken: WokenBy,
-    /// Whether the thread had run in it.
+    /// Whether the thread ran in this cycle.
     pub(super) ran: bool,
     /// Its activations that ended, in order.
     pub(super) parts: Vec<ThreadActivation>,

@@ -198,7 +198,7 @@ impl AttachChosen {
         time.ready = &self.ready;
         let course = Course {
             before: &self.cycle.before,
-            // All of it is in the cycle that went on.
+            // The cycle that went on has all activations.
             parts: if self.passed > 0 {
                 &[]
             } else {

@@ -206,7 +206,6 @@ fn take(area: &mut Rect, height: u16) -> Rect {
     taken
 }
 
-/// Cuts text to `width`.
 fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.into();

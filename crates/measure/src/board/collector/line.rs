@@ -112,7 +112,6 @@ impl LineReader {
         }
     }
 
-    /// Numbers the lines from `first`.
     pub fn number_from(&mut self, first: LineId) {
         self.id.0 += first.0;
         if let Some(mirror) = &mut self.mirror {

@@ -86,8 +86,8 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 		note_wake(&thread->wake);
 		break;
 	case ATTACH_RUNS:
-		/* An interrupt on its way to sleep: it is done, and runs
-		 * again. */
+		/* An interrupt woke the thread while it was about to sleep: the
+		 * activation is done, and the next one starts. */
 		if (is_self) {
 			if (thread->has_next)
 				thread->merged++;

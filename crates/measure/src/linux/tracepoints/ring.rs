@@ -31,7 +31,6 @@ const SET_OUTPUT: libc::Ioctl = libc::_IO(PERF, 5);
 const SET_FILTER: libc::Ioctl = libc::_IOW::<*const libc::c_char>(PERF, 6);
 const PERF: u32 = b'$' as u32;
 
-/// Record of a ring.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum RingRecord<'a> {
     /// Data of a tracepoint.

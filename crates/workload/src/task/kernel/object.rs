@@ -12,7 +12,6 @@ laggard_bpf::sources! {
     WORKER_IMPLICIT = "task_worker_implicit";
 }
 
-/// Loaded object.
 #[derive(Debug)]
 pub(super) struct LoadedTask(object::LoadedObject);
 

@@ -96,7 +96,7 @@ static __always_inline bool is_over(const struct plan *plan)
 	return plan->stop || plan->next >= plan->jobs;
 }
 
-/* Computes the next job, and writes down what it was. */
+/* Computes the next job and records its start and end. */
 static __always_inline void serve(struct plan *plan)
 {
 	u32 index = plan->next;
