@@ -129,7 +129,7 @@ fn ask(engine: &Engine, view: StoreView, args: &Args, only: Only) -> anyhow::Res
         Question::Summary(options) => {
             let by: Vec<&'static str> = options.by.iter().map(|by| by.column()).collect();
             let report = answers::summary(engine, view, &by, only)?;
-            said(json, &report, SummaryReport::text)
+            formatted(json, &report, SummaryReport::text)
         }
         Question::Worst(options) => {
             let line = line(engine, &options.late)?;
@@ -149,7 +149,7 @@ fn ask(engine: &Engine, view: StoreView, args: &Args, only: Only) -> anyhow::Res
             )?;
             match &options.output {
                 Some(file) => as_page(engine, &report, number, only, file),
-                None => said(json, &report, WorstReport::text),
+                None => formatted(json, &report, WorstReport::text),
             }
         }
         Question::Changed(options) => {
@@ -164,17 +164,17 @@ fn ask(engine: &Engine, view: StoreView, args: &Args, only: Only) -> anyhow::Res
                     only,
                 },
             )?;
-            said(json, &report, |report: &ChangedReport| {
+            formatted(json, &report, |report: &ChangedReport| {
                 report.text(options.list.top())
             })
         }
         Question::Causes(options) => {
             let report = answers::causes(engine, view, options.top(), only)?;
-            said(json, &report, CausesReport::text)
+            formatted(json, &report, CausesReport::text)
         }
         Question::Show { host, list } => {
             let report = answers::host(engine, view, host, list.top(), only)?;
-            said(json, &report, HostReport::text)
+            formatted(json, &report, HostReport::text)
         }
         Question::Sql { query } => sql_answer(engine, &view, query, json),
         Question::Schema { .. } => unreachable!("is answered without a store"),
@@ -239,7 +239,7 @@ fn sql_answer(
     ))
 }
 
-fn said<T: Serialize>(
+fn formatted<T: Serialize>(
     json: bool,
     report: &T,
     text: impl Fn(&T) -> String,

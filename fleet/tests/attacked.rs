@@ -34,7 +34,7 @@ fn refused(answer: &Value) -> Vec<(String, String)> {
         .collect()
 }
 
-fn asked(reader: &Path, store: &Path, words: &[&str]) -> Value {
+fn run_fleet(reader: &Path, store: &Path, words: &[&str]) -> Value {
     let output = fleet_of(reader, store, &[words, &["--json"]].concat());
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{stderr}");
@@ -49,7 +49,7 @@ fn recording_that_crashes_its_reader_is_listed_and_the_rest_is_included() {
         "case $path in *host-0/hour-000*) exit 101;; esac\n\"$laggard\" digest \"$path\"",
     );
 
-    let summary = asked(&panics, store.path(), &["summary"]);
+    let summary = run_fleet(&panics, store.path(), &["summary"]);
 
     let refused = refused(&summary);
     assert_eq!(refused.len(), 1, "{refused:?}");
@@ -71,7 +71,7 @@ fn recordings_with_overflowing_counts_are_refused() {
          *) cat;; esac",
     );
 
-    let summary = asked(&counts, store.path(), &["summary"]);
+    let summary = run_fleet(&counts, store.path(), &["summary"]);
 
     let refused = refused(&summary);
     assert_eq!(refused.len(), 2, "{refused:?}");
@@ -89,7 +89,7 @@ fn unknown_start_time_is_reported() {
         "\"$laggard\" digest \"$path\" | sed 's/\"start_s\":[0-9]*/\"start_s\":null/'",
     );
 
-    let summary = asked(
+    let summary = run_fleet(
         &undated,
         store.path(),
         &["summary", "--since", "2026-01-01"],

@@ -32,7 +32,7 @@ fn send(server: &Server, dir: &Path, prefix: &str) {
     }
 }
 
-fn asked(server: &Server, catalogue: &TempDir, words: &[&str]) -> Output {
+fn run_fleet(server: &Server, catalogue: &TempDir, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_laggard-fleet"));
     command.args(words).env("LAGGARD", core("laggard"));
     command.env("XDG_CACHE_HOME", catalogue.path());
@@ -62,8 +62,8 @@ fn bucket_and_its_source_directory_give_the_same_answer() {
     let folder = store.path().to_str().unwrap();
 
     for question in ["summary", "worst", "causes"] {
-        let here = asked(&server, &cache, &[folder, question, "--json"]);
-        let there = asked(&server, &cache, &["s3://latency/fleet", question, "--json"]);
+        let here = run_fleet(&server, &cache, &[folder, question, "--json"]);
+        let there = run_fleet(&server, &cache, &["s3://latency/fleet", question, "--json"]);
 
         assert_eq!(
             figures(json(&here, 0)),
@@ -101,12 +101,12 @@ fn directory_and_bucket_form_one_answer_and_duplicates_are_listed() {
     let folder = store.path().to_str().unwrap();
     let whole = made(4, 1, 5);
 
-    let both = asked(
+    let both = run_fleet(
         &server,
         &cache,
         &["s3://latency/fleet", "summary", "--json", "--also", folder],
     );
-    let alone = asked(
+    let alone = run_fleet(
         &server,
         &cache,
         &[whole.path().to_str().unwrap(), "summary", "--json"],
@@ -139,7 +139,7 @@ fn incomplete_or_damaged_recordings_are_listed_by_url() {
     send(&server, store.path(), "fleet");
 
     let answer = json(
-        &asked(
+        &run_fleet(
             &server,
             &cache,
             &["s3://latency/fleet", "summary", "--json"],
@@ -183,7 +183,7 @@ fn missing_bucket_is_reported_by_url() {
         ),
         ("s3:latency", "write s3://BUCKET/PREFIX"),
     ] {
-        let output = asked(&server, &cache, &[store, "summary"]);
+        let output = run_fleet(&server, &cache, &[store, "summary"]);
 
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{store}: {stderr}");

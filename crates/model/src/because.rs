@@ -87,7 +87,7 @@ impl fmt::Display for Because {
             Self::UnseenSwitch => "or the next thread: that context switch was not seen",
             Self::Overwritten => "the trace data was overwritten",
             Self::Lost => "the trace data was lost",
-            Self::WakeUnseen => "the time at which its thread became runnable is unknown",
+            Self::WakeUnseen => "the time when its thread became runnable is unknown",
             Self::LateInterrupt => "the timer IRQ came late, for an unknown reason",
             Self::BeforeRecord => "the activity started before the trace data",
         })

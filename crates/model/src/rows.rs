@@ -96,7 +96,7 @@ impl RowsOf {
             ),
             Self::Waits { .. } => Some("from when a wait was due to the thread's next instruction"),
             Self::Activations => Some(
-                "from the time at which a cycle is due (or its thread is woken) until the thread waits for the next, execution time included",
+                "from the time when a cycle is due (or its thread is woken) until the thread waits for the next, execution time included",
             ),
             Self::Traced => Some(
                 "of ISRs and DPCs from their first to their last instruction, of threads from ready to running, of hard faults until the page is there",

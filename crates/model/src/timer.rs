@@ -62,12 +62,12 @@ timers! {
     Setitimer, "setitimer", MICROSECOND, "setitimer(ITIMER_REAL) with an interval; SIGALRM awaited";
     SetitimerVirtual, "setitimer-virtual", MICROSECOND, "setitimer(ITIMER_VIRTUAL) each time; the thread computes until SIGVTALRM";
     SetitimerProf, "setitimer-prof", MICROSECOND, "setitimer(ITIMER_PROF) each time; the thread computes until SIGPROF";
-    Poll, "poll", MILLISECOND, "poll of nothing, in whole milliseconds";
-    Ppoll, "ppoll", NANOSECOND, "ppoll of nothing";
-    Select, "select", MICROSECOND, "select of nothing";
-    Pselect, "pselect", NANOSECOND, "pselect of nothing";
-    EpollWait, "epoll_wait", MILLISECOND, "epoll_wait for nothing, in whole milliseconds";
-    EpollPwait2, "epoll_pwait2", NANOSECOND, "epoll_pwait2 for nothing (Linux 5.11)";
+    Poll, "poll", MILLISECOND, "poll without descriptors, in whole milliseconds";
+    Ppoll, "ppoll", NANOSECOND, "ppoll without descriptors";
+    Select, "select", MICROSECOND, "select without descriptors";
+    Pselect, "pselect", NANOSECOND, "pselect without descriptors";
+    EpollWait, "epoll_wait", MILLISECOND, "epoll_wait without events, in whole milliseconds";
+    EpollPwait2, "epoll_pwait2", NANOSECOND, "epoll_pwait2 without events (Linux 5.11)";
     Futex, "futex", NANOSECOND, "futex(FUTEX_WAIT) for a time";
     SemTimedwait, "sem_timedwait", NANOSECOND, "sem_timedwait, by CLOCK_REALTIME";
     CondTimedwait, "cond_timedwait", NANOSECOND, "pthread_cond_timedwait, by CLOCK_REALTIME (its default)";

@@ -5,7 +5,7 @@
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "`as` does just what is said above"
+    reason = "`as` does exactly this"
 )]
 pub const fn whole(value: f64) -> u64 {
     value as u64

@@ -58,7 +58,7 @@ fn recorded(dir: &Path, name: &str, rows: &str) {
     }
 }
 
-fn said(output: &Output) -> String {
+fn error_text(output: &Output) -> String {
     String::from_utf8_lossy(&[&*output.stdout, &*output.stderr].concat()).into_owned()
 }
 
@@ -74,15 +74,16 @@ fn recording_is_sent_to_the_bucket_once() {
     let first = ship(&server, dir.path());
     let again = ship(&server, dir.path());
 
-    assert_eq!(first.status.code(), Some(0), "{}", said(&first));
+    assert_eq!(first.status.code(), Some(0), "{}", error_text(&first));
     assert!(
-        said(&first).ends_with("1 sent, 0 there before, 0 not ended, 0 not sent, 0 not tried\n")
+        error_text(&first)
+            .ends_with("1 sent, 0 there before, 0 not ended, 0 not sent, 0 not tried\n")
     );
-    assert_eq!(again.status.code(), Some(0), "{}", said(&again));
+    assert_eq!(again.status.code(), Some(0), "{}", error_text(&again));
     assert!(
-        said(&again).contains("0 sent, 1 there before"),
+        error_text(&again).contains("0 sent, 1 there before"),
         "{}",
-        said(&again)
+        error_text(&again)
     );
     let listed = server.ask("GET", "/latency?prefix=fleet/a/", &[]);
     assert_eq!(listed.matches("<Key>").count(), 3, "{listed}");
@@ -116,7 +117,7 @@ fn killed_program_leaves_no_manifest_and_the_next_continues() {
         !is_whole || has_rows,
         "the manifest is there, and not the rows"
     );
-    assert_eq!(next.status.code(), Some(0), "{}", said(&next));
+    assert_eq!(next.status.code(), Some(0), "{}", error_text(&next));
     assert!(object(&server, &key("manifest.json")).is_some());
     assert!(object(&server, &key("samples/000001.parquet")).unwrap() == rows.as_bytes());
 }
@@ -167,8 +168,8 @@ fn missing_bucket_and_unsent_recordings_are_reported() {
         .output()
         .unwrap();
 
-    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
-    let message = said(&output);
+    assert_eq!(output.status.code(), Some(3), "{}", error_text(&output));
+    let message = error_text(&output);
     assert!(
         message.contains("one.laggard: list s3://nowhere/fleet/a/one.laggard: "),
         "{message}"
@@ -186,6 +187,10 @@ fn invalid_bucket_and_missing_directory_are_refused() {
         let output = command.args([dir, bucket]).output().unwrap();
 
         assert_eq!(output.status.code(), Some(2));
-        assert!(said(&output).contains(words), "{}", said(&output));
+        assert!(
+            error_text(&output).contains(words),
+            "{}",
+            error_text(&output)
+        );
     }
 }

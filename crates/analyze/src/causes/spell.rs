@@ -181,7 +181,7 @@ mod tests {
         }
     }
 
-    fn found(visits: &[f64], watched: &Watched) -> Spell {
+    fn spell_of(visits: &[f64], watched: &Watched) -> Spell {
         spell(visits, (40.0 * MS, 5.0 * MS), watched, ALPHA)
     }
 
@@ -189,7 +189,7 @@ mod tests {
     fn rhythm_that_stops_after_a_third_has_an_end_and_no_start() {
         let visits = every_40_ms(0..500);
 
-        let spell = found(&visits, &watched(980, 61_000));
+        let spell = spell_of(&visits, &watched(980, 61_000));
 
         assert_eq!((spell.from, spell.to), (None, Some(ms(20_961))));
     }
@@ -198,7 +198,7 @@ mod tests {
     fn rhythm_that_starts_late_has_a_start() {
         let visits = every_40_ms(500..1_000);
 
-        let spell = found(&visits, &watched(980, 41_010));
+        let spell = spell_of(&visits, &watched(980, 41_010));
 
         assert_eq!((spell.from, spell.to), (Some(ms(21_000)), None));
     }
@@ -215,7 +215,7 @@ mod tests {
                 to: Some(to),
                 ..Watched::default()
             };
-            found(visits, &watched).to.is_some()
+            spell_of(visits, &watched).to.is_some()
         };
 
         assert!(!ended(&every, 1) && ended(&every, 3));
@@ -235,16 +235,16 @@ mod tests {
             }
         };
 
-        assert_eq!(found(&visits, &Watched::default()), Spell::default());
+        assert_eq!(spell_of(&visits, &Watched::default()), Spell::default());
         // As many visits were lost as were due.
         let lost = Watched {
             hidden: 1_000,
             ..complete.clone()
         };
-        assert_eq!(found(&visits, &lost).to, None);
+        assert_eq!(spell_of(&visits, &lost).to, None);
         // Other episodes took the space of the episodes that were not kept.
-        assert_eq!(found(&visits, &kept(900)).to, None);
-        assert!(found(&visits, &kept(10)).to.is_some());
+        assert_eq!(spell_of(&visits, &kept(900)).to, None);
+        assert!(spell_of(&visits, &kept(10)).to.is_some());
     }
 
     /// Each visit is unseen with the same probability, and the rhythm continues beyond

@@ -219,7 +219,7 @@ mod tests {
         (1..=count).map(value).collect()
     }
 
-    fn found(values: &[f64]) -> Vec<usize> {
+    fn change_points_of(values: &[f64]) -> Vec<usize> {
         let changes = change_points(values, 3, 0.01, 1).unwrap();
         changes.iter().map(|change| change.at).collect()
     }
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn step_is_found_at_its_position_and_reverted_step_twice() {
         let mut values = noise(30);
-        assert_eq!(found(&values), Vec::<usize>::new());
+        assert_eq!(change_points_of(&values), Vec::<usize>::new());
 
         values[18..].iter_mut().for_each(|value| *value += 2.0);
         let step = change_points(&values, 3, 0.01, 1).unwrap();
@@ -240,15 +240,15 @@ mod tests {
             (16..=18).contains(&first) && (18..=20).contains(&last),
             "{step:?}"
         );
-        assert_eq!(found(&values), [18, 24]);
+        assert_eq!(change_points_of(&values), [18, 24]);
     }
 
     #[test]
     fn short_series_has_no_change() {
         for values in [&[][..], &[1.0], &[1.0, 9.0], &[1.0, 1.0, 9.0, 9.0, 9.0]] {
-            assert_eq!(found(values), Vec::<usize>::new(), "{values:?}");
+            assert_eq!(change_points_of(values), Vec::<usize>::new(), "{values:?}");
         }
-        assert_eq!(found(&[1.0; 40]), Vec::<usize>::new());
+        assert_eq!(change_points_of(&[1.0; 40]), Vec::<usize>::new());
         assert!(change_points(&[f64::NAN; 9], 3, 0.05, 1).is_err());
     }
 

@@ -215,7 +215,7 @@ mod tests {
     use super::*;
     use proptest::prelude::{prop, prop_assert, proptest};
 
-    fn at(times: &[f64]) -> Vec<Event> {
+    fn events_at(times: &[f64]) -> Vec<Event> {
         let event = |&time: &f64| Event {
             at: time,
             size: 1.0,
@@ -280,7 +280,7 @@ mod tests {
     fn regular_events_have_no_more_clusters_than_events() {
         for cpus in [64, 2, 1] {
             let times = (0..20_u32).flat_map(|k| vec![3.0 + 50.0 * f64::from(k); cpus]);
-            let events = at(&times.collect::<Vec<f64>>());
+            let events = events_at(&times.collect::<Vec<f64>>());
 
             let clusters = Clusters::find(&events, 1_000.0).unwrap().unwrap();
 
@@ -295,7 +295,12 @@ mod tests {
     fn busy_half_of_the_time_lowers_the_number_of_clusters() {
         let spread: Vec<f64> = (0..40).map(|k| 25.0 * f64::from(k)).collect();
         let crowd: Vec<f64> = (0..40).map(|k| 12.0 * f64::from(k)).collect();
-        let count = |times: &[f64]| Clusters::find(&at(times), 1_000.0).unwrap().unwrap().count;
+        let count = |times: &[f64]| {
+            Clusters::find(&events_at(times), 1_000.0)
+                .unwrap()
+                .unwrap()
+                .count
+        };
 
         assert!(count(&spread) > 39.0);
         assert!(count(&crowd) < 25.0, "{}", count(&crowd));
@@ -383,8 +388,8 @@ mod tests {
 
     #[test]
     fn events_out_of_order_or_outside_the_span_are_refused() {
-        assert!(Clusters::find(&at(&[2.0, 1.0]), 10.0).is_err());
-        assert!(Clusters::find(&at(&[2.0, 11.0]), 10.0).is_err());
+        assert!(Clusters::find(&events_at(&[2.0, 1.0]), 10.0).is_err());
+        assert!(Clusters::find(&events_at(&[2.0, 11.0]), 10.0).is_err());
         assert!(Clusters::find(&[], 0.0).is_err());
         assert_eq!(Clusters::find(&[], 1.0), Ok(None));
     }

@@ -268,7 +268,7 @@ mod tests {
 
     /// Simulates `runs` recordings with a source of this period among `foreign` events.
     /// Returns the number with that period, and with another one.
-    fn found(period: f64, exposure: f64, foreign: usize, runs: u64) -> [u64; 2] {
+    fn detections(period: f64, exposure: f64, foreign: usize, runs: u64) -> [u64; 2] {
         let mut counts = [0; 2];
         for seed in 0..runs {
             let mut random = Pcg64Mcg::seed_from_u64(seed);
@@ -312,7 +312,7 @@ mod tests {
             (4.0, 600.0, 60),
             (60.0, 600.0, 10),
         ] {
-            let [right, wrong] = found(period, exposure, foreign, 8);
+            let [right, wrong] = detections(period, exposure, foreign, 8);
 
             assert!(
                 right >= 7 && wrong <= 1,
@@ -351,7 +351,7 @@ mod tests {
                     if 3.0 * period > exposure {
                         continue;
                     }
-                    let [right, wrong] = found(period, exposure, foreign, runs);
+                    let [right, wrong] = detections(period, exposure, foreign, runs);
                     eprintln!(
                         "{period} s among {foreign} in {exposure} s: {right} of {runs}, wrong {wrong}"
                     );

@@ -9,7 +9,7 @@ use crate::drifting::{Machine, RUNS, STEADY, recorded};
 
 /// Returns the fraction of comparisons of `services`, each with `events` expected in A,
 /// that find twice the rate of the first service in B.
-fn found(events: f64, pairs: usize, services: u64) -> f64 {
+fn power(events: f64, pairs: usize, services: u64) -> f64 {
     let machine = Machine {
         bursts: events / pairs as f64,
         ..STEADY
@@ -38,7 +38,7 @@ fn single_service_is_decided_sooner_than_one_of_six() {
         (50.0, [0.88, 0.55]),
     ] {
         for pairs in [4, 6, 8] {
-            let [alone, of_six] = [1, 6].map(|services| found(events, pairs, services));
+            let [alone, of_six] = [1, 6].map(|services| power(events, pairs, services));
             eprintln!("{events} events in {pairs} pairs: {alone:.3} alone, {of_six:.3} of six");
             assert!(alone >= least[0] && of_six >= least[1], "{events}, {pairs}");
             assert!(of_six <= alone, "{events}, {pairs}: {of_six} of {alone}");
@@ -52,7 +52,7 @@ fn reported_number_of_events_gives_80_percent_power() {
         for pairs in [4, 8] {
             let wrong = 0.05 / services as f64;
             let events = expected_clusters_for(2.0, 0.8, wrong, 2 * pairs).unwrap();
-            let share = found(events, pairs, services);
+            let share = power(events, pairs, services);
             eprintln!("{events:.1} events in {pairs} pairs, {services} services: {share:.3}");
             assert!((0.78..0.95).contains(&share), "{events}, {pairs}: {share}");
         }

@@ -36,7 +36,7 @@ fn series(
         .collect()
 }
 
-fn all(values: impl Fn(u64) -> Vec<f64>) -> Vec<Vec<ChangePoint>> {
+fn change_points_of_all(values: impl Fn(u64) -> Vec<f64>) -> Vec<Vec<ChangePoint>> {
     (0..RUNS)
         .map(|seed| change_points(&values(seed), 3, WRONG, seed).unwrap())
         .collect()
@@ -55,7 +55,7 @@ fn unchanged_series_is_rarely_called_changed() {
         ((0.2, 0.5), 30.0),
         ((0.5, 0.5), 30.0),
     ] {
-        let changes = all(|seed| series((24, 24), (events, 1.0), drift, seed));
+        let changes = change_points_of_all(|seed| series((24, 24), (events, 1.0), drift, seed));
         let wrong = share(&changes, |series| !series.is_empty());
         eprintln!("drift {drift:?}, {events} events: {wrong:.3}");
         // Recordings that depend on the previous one are not independent: a drift is a
@@ -70,7 +70,8 @@ fn unchanged_series_is_rarely_called_changed() {
 fn doubled_rate_is_found_with_its_start() {
     for (events, least) in [(10.0, 0.5), (30.0, 0.9)] {
         for from in [12, 18] {
-            let changes = all(|seed| series((24, from), (events, 2.0), (0.0, 0.0), seed));
+            let changes =
+                change_points_of_all(|seed| series((24, from), (events, 2.0), (0.0, 0.0), seed));
             let some = share(&changes, |series| !series.is_empty());
             let right = share(&changes, |series| {
                 series.iter().any(|change| change.at.abs_diff(from) <= 1)

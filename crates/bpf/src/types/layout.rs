@@ -65,7 +65,7 @@ impl FieldKind {
                         is_signed: matches!(int.encoding, IntEncoding::Signed),
                     }),
                     IntEncoding::Bool => {
-                        Err("is a bool, for which not every byte is valid; use a number".into())
+                        Err("is a bool, and not every byte is a valid bool; use a number".into())
                     }
                 }
             }

@@ -21,7 +21,7 @@ fn objects(texts: &[&str]) -> Option<(tempfile::TempDir, Vec<PathBuf>)> {
             .args([&object, &source])
             .status();
         let Ok(status) = status else {
-            println!("skipped: there is no clang-19, and CLANG names no other");
+            println!("skipped: clang-19 is missing, and CLANG is not set");
             return None;
         };
         assert!(status.success());

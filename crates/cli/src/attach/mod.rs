@@ -44,7 +44,7 @@ use recording::AttachRecording;
 pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
     // A closed standard output would lose the result.
     pipe::stdout()?;
-    let asked = asked(args)?;
+    let asked = request(args)?;
     let shortest = Nanos::from(BETWEEN_LOOKS);
     if let Some(every) = args.every.filter(|&every| every < shortest) {
         bail!("--every {every} is too often; laggard reads the records every {shortest}");
@@ -216,7 +216,7 @@ fn begun(
 }
 
 /// Returns the request, with the deadline of an application.
-fn asked(args: &AttachArgs) -> anyhow::Result<AttachRequest> {
+fn request(args: &AttachArgs) -> anyhow::Result<AttachRequest> {
     let application = args.application.as_deref().map(qos::by_name).transpose()?;
     Ok(AttachRequest {
         deadline: application

@@ -46,7 +46,7 @@ fn log(events: &[MadeEvent]) -> KernelLog {
 }
 
 /// Returns a short description of each event of a window.
-fn told(events: &[FlightEvent]) -> Vec<String> {
+fn described(events: &[FlightEvent]) -> Vec<String> {
     let what = |event: &FlightEvent| match &event.what {
         Happening::Begin(ISR) => "isr".to_owned(),
         Happening::End(ISR) => "isr ends".into(),
@@ -76,7 +76,7 @@ fn window_has_its_events_in_time_order() {
     let evidence = log.evidence(1, US(1_000), US(2_000));
 
     assert_eq!(
-        told(&evidence.events),
+        described(&evidence.events),
         [
             "100 chrome.exe",
             "1100 dpc",
@@ -107,7 +107,7 @@ fn handler_that_ends_as_another_starts_does_not_contain_it() {
     let evidence = log.evidence(1, US(1_000), US(2_000));
 
     assert_eq!(
-        told(&evidence.events),
+        described(&evidence.events),
         [
             "100 thread 77",
             "1200 isr",
@@ -131,7 +131,7 @@ fn handler_that_outlasts_the_window_started_in_it() {
     let evidence = log.evidence(1, US(1_000), US(2_000));
 
     assert_eq!(
-        told(&evidence.events),
+        described(&evidence.events),
         ["100 thread 77", "1100 dpc", "2400 dpc ends"]
     );
 }
@@ -277,7 +277,7 @@ fn late_events_are_sorted() {
     assert_eq!(ready, Some((US(1_010), 1)));
     let events = log.evidence(1, US(900), US(3_000)).events;
     assert_eq!(
-        told(&events),
+        described(&events),
         ["1000 Idle", "1020 thread 42", "2000 thread 77"]
     );
 }

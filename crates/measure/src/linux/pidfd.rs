@@ -24,7 +24,7 @@ impl HeldProcess {
         let held = Self(hold(process)?);
         if is_kernel_thread(process) {
             return Err(io::Error::other(
-                "it is a kernel thread, which takes no signals",
+                "it is a kernel thread, which does not accept signals",
             ));
         }
         // Signal 0 only checks.

@@ -198,7 +198,10 @@ fn name_comes_from_the_mapped_file_if_a_mount_hides_it() {
     victim.note(&mut book);
     let symbol = victim.symbol(&book);
 
-    assert!(has_map_files(), "who may mount may see files of mappings");
+    assert!(
+        has_map_files(),
+        "a user who may mount may see files of mappings"
+    );
     let name = symbol.name.as_deref().unwrap_or_default();
     assert!(name.contains("getpid"), "{symbol:?}");
 }

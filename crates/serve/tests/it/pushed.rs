@@ -227,7 +227,7 @@ fn late_wakeups_survive_a_kill_and_reach_the_collector_once() {
         first.value("laggard_otlp_queue_size_bytes") > 0.0
     });
     let before = first.value("laggard_latency_seconds_count");
-    wait_until("more to be measured meanwhile", || {
+    wait_until("more measured data", || {
         first.value("laggard_latency_seconds_count") > before
     });
     first.signal("-KILL");

@@ -127,7 +127,7 @@ pub enum GuestError {
     },
     /// The command or the whole guest exceeded its time.
     #[error(
-        "the guest had not ended after {}s{}; what its console shows:\n{}\nand its command wrote:\n{}",
+        "the guest had not ended after {}s{}; its console:\n{}\noutput of its command:\n{}",
         .after.as_secs(),
         if output.is_some() { "" } else { " and does not answer" },
         tail(console),
@@ -142,7 +142,7 @@ pub enum GuestError {
         output: Option<String>,
     },
     /// The guest switched off without results: its kernel panicked, or the command caused it.
-    #[error("the guest ended without results, {} its command began: {}; the end of its console:\n{}",
+    #[error("the guest ended without results, {} its command started: {}; the end of its console:\n{}",
         if *.began { "after" } else { "before" },
         death::cause(console).unwrap_or("its kernel said nothing of a fault"),
         tail(.console))]
@@ -218,7 +218,7 @@ mod tests {
 
         assert_eq!(
             text.in_short(),
-            "the guest ended without results, after its command began: Kernel panic - not syncing: sysrq triggered crash; the end of its console:"
+            "the guest ended without results, after its command started: Kernel panic - not syncing: sysrq triggered crash; the end of its console:"
         );
     }
 

@@ -102,7 +102,7 @@ impl InstructionTime {
     }
 }
 
-/// Stall that was made: QEMU stopped as a whole, its clock continued.
+/// Injected stall: QEMU was stopped as a whole, and its clock continued.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Stall {
     /// Time after the start of the command.
@@ -491,7 +491,7 @@ mod tests {
 
         assert_eq!((boots, deaths.len()), (3, 2));
         assert!(
-            deaths[0].contains("after its command began: int3: 0000"),
+            deaths[0].contains("after its command started: int3: 0000"),
             "{deaths:?}"
         );
         let given_up = after(3).unwrap_err().to_string();

@@ -321,7 +321,9 @@ fn pause(cpu: Cpu) -> io::Result<Nanos> {
     let server = format!("/sys/kernel/debug/sched/fair_server/cpu{}/runtime", cpu.0);
     if let Ok(text) = fs::read_to_string(server) {
         return match text.trim().parse().map_err(io::Error::other)? {
-            0 => Err(io::Error::other("they have none")),
+            0 => Err(io::Error::other(
+                "the kernel does not throttle real-time threads",
+            )),
             runtime => Ok(Nanos::from_ns(runtime)),
         };
     }
@@ -333,7 +335,9 @@ fn pause(cpu: Cpu) -> io::Result<Nanos> {
     // intended.
     let (period, runtime) = (read("sched_rt_period_us")?, read("sched_rt_runtime_us")?);
     match period.checked_sub(runtime) {
-        None | Some(0) => Err(io::Error::other("they have none")),
+        None | Some(0) => Err(io::Error::other(
+            "the kernel does not throttle real-time threads",
+        )),
         Some(pause) => Ok(Nanos::from_us(pause)),
     }
 }

@@ -412,7 +412,9 @@ fn built_in_load_reports_its_throughput_when_stopped() {
     let ended = load.stop().unwrap();
 
     assert!(ended.status.success(), "{ended}");
-    let throughput = ended.throughput.expect("a built-in load tells");
+    let throughput = ended
+        .throughput
+        .expect("a built-in load reports its throughput");
     assert_eq!(throughput.unit, "divisions");
     assert!(throughput.count > 0);
     assert!(throughput.elapsed_ns > Nanos::ZERO);

@@ -65,7 +65,7 @@ fn jobs_are_accounted_for_and_do_their_work_at_every_level() {
 
 #[test]
 fn thread_reports_its_real_cpu_time() {
-    let count = counted(task(Service::Other)).expect("normal threads can always be had");
+    let count = counted(task(Service::Other)).expect("normal threads are always available");
 
     assert!(
         count.cpu_per_job_ns > Some(Nanos::from_us(100)),

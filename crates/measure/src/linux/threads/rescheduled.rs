@@ -132,7 +132,7 @@ fn words(change: Change, line: Line, others: usize, began: Nanos) -> Caveat {
     Caveat::new(
         CaveatKind::Rescheduled,
         format!(
-            "the scheduling of thread {} on CPU {} was changed to {} during the measurement, seen {:.1} s after the start and {until}{others}; its latencies are then not those of this service",
+            "the scheduling of thread {} on CPU {} was changed to {} during the measurement, seen {:.1} s after the start and {until}{others}; its latencies are then not latencies of this service",
             line_name(line.service, line.route),
             line.cpu,
             change.to,

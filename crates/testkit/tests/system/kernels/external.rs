@@ -101,7 +101,7 @@ fn an_interrupt_s_thread_waits_for_busy_processes_only_where_it_is_not_above_the
 
     assert!(boosted.len() > 700 && normal.len() > 700, "{boosted:?}");
     eprintln!(
-        "an interrupt's thread beside 4: fifo:50 {} ns, at most {}; normal {} ns, at most {}",
+        "an interrupt's thread next to 4 others: fifo:50 {} ns, at most {}; normal {} ns, at most {}",
         mean(&boosted),
         largest(&boosted),
         mean(&normal),

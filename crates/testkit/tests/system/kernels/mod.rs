@@ -310,7 +310,7 @@ fn a_guest_that_panics_shows_its_last_words() {
     match outcome {
         Err(error @ GuestError::NoResults { began: true, .. }) => {
             let message = error.to_string();
-            let cause = "after its command began: Kernel panic - not syncing: sysrq triggered";
+            let cause = "after its command started: Kernel panic - not syncing: sysrq triggered";
             assert!(message.contains(cause), "{message}");
         }
         other => panic!("{other:?}"),
