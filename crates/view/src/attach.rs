@@ -282,7 +282,7 @@ fn threads(rows: &[&AttachRow], max: usize) -> Table {
         *counts.entry(row.number).or_default() += 1;
     }
     let has_ways = counts.values().any(|&count| count > 1);
-    let way = has_ways.then(|| Column::name("woken by"));
+    let woken_by = has_ways.then(|| Column::name("woken by"));
     let columns = [Column::name("thread"), Column::name("runs as")];
     let figures = [
         Column::number("period"),
@@ -291,11 +291,11 @@ fn threads(rows: &[&AttachRow], max: usize) -> Table {
         Column::number("max"),
         Column::number("latency"),
     ];
-    let columns = columns.into_iter().chain(way).chain(figures);
+    let columns = columns.into_iter().chain(woken_by).chain(figures);
     let mut table = Table::new(columns)
         .caption("Threads: response (p99.9, max) until the cycle ends, max latency until it runs");
     for row in rows.iter().take(max) {
-        let way = has_ways.then(|| Cell::Text(row.woken_by.clone()));
+        let woken_by = has_ways.then(|| Cell::Text(row.woken_by.clone()));
         let missed = match &row.deadline {
             Some(deadline) => Cell::Text(format!(
                 "{}/{}",
@@ -315,7 +315,7 @@ fn threads(rows: &[&AttachRow], max: usize) -> Table {
             response(row),
             figure(row.latency, |figures| Some(figures.largest_ns)),
         ];
-        table.row(cells.into_iter().chain(way).chain(figures));
+        table.row(cells.into_iter().chain(woken_by).chain(figures));
     }
     let rest = rows.len().saturating_sub(max);
     if rest > 0 {

@@ -220,7 +220,7 @@ fn table<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) -> Block {
 }
 
 fn push_machine(document: &mut Document, machine: &Machine) {
-    let known = |text: &str| match text {
+    let or_unknown = |text: &str| match text {
         "" => "unknown".to_owned(),
         text => text.to_owned(),
     };
@@ -233,16 +233,16 @@ fn push_machine(document: &mut Document, machine: &Machine) {
     };
     let processor = format!(
         "{}, {} CPUs online",
-        known(&machine.processor),
+        or_unknown(&machine.processor),
         machine.cpus
     );
     let rows = [
         (
             "kernel",
-            format!("{} {}", known(&machine.kernel), machine.build),
+            format!("{} {}", or_unknown(&machine.kernel), machine.build),
         ),
         ("distribution", or(&machine.distribution, "unknown")),
-        ("architecture", known(&machine.architecture)),
+        ("architecture", or_unknown(&machine.architecture)),
         ("preemption", or(&machine.preemption, "unknown")),
         (
             "HZ",
@@ -332,10 +332,11 @@ fn push_example(document: &mut Document, example: &Example) {
         return;
     }
     let mut lines = vec![format!("{:>9}  {:>9}", "at", "took")];
-    let stage_line = |name: &str, at: Nanos| format!("{:>9}  {:>9}  * {name}", time(at), "");
+    let stage_line =
+        |name: &str, moment_ns: Nanos| format!("{:>9}  {:>9}  * {name}", time(moment_ns), "");
     for moment in &example.timeline {
-        while let Some((stage, at)) = stages.next_if(|(_, at)| **at <= moment.after_ns) {
-            lines.push(stage_line(stage.name(), *at));
+        while let Some((stage, stamp)) = stages.next_if(|(_, stamp)| **stamp <= moment.after_ns) {
+            lines.push(stage_line(stage.name(), *stamp));
         }
         let context = match moment.context.as_slice() {
             [] => String::new(),
@@ -423,7 +424,7 @@ mod tests {
             for event in late
                 .episodes
                 .iter_mut()
-                .flat_map(|one| &mut one.evidence.events)
+                .flat_map(|late| &mut late.evidence.events)
             {
                 if let Happening::Switch { name, .. } = &mut event.what
                     && name == "hog"
@@ -455,14 +456,14 @@ mod tests {
 
     #[test]
     fn a_rate_has_the_digits_that_its_events_carry() {
-        for (rate, events, told) in [
+        for (rate, events, expected) in [
             (50_381.0, 112, "50,000"),
             (720.0, 3, "700"),
             (9_960.0, 11, "10,000"),
             (7.3, 40, "7"),
             (0.2, 1, "0"),
         ] {
-            assert_eq!(about(rate, events), told, "{rate} of {events}");
+            assert_eq!(about(rate, events), expected, "{rate} of {events}");
         }
     }
 }

@@ -160,13 +160,13 @@ pub fn progress(report: &CompareReport, after: usize, rounds: usize) -> String {
         .map(|(service, route)| series_words(service, route))
         .collect();
     open.dedup();
-    let known = if verdicts.is_empty() {
+    let verdict_text = if verdicts.is_empty() {
         String::new()
     } else {
         format!("{}; ", verdicts.join(", "))
     };
     format!(
-        "{round}: {known}undecided: {}; recording continues",
+        "{round}: {verdict_text}undecided: {}; recording continues",
         open.join(", ")
     )
 }
@@ -197,7 +197,7 @@ fn remarks(report: &CompareReport) -> Vec<String> {
 
 /// States the next step.
 fn next(report: &CompareReport) -> String {
-    let all = match report
+    let hint = match report
         .notes
         .iter()
         .filter(|note| !note.is_warning())
@@ -215,14 +215,14 @@ fn next(report: &CompareReport) -> String {
         .filter(|(_, level)| level.change == Change::Worse);
     let why = worse.zip(report.second.recordings.first());
     why.map_or_else(
-        || format!("Next: {all}"),
+        || format!("Next: {hint}"),
         |((service, _), recording)| {
             let command = format!(
                 "laggard why {} --service {}",
                 quoted(recording),
                 service.service
             );
-            format!("Next: {}; {all}", code(&command))
+            format!("Next: {}; {hint}", code(&command))
         },
     )
 }

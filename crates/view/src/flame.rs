@@ -43,9 +43,9 @@ pub fn flame(late: &Explained<'_>) -> Result<String, FlameError> {
     let symbols = late.symbols();
     let mut folded: BTreeMap<String, Nanos> = BTreeMap::new();
     let mut total = Nanos::ZERO;
-    for one in &late.episodes {
-        total += one.episode.latency();
-        for (stack, time) in stacks(one.episode, &one.explanation.parts, symbols) {
+    for late_wakeup in &late.episodes {
+        total += late_wakeup.episode.latency();
+        for (stack, time) in stacks(late_wakeup.episode, &late_wakeup.explanation.parts, symbols) {
             *folded.entry(written(&stack)).or_default() += time;
         }
     }
@@ -74,7 +74,7 @@ fn options(late: &Explained<'_>, total: Nanos) -> Options<'static> {
         count(episodes as u64),
         if episodes == 1 { "" } else { "s" },
         late.service
-            .map_or(String::new(), |one| format!(" of `{one}`")),
+            .map_or(String::new(), |name| format!(" of `{name}`")),
         span(late.late.duration()),
     );
     options.subtitle = Some(

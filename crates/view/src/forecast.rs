@@ -158,10 +158,10 @@ fn horizons(load: &LoadForecast) -> impl Iterator<Item = Vec<&ForecastCell>> {
         .services
         .first()
         .map_or(0, |service| service.cells.len());
-    (0..count).map(|at| {
+    (0..count).map(|index| {
         load.services
             .iter()
-            .map(|service| &service.cells[at])
+            .map(|service| &service.cells[index])
             .collect()
     })
 }
@@ -432,10 +432,10 @@ fn recording_time<'a>(
     bound: fn(&StaysBelow) -> Option<f64>,
     record: fn(&StaysBelow) -> f64,
 ) -> Cell {
-    if bounds.clone().all(|it| bound(it).is_some()) {
+    if bounds.clone().all(|bounded| bound(bounded).is_some()) {
         return "bounded".into();
     }
-    if bounds.clone().any(|it| it.is_unresolved) {
+    if bounds.clone().any(|bounded| bounded.is_unresolved) {
         return "unknown".into();
     }
     mean_time(bounds.map(record).fold(0.0, f64::max)).into()
@@ -502,8 +502,8 @@ impl Remarks {
     }
 
     fn letter(&mut self, remark: String) -> String {
-        let known = self.0.iter().position(|known| *known == remark);
-        letter(known.unwrap_or_else(|| {
+        let position = self.0.iter().position(|listed| *listed == remark);
+        letter(position.unwrap_or_else(|| {
             self.0.push(remark);
             self.0.len() - 1
         }))
@@ -512,7 +512,7 @@ impl Remarks {
     fn lines(&self) -> Vec<String> {
         let remarks = self.0.iter().enumerate();
         remarks
-            .map(|(at, remark)| format!("({}) {remark}", letter(at)))
+            .map(|(index, remark)| format!("({}) {remark}", letter(index)))
             .collect()
     }
 }

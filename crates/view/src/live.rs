@@ -67,8 +67,8 @@ pub fn live_summary(live: &Live) -> Document {
     ];
     lines.extend(overhead(live).map(|overhead| format!("Overhead: {overhead}")));
     document.lines(lines);
-    let found = live.found.iter().map(warning).collect();
-    document.notes("Found during the measurement", found);
+    let warnings = live.found.iter().map(warning).collect();
+    document.notes("Found during the measurement", warnings);
     document
 }
 
@@ -108,8 +108,8 @@ fn overhead(live: &Live) -> Option<String> {
 /// Writes the page of `laggard serve`. `seen` is `None` before the first measurement.
 /// `unmeasured` is the reason why measuring stopped, `unkept` the reason why it is not
 /// recorded although it should be.
-pub fn live(seen: Option<&Live>, unmeasured: Option<&str>, unkept: Option<&str>) -> String {
-    let title = seen.map_or_else(|| "laggard".into(), title);
+pub fn live(state: Option<&Live>, unmeasured: Option<&str>, unkept: Option<&str>) -> String {
+    let title = state.map_or_else(|| "laggard".into(), title);
     let mut document = Document::new(title);
     let mut verdicts: Vec<Verdict> = Vec::new();
     verdicts.extend(unmeasured.map(|why| {
@@ -117,14 +117,14 @@ pub fn live(seen: Option<&Live>, unmeasured: Option<&str>, unkept: Option<&str>)
         bad("Not measuring:", text)
     }));
     verdicts.extend(unkept.map(|why| bad("Not recording:", why.into())));
-    let trust = seen.map(|seen| seen.judge().trust);
+    let trust = state.map(|state| state.judge().trust);
     let reasons = trust.as_ref().and_then(trust::reasons);
     verdicts.extend(reasons.map(|reasons| bad("Not trustworthy:", reasons)));
     if !verdicts.is_empty() {
         document.push(Block::Verdicts(verdicts));
     }
-    match seen {
-        Some(seen) => push_figures(&mut document, seen),
+    match state {
+        Some(state) => push_figures(&mut document, state),
         None => document.paragraph("Measuring has not started yet."),
     }
     doc::html_with_footer(&document, "laggard", &|_| None, FOOTER)
@@ -150,13 +150,13 @@ fn bad(word: &str, text: String) -> Verdict {
     }
 }
 
-fn push_figures(document: &mut Document, seen: &Live) {
+fn push_figures(document: &mut Document, live: &Live) {
     document.lines(vec![format!(
         "Period {}, {} CPUs, Linux {}; {} in this recording",
-        seen.manifest.plan.period_ns,
-        seen.cpus().len(),
-        seen.manifest.host.kernel,
-        span(seen.now),
+        live.manifest.plan.period_ns,
+        live.cpus().len(),
+        live.manifest.host.kernel,
+        span(live.now),
     )]);
     let columns = [
         "samples",
@@ -171,34 +171,34 @@ fn push_figures(document: &mut Document, seen: &Live) {
     let columns = std::iter::once(Column::name("service")).chain(columns);
     let mut table = Table::new(columns).caption(format!(
         "{}; missed and lost since the start of this recording.",
-        live_window(seen, Window::Minute)
+        live_window(live, Window::Minute)
     ));
-    for row in seen.rows(None) {
+    for row in live.rows(None) {
         table.row(service(&row));
     }
     document.push(Block::Table(table));
     document.heading("Late wakeups");
-    let listed = seen.late.listed();
+    let listed = live.late.listed();
     if listed.is_empty() {
         document.paragraph("None in this recording.");
     } else {
         let columns = ["CPU", "ago", "latency"].map(Column::number);
         let columns = std::iter::once(Column::name("service")).chain(columns);
         let columns = columns.chain([Column::sentence("causes")]);
-        let caption = format!("The newest of {}.", count(seen.late.count));
+        let caption = format!("The newest of {}.", count(live.late.count));
         let mut table = Table::new(columns).caption(caption);
         for wakeup in listed.iter().rev().take(MAX_LATE) {
-            table.row(late(wakeup, seen.now));
+            table.row(late(wakeup, live.now));
         }
         document.push(Block::Table(table));
     }
     document.lines(
-        overhead(seen)
+        overhead(live)
             .map(|overhead| format!("Overhead: {overhead}"))
             .into_iter()
             .collect(),
     );
-    let caveats = seen.manifest.caveats.iter().map(warning);
+    let caveats = live.manifest.caveats.iter().map(warning);
     document.notes("Warnings", caveats.collect());
 }
 
@@ -253,7 +253,7 @@ mod tests {
         let clock = Clock::monotonic(Nanos::ZERO, "then");
         let mut manifest = Manifest::new(Backend::Bpf, ProbePlan::default(), clock, vec![line]);
         manifest.host.node = "<script>".into();
-        let mut seen = Live::new(&manifest, Nanos::from_secs(1));
+        let mut state = Live::new(&manifest, Nanos::from_secs(1));
         let late = LateActivation {
             at: Nanos::ZERO,
             line,
@@ -273,14 +273,14 @@ mod tests {
             }],
         };
         let times = (Nanos::ZERO, Nanos::from_secs(2));
-        seen.observe(
+        state.observe(
             &laggard_model::Batch::default(),
             vec![late],
             Losses::default(),
             times,
         );
 
-        let page = live(Some(&seen), Some("<i>"), Some("<b>"));
+        let page = live(Some(&state), Some("<i>"), Some("<b>"));
         assert!(
             page.contains("Not measuring:</strong> &lt;i&gt;. The figures below are older"),
             "{page}"

@@ -32,9 +32,9 @@ pub fn markdown(reports: &[RecordingReport], overviews: &[Overview]) -> String {
         doc::markdown(&summary)
     });
     let mut text = summaries.collect::<Vec<_>>().join("\n");
-    let either = |of: fn(&RecordingReport) -> &'static str| {
-        let all: BTreeSet<&str> = reports.iter().map(of).collect();
-        Vec::from_iter(all).join(" or ")
+    let either = |words: fn(&RecordingReport) -> &'static str| {
+        let distinct: BTreeSet<&str> = reports.iter().map(words).collect();
+        Vec::from_iter(distinct).join(" or ")
     };
     let (beginnings, endings) = (either(phrase::start), either(phrase::end));
     let _ = writeln!(text, "\nFrom {beginnings} to {endings}:\n");
@@ -120,12 +120,12 @@ fn figures(figures: &Figures) -> Vec<String> {
 }
 
 fn to_do(report: &RecordingReport) -> String {
-    let all = advice(report, None);
-    if all.is_empty() {
+    let advice_list = advice(report, None);
+    if advice_list.is_empty() {
         return "\nNothing was found that casts doubt on these figures.\n".into();
     }
-    let item = |text: &mut String, one: &Advice| {
-        let weight = match one.severity {
+    let item = |text: &mut String, entry: &Advice| {
+        let weight = match entry.severity {
             Severity::Spoils => "**spoils the result**: ",
             Severity::Matters => "**matters**: ",
             Severity::Note => "",
@@ -133,16 +133,16 @@ fn to_do(report: &RecordingReport) -> String {
         let _ = writeln!(
             text,
             "- {weight}{} {}",
-            escaped(&one.why),
-            escaped(&one.what)
+            escaped(&entry.why),
+            escaped(&entry.what)
         );
     };
-    let (first, rest) = all.split_at(FIRST.min(all.len()));
+    let (first, rest) = advice_list.split_at(FIRST.min(advice_list.len()));
     let mut text = String::from("\nWhat to do first:\n\n");
-    first.iter().for_each(|one| item(&mut text, one));
+    first.iter().for_each(|entry| item(&mut text, entry));
     if !rest.is_empty() {
         let _ = writeln!(text, "\n<details><summary>{} more</summary>\n", rest.len());
-        rest.iter().for_each(|one| item(&mut text, one));
+        rest.iter().for_each(|entry| item(&mut text, entry));
         text += "\n</details>\n";
     }
     text

@@ -181,9 +181,9 @@ fn doubts(overview: &Overview, max: usize) -> Vec<Verdict> {
 
 /// States warnings that change how the figures must be read.
 fn warnings(overview: &Overview, max: usize, has_advice: bool) -> Vec<Verdict> {
-    let all = &overview.warnings;
-    let max = max.min(all.len());
-    let shown = all.iter().take(max);
+    let warnings = &overview.warnings;
+    let max = max.min(warnings.len());
+    let shown = warnings.iter().take(max);
     let shown = shown.map(|doubt| {
         let text = match doubt {
             Doubt::Caveat(caveat) if !has_advice => caveat.what.clone(),
@@ -192,7 +192,7 @@ fn warnings(overview: &Overview, max: usize, has_advice: bool) -> Vec<Verdict> {
         };
         open("WARNING", text)
     });
-    let more = more(all.len() - max, "warning", "warnings");
+    let more = more(warnings.len() - max, "warning", "warnings");
     shown.chain(more.map(|text| open("", text))).collect()
 }
 
@@ -339,11 +339,11 @@ fn causes(document: &mut Document, overview: &Overview, detail: Detail, limits: 
 /// for each series and recording, and the verdicts.
 pub fn documents(overviews: &[Overview]) -> Document {
     let mut document = Document::new("Summary");
-    let number = |at: usize| format!("[{}]", at + 1);
-    for (at, overview) in overviews.iter().enumerate() {
+    let number = |index: usize| format!("[{}]", index + 1);
+    for (index, overview) in overviews.iter().enumerate() {
         document.heading(format!(
             "{} {}: {}",
-            number(at),
+            number(index),
             overview.path,
             phrase::conditions(&overview.conditions)
         ));

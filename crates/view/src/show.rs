@@ -65,8 +65,8 @@ fn limited(report: &RecordingReport, detail: Detail, max_missing: usize) -> Docu
 /// Describes the figures on one screen, with as many series as it has room for. Of more, it
 /// has those with the largest maximum.
 pub fn screen(report: &RecordingReport) -> Document {
-    let all = report.services.len();
-    let most = all.min(*SERIES.end());
+    let total = report.services.len();
+    let most = total.min(*SERIES.end());
     let least = most.min(*SERIES.start());
     let counts = (least..=most).rev();
     let limits = [(most, false, usize::MAX)].into_iter();
@@ -82,8 +82,8 @@ pub fn screen(report: &RecordingReport) -> Document {
                 }
             }
         }
-        if count < all {
-            let more = Cell::Count((all - count) as u64);
+        if count < total {
+            let more = Cell::Count((total - count) as u64);
             document.lines(vec![format!(
                 "{more} more series with a smaller max: `--services`"
             )]);
@@ -98,7 +98,7 @@ fn with_largest(report: &RecordingReport, count: usize) -> RecordingReport {
     let mut report = report.clone();
     let max = |row: &ServiceRow| row.latency.largest_ns;
     let mut limits: Vec<_> = report.services.iter().map(max).collect();
-    limits.sort_unstable_by(|one, other| other.cmp(one));
+    limits.sort_unstable_by(|limit, next| next.cmp(limit));
     let mut left = count;
     if let Some(&limit) = limits.get(count.saturating_sub(1)) {
         report.services.retain(|row| {
@@ -125,17 +125,17 @@ pub fn stages(report: &RecordingReport) -> Document {
 /// for each recording.
 pub fn side_by_side(reports: &[RecordingReport]) -> Document {
     let mut document = Document::new("Latency");
-    let number = |at: usize| format!("[{}]", at + 1);
+    let number = |index: usize| format!("[{}]", index + 1);
     let recordings = reports.iter().enumerate();
-    let recordings = recordings.map(|(at, report)| {
+    let recordings = recordings.map(|(index, report)| {
         let recording = phrase::recording(report);
-        format!("{} {}: {recording}", number(at), report.path)
+        format!("{} {}: {recording}", number(index), report.path)
     });
     document.lines(recordings.collect());
-    let doubts = reports.iter().enumerate().flat_map(|(at, report)| {
+    let doubts = reports.iter().enumerate().flat_map(|(index, report)| {
         let doubts = doubts(report).into_iter().chain(missing(report));
         doubts.map(move |doubt| Verdict {
-            text: format!("{} {}", number(at), doubt.text),
+            text: format!("{} {}", number(index), doubt.text),
             ..doubt
         })
     });
@@ -151,7 +151,7 @@ pub fn side_by_side(reports: &[RecordingReport]) -> Document {
         }
     }
     for name in names {
-        let numbers = (0..reports.len()).map(|at| Column::number(number(at)));
+        let numbers = (0..reports.len()).map(|index| Column::number(number(index)));
         let mut table = Table::new([Column::name(name.as_str())].into_iter().chain(numbers));
         let rows: Vec<Option<(&RecordingReport, &ServiceRow)>> = reports
             .iter()
@@ -322,8 +322,8 @@ fn quantile_name(q: f64) -> String {
 fn figure_cells(figures: &Figures, report: &RecordingReport) -> Vec<Cell> {
     // Waits that came before they were due count as 0. Figures of them have no time.
     let has_early = report.plan.rows.early() > 0 && figures.min_ns == Some(Nanos::ZERO);
-    let known = |time: Option<Nanos>| Cell::time_or(time, Reason::TooFewSamples);
-    let rounded = |ns: Option<f64>| known(ns.map(|ns| Nanos::from_ns(whole(ns.round()))));
+    let or_too_few = |time: Option<Nanos>| Cell::time_or(time, Reason::TooFewSamples);
+    let rounded = |ns: Option<f64>| or_too_few(ns.map(|ns| Nanos::from_ns(whole(ns.round()))));
     let bound = |is_at_least: bool, cell: Cell| {
         if is_at_least && !matches!(cell, Cell::Unknown(_)) {
             Cell::AtLeast(Box::new(cell))
@@ -336,7 +336,7 @@ fn figure_cells(figures: &Figures, report: &RecordingReport) -> Vec<Cell> {
         vec![phrase::EARLY.into(), unknown(), unknown()]
     } else {
         vec![
-            known(figures.min_ns),
+            or_too_few(figures.min_ns),
             bound(figures.mean_is_at_least, rounded(figures.mean_ns)),
             rounded(figures.deviation_ns),
         ]
@@ -351,7 +351,7 @@ fn figure_cells(figures: &Figures, report: &RecordingReport) -> Vec<Cell> {
     }));
     cells.push(bound(
         figures.largest_is_at_least,
-        known(figures.largest_ns),
+        or_too_few(figures.largest_ns),
     ));
     cells
 }
@@ -378,7 +378,7 @@ fn push_stages(document: &mut Document, report: &RecordingReport) {
     let series = |row: &StageRow| (row.service, row.route);
     for rows in report
         .stages
-        .chunk_by(|one, next| series(one) == series(next))
+        .chunk_by(|row, next| series(row) == series(next))
     {
         let (service, route) = series(&rows[0]);
         let mut columns = vec![
@@ -445,10 +445,10 @@ fn contexts(report: &ContextsReport) -> Table {
 }
 
 fn context_cells(row: &ContextRow) -> [Cell; 8] {
-    let known = |time: Option<Nanos>| Cell::time_or(time, Reason::TooFewSamples);
+    let or_too_few = |time: Option<Nanos>| Cell::time_or(time, Reason::TooFewSamples);
     let bound = |time: Option<Nanos>| match time {
         Some(time) if row.is_at_least => Cell::AtLeast(Box::new(Cell::Time(time))),
-        time => known(time),
+        time => or_too_few(time),
     };
     let rounded = |ns: f64| Nanos::from_ns(whole(ns.round()));
     let bumps = row.bumps.as_ref();
@@ -457,8 +457,8 @@ fn context_cells(row: &ContextRow) -> [Cell; 8] {
         row.service.to_string().into(),
         Cell::Count(row.samples),
         bound(row.mean_ns.map(rounded)),
-        known(row.median_ns),
-        known(row.p99_ns),
+        or_too_few(row.median_ns),
+        or_too_few(row.p99_ns),
         bound(row.largest_ns),
         bumps.map_or(Cell::Unknown(Reason::NotApplicable), |bumps| {
             Cell::Time(rounded(bumps.every_ns))

@@ -309,8 +309,11 @@ pub(crate) struct Bar {
 pub fn bars(report: &StudyReport) -> Vec<BarFigure> {
     let letters = letters(report);
     let bars = |table: &str, row: &str| {
-        let table = report.tables.iter().find(|known| known.name == table)?;
-        let row = table.rows.iter().find(|known| known.row == row)?;
+        let table = report
+            .tables
+            .iter()
+            .find(|candidate| candidate.name == table)?;
+        let row = table.rows.iter().find(|candidate| candidate.row == row)?;
         let time = |column: &str, system: usize| {
             let place = table.columns.iter().position(|name| name == column)?;
             let StudyCell::Time { ns } = row.cells.get(place)?.get(system)? else {

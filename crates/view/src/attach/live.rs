@@ -51,9 +51,9 @@ pub fn step(step: &AttachStep, after: Nanos) -> String {
 }
 
 fn line(time: &str, cells: [&str; 8]) -> String {
-    let [thread, way, count, p50, p99, max, max_so_far, missed] = cells;
+    let [thread, woken_by, count, p50, p99, max, max_so_far, missed] = cells;
     format!(
-        "{time:>11}  {thread:<22} {way:<10} {count:>9} {p50:>9} {p99:>9} {max:>9}  {max_so_far:>10} {missed:>7}\n"
+        "{time:>11}  {thread:<22} {woken_by:<10} {count:>9} {p50:>9} {p99:>9} {max:>9}  {max_so_far:>10} {missed:>7}\n"
     )
 }
 

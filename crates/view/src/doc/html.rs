@@ -105,29 +105,29 @@ fn list(items: &[String]) -> String {
 }
 
 fn table(table: &Table) -> String {
-    let mut all = String::new();
+    let mut html = String::new();
     if let Some(caption) = &table.caption {
-        all += &format!("<p class=\"faint\">{}</p>\n", text(caption));
+        html += &format!("<p class=\"faint\">{}</p>\n", text(caption));
     }
-    all += "<div class=\"scroll\"><table>\n<thead><tr>";
+    html += "<div class=\"scroll\"><table>\n<thead><tr>";
     for column in &table.columns {
         let class = match column.kind {
             ColumnKind::Number => " class=\"number\"",
             ColumnKind::Name | ColumnKind::Sentence => "",
         };
-        all += &format!("<th scope=\"col\"{class}>{}</th>", escaped(&column.name));
+        html += &format!("<th scope=\"col\"{class}>{}</th>", escaped(&column.name));
     }
-    all += "</tr></thead>\n<tbody>\n";
+    html += "</tr></thead>\n<tbody>\n";
     for row in &table.rows {
         let cells = row.iter().zip(&table.columns);
         let cells: String = cells.map(|(it, column)| cell(it, column.kind)).collect();
-        all += &format!("<tr>{cells}</tr>\n");
+        html += &format!("<tr>{cells}</tr>\n");
     }
-    all += "</tbody>\n</table></div>\n";
+    html += "</tbody>\n</table></div>\n";
     for note in &table.notes {
-        all += &format!("<p class=\"faint\">{}</p>\n", text(note));
+        html += &format!("<p class=\"faint\">{}</p>\n", text(note));
     }
-    all
+    html
 }
 
 /// A cell. The reason for an unknown value appears below the pointer.

@@ -145,8 +145,8 @@ fn latencies(text: &mut String, report: &RecordingReport) {
             line(text, &format!("{name}_bucket"), &labels, count);
         }
         let count = row.latency.samples;
-        let all = format!("{labels},le=\"+Inf\"");
-        line(text, &format!("{name}_bucket"), &all, count);
+        let infinite = format!("{labels},le=\"+Inf\"");
+        line(text, &format!("{name}_bucket"), &infinite, count);
         line(text, &format!("{name}_count"), &labels, count);
         let sum = row.latency.mean_ns.unwrap_or_default() * count as f64 / 1e9;
         line(text, &format!("{name}_sum"), &labels, sum);
@@ -156,16 +156,17 @@ fn latencies(text: &mut String, report: &RecordingReport) {
 /// How many times lie at or below each power of two of a nanosecond, which our
 /// finer buckets end at, too.
 fn octaves(histogram: &HistogramView) -> Vec<(f64, u64)> {
-    let of = |bucket: usize| bucket.div_ceil(PER_OCTAVE);
+    let octave_of = |bucket: usize| bucket.div_ceil(PER_OCTAVE);
     let buckets = &histogram.buckets;
     let (Some(first), Some(last)) = (buckets.first(), buckets.last()) else {
         return Vec::new();
     };
     let mut counts = buckets.iter().peekable();
     let mut sum = 0;
-    (of(first.0)..=of(last.0))
+    (octave_of(first.0)..=octave_of(last.0))
         .map(|octave| {
-            while let Some((_, count)) = counts.next_if(|(bucket, _)| of(*bucket) <= octave) {
+            while let Some((_, count)) = counts.next_if(|(bucket, _)| octave_of(*bucket) <= octave)
+            {
                 sum += count;
             }
             #[allow(clippy::cast_possible_truncation, reason = "at most 64")]

@@ -33,8 +33,12 @@ fn slices(trace: &wire::Trace) -> Vec<(String, usize, String, u64, u64)> {
         .collect();
     let interned = trace.packet[1].interned_data.as_ref().unwrap();
     let name = |iid: u64| {
-        let mut all = interned.event_names.iter();
-        all.find(|one| one.iid == Some(iid)).unwrap().name.clone()
+        let mut names = interned.event_names.iter();
+        names
+            .find(|name| name.iid == Some(iid))
+            .unwrap()
+            .name
+            .clone()
     };
     let mut open: BTreeMap<u64, Vec<(String, u64)>> = BTreeMap::new();
     let mut slices = Vec::new();
@@ -42,14 +46,14 @@ fn slices(trace: &wire::Trace) -> Vec<(String, usize, String, u64, u64)> {
         let Some(event) = &packet.track_event else {
             continue;
         };
-        let at = (packet.timestamp.unwrap() - start) / 1_000;
+        let time_us = (packet.timestamp.unwrap() - start) / 1_000;
         let track = event.track_uuid.unwrap();
         let stack = open.entry(track).or_default();
         match event.r#type.unwrap() {
-            wire::SLICE_BEGIN => stack.push((name(event.name_iid.unwrap()).unwrap(), at)),
+            wire::SLICE_BEGIN => stack.push((name(event.name_iid.unwrap()).unwrap(), time_us)),
             wire::SLICE_END => {
                 let (name, from) = stack.pop().expect("a slice ends that began");
-                slices.push((tracks[&track].clone(), stack.len(), name, from, at));
+                slices.push((tracks[&track].clone(), stack.len(), name, from, time_us));
             }
             _ => {}
         }
@@ -71,8 +75,14 @@ fn an_episode_is_a_slice_with_a_slice_for_each_stage_and_cause() {
         ("who ran", 0, "hog (95)", -1_000, 2_000),
         ("who ran", 1, "local timer", 10, 15),
     ] {
-        let at = |us: i64| u64::try_from(expiry + us).unwrap();
-        let wanted = (track.into(), depth, name.into(), at(from), at(to));
+        let after_us = |us: i64| u64::try_from(expiry + us).unwrap();
+        let wanted = (
+            track.into(),
+            depth,
+            name.into(),
+            after_us(from),
+            after_us(to),
+        );
         assert!(slices.contains(&wanted), "{wanted:?} in {slices:#?}");
     }
 }
@@ -83,8 +93,8 @@ fn what_two_episodes_saw_alike_is_drawn_once() {
     other.number = 2;
     let drawn = slices(&trace(&[episode(1), other]));
 
-    let runs = |all: &[(String, usize, String, u64, u64)]| {
-        all.iter().filter(|one| one.0 == "who ran").count()
+    let runs = |slices: &[(String, usize, String, u64, u64)]| {
+        slices.iter().filter(|slice| slice.0 == "who ran").count()
     };
 
     assert_eq!(runs(&drawn), runs(&slices(&trace(&[episode(1)]))));
@@ -95,10 +105,10 @@ fn samples_refer_to_chains_that_are_there() {
     let trace = trace(&[episode(1)]);
 
     let interned = trace.packet[1].interned_data.as_ref().unwrap();
-    let known: BTreeSet<u64> = interned
+    let callstacks: BTreeSet<u64> = interned
         .callstacks
         .iter()
-        .filter_map(|one| one.iid)
+        .filter_map(|callstack| callstack.iid)
         .collect();
     let samples: Vec<&wire::PerfSample> = trace
         .packet
@@ -109,7 +119,7 @@ fn samples_refer_to_chains_that_are_there() {
     assert!(
         samples
             .iter()
-            .all(|one| known.contains(&one.callstack_iid.unwrap()))
+            .all(|sample| callstacks.contains(&sample.callstack_iid.unwrap()))
     );
     assert_eq!(
         interned.function_names[0].str.as_deref(),
@@ -126,7 +136,10 @@ fn times_are_those_of_the_monotonic_clock() {
     assert_eq!(snapshot.primary_trace_clock, Some(wire::MONOTONIC));
     let defaults = trace.packet[1].trace_packet_defaults.as_ref().unwrap();
     assert_eq!(defaults.timestamp_clock_id, Some(wire::MONOTONIC));
-    let events = trace.packet.iter().filter(|one| one.track_event.is_some());
+    let events = trace
+        .packet
+        .iter()
+        .filter(|packet| packet.track_event.is_some());
     for packet in events {
         assert!(packet.timestamp >= Some(manifest().clock.start_ns.ns()));
     }
@@ -144,17 +157,20 @@ fn of_a_thread(number: u64) -> Episode {
 fn scheduled(episodes: &[Episode]) -> Vec<(u64, wire::FtraceEvent)> {
     let start = manifest().clock.start_ns.ns();
     let trace = trace(episodes);
-    let bundles = trace.packet.into_iter().filter_map(|one| one.ftrace_events);
+    let bundles = trace
+        .packet
+        .into_iter()
+        .filter_map(|packet| packet.ftrace_events);
     let [bundle] = bundles.collect::<Vec<_>>().try_into().unwrap();
     assert_eq!(bundle.cpu, Some(1));
-    let at = |event: &wire::FtraceEvent| (event.timestamp.unwrap() - start) / 1_000;
+    let time_us = |event: &wire::FtraceEvent| (event.timestamp.unwrap() - start) / 1_000;
     let events = bundle.event.into_iter();
-    events.map(|event| (at(&event), event)).collect()
+    events.map(|event| (time_us(&event), event)).collect()
 }
 
 #[test]
 fn the_scheduler_s_events_say_who_ran_and_who_was_woken() {
-    let told: Vec<(u64, u32, String)> = scheduled(&[of_a_thread(1)])
+    let events: Vec<(u64, u32, String)> = scheduled(&[of_a_thread(1)])
         .into_iter()
         .map(|(at, event)| {
             let what = match (event.sched_switch, event.sched_waking) {
@@ -182,7 +198,7 @@ fn the_scheduler_s_events_say_who_ran_and_who_was_woken() {
 
     let nobody = (4 << 20) + 1;
     assert_eq!(
-        told,
+        events,
         [
             (4_999_000, nobody, "not recorded R -> hog 4".into()),
             (5_000_012, 95, "woken: lag/1/fifo:90".into()),
@@ -217,14 +233,14 @@ fn the_clock_that_perfetto_takes_the_scheduler_s_times_for_is_ours() {
     let trace = trace(&[of_a_thread(1)]);
 
     let clocks = &trace.packet[0].clock_snapshot.as_ref().unwrap().clocks;
-    let at = |id| {
+    let timestamp = |id| {
         clocks
             .iter()
-            .find(|one| one.clock_id == Some(id))
+            .find(|clock| clock.clock_id == Some(id))
             .unwrap()
             .timestamp
     };
-    assert_eq!(at(wire::BOOTTIME), at(wire::MONOTONIC));
+    assert_eq!(timestamp(wire::BOOTTIME), timestamp(wire::MONOTONIC));
 }
 
 /// Ends that were not recorded leave activities open, which must not be drawn again at
@@ -234,8 +250,8 @@ fn size_is_linear_in_the_events_if_their_ends_are_missing() {
     const EVENTS: u64 = 2_000;
     let mut late = episode(1);
     let from = late.evidence.from_ns;
-    let begin = |at: u64| FlightEvent {
-        at_ns: from + Nanos::from_ns(at),
+    let begin = |after_ns: u64| FlightEvent {
+        at_ns: from + Nanos::from_ns(after_ns),
         what: Happening::Begin(Activity::Irq(5)),
     };
     let begins: Vec<FlightEvent> = (1..=EVENTS).map(begin).collect();

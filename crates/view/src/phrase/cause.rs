@@ -74,12 +74,12 @@ pub(crate) fn sentence(row: &CauseShare, late: &LateWakeups) -> String {
 pub(crate) fn on_cpus(share: &CauseShare) -> String {
     let name = name(&share.cause, &share.contenders);
     // The culprit ran on another CPU than the late thread.
-    let of = if share.cause.because == Some(Because::Elsewhere) {
+    let subject = if share.cause.because == Some(Because::Elsewhere) {
         "wakeups of CPU"
     } else {
         "CPU"
     };
-    format!("{name} ({of} {})", cpus(&share.cpus))
+    format!("{name} ({subject} {})", cpus(&share.cpus))
 }
 
 /// Writes CPUs as ranges, such as `0-63, 66`.

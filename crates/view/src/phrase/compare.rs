@@ -184,7 +184,7 @@ pub(crate) fn conditions(report: &CompareReport) -> String {
     let conditions = report.differing.iter().take(MAX_CONDITIONS);
     let mut conditions: Vec<String> = conditions
         .map(|difference| {
-            let [first, second] = [&difference.first, &difference.second].map(|it| short(it));
+            let [first, second] = [&difference.first, &difference.second].map(|value| short(value));
             format!("{} ({first} in A, {second} in B)", difference.what)
         })
         .collect();

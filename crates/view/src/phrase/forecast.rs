@@ -119,10 +119,10 @@ pub(crate) fn chance(cells: &[&ForecastCell]) -> String {
 pub(crate) fn chance_in_words(cells: &[&ForecastCell]) -> String {
     let text = chance(cells);
     let words = [(">= ", "at least "), ("<= ", "at most "), ("~ ", "about ")];
-    let found = words
+    let word = words
         .iter()
         .find_map(|(sign, words)| Some([words, text.strip_prefix(sign)?].concat()));
-    found.unwrap_or(text)
+    word.unwrap_or(text)
 }
 
 /// Writes a chance, which is never certain.
@@ -207,8 +207,11 @@ pub(crate) fn courses(load: &LoadForecast) -> Vec<String> {
             ),
             LatencyCourse::Changes { changes } => {
                 let listed = changes.iter().map(|change| {
-                    let at = mean_time(change.at_ns);
-                    format!("{at} after the start (by a factor of {:.1})", change.times)
+                    let time = mean_time(change.at_ns);
+                    format!(
+                        "{time} after the start (by a factor of {:.1})",
+                        change.times
+                    )
                 });
                 let is_up = |change: &LatencyChange| change.times > 1.0;
                 let alternates = changes.iter().any(is_up) && !changes.iter().all(is_up);
@@ -484,7 +487,7 @@ fn named(named: &NamedCause) -> String {
 pub(crate) fn level_count(load: &LoadForecast) -> String {
     let cells = || load.services.iter().flat_map(|service| &service.cells);
     let count = cells().count();
-    let known = cells().filter(|cell| cell.outcome.is_known()).count();
+    let known_count = cells().filter(|cell| cell.outcome.is_known()).count();
     let refused = cells().filter_map(|cell| cell.outcome.refused());
     let reason = most_common(refused).map_or_else(String::new, |(reason, refused)| {
         if refused == count {
@@ -493,10 +496,10 @@ pub(crate) fn level_count(load: &LoadForecast) -> String {
             format!("; {refused} refused because {reason}")
         }
     });
-    match known {
+    match known_count {
         0 => format!("Return levels: none of {count}{reason}"),
-        _ if known == count => format!("Return levels: all {count} known"),
-        _ => format!("Return levels: {known} of {count} known{reason}"),
+        _ if known_count == count => format!("Return levels: all {count} known"),
+        _ => format!("Return levels: {known_count} of {count} known{reason}"),
     }
 }
 

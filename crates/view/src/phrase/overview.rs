@@ -123,8 +123,12 @@ pub(crate) fn cause(row: &CauseShare) -> String {
 /// States from when to when a rhythm was there, unless it was there all the time.
 fn spell(rhythm: &RhythmRow) -> String {
     let tenths = |time: Nanos| time.as_secs_f64() * 10.0;
-    let from = rhythm.none_before_ns.map(|at| tenths(at).floor() / 10.0);
-    let to = rhythm.none_after_ns.map(|at| tenths(at).ceil() / 10.0);
+    let from = rhythm
+        .none_before_ns
+        .map(|time_ns| tenths(time_ns).floor() / 10.0);
+    let to = rhythm
+        .none_after_ns
+        .map(|time_ns| tenths(time_ns).ceil() / 10.0);
     match (from, to) {
         (None, None) => String::new(),
         (Some(from), None) => format!(" from {from:.1} s"),

@@ -409,10 +409,10 @@ pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
             "no trace data: no late wakeup has it, or the recording was made without root.",
         ),
     ] {
-        let found = texts
+        let is_known = texts
             .iter()
             .any(|cell| matches!(cell, StudyCell::Missing { reason: other } if *other == reason));
-        if found {
+        if is_known {
             notes.push(note.into());
         }
     }

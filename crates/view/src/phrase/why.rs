@@ -168,8 +168,12 @@ pub(crate) fn rhythm(rhythm: &RhythmRow) -> String {
 /// States the part of the recording in which a period was seen.
 fn spell(rhythm: &RhythmRow) -> String {
     let tenths = |time: Nanos| time.as_secs_f64() * 10.0;
-    let before = rhythm.none_before_ns.map(|at| tenths(at).floor() / 10.0);
-    let after = rhythm.none_after_ns.map(|at| tenths(at).ceil() / 10.0);
+    let before = rhythm
+        .none_before_ns
+        .map(|time_ns| tenths(time_ns).floor() / 10.0);
+    let after = rhythm
+        .none_after_ns
+        .map(|time_ns| tenths(time_ns).ceil() / 10.0);
     match (before, after) {
         (None, None) => String::new(),
         (Some(before), None) => format!(" from {before:.1} s"),
@@ -283,11 +287,11 @@ pub(crate) fn gains(late: &LateWakeups) -> Vec<String> {
 /// States the gain of a cause for the longest horizon with a known return level.
 fn gain(row: &CauseShare) -> String {
     let name = cause::name(&row.cause, &row.contenders);
-    let known = row.gains.iter().rev().find_map(|gain| {
+    let known_gain = row.gains.iter().rev().find_map(|gain| {
         let level = gain.with.level()?;
         Some((gain, level))
     });
-    let Some((gain, with)) = known else {
+    let Some((gain, with)) = known_gain else {
         return unknown_gain(row, &name);
     };
     let horizon = adjective(gain.horizon);

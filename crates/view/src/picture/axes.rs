@@ -194,22 +194,18 @@ impl Axes {
         name: &str,
         colour: RGBColor,
     ) -> Result<(), PictureError> {
-        let (_, at) = self.at(0.0, value);
-        canvas.dashes(
-            &[(self.frame.left, at), (self.frame.right, at)],
-            colour,
-            1.0,
-        )?;
+        let (_, y) = self.at(0.0, value);
+        canvas.dashes(&[(self.frame.left, y), (self.frame.right, y)], colour, 1.0)?;
         let (width, ground) = (canvas.width_of(name, SMALL), canvas.theme.ground);
-        let (right, top) = (self.frame.right - 4.0, at - 16.0);
+        let (right, top) = (self.frame.right - 4.0, y - 16.0);
         let behind = [
             (right - width - 4.0, top),
             (right, top),
-            (right, at - 2.0),
-            (right - width - 4.0, at - 2.0),
+            (right, y - 2.0),
+            (right - width - 4.0, y - 2.0),
         ];
         canvas.fill(&behind, ground, 0.85)?;
-        let place = (right - 2.0, at - 8.0);
+        let place = (right - 2.0, y - 8.0);
         canvas.text(name, place, Anchor::Right, SMALL, colour)
     }
 }

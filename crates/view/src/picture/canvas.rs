@@ -157,7 +157,7 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
     )]
     pub(super) fn dot(
         &mut self,
-        at: (f64, f64),
+        point: (f64, f64),
         radius: f64,
         colour: RGBColor,
         filled: bool,
@@ -168,15 +168,15 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
             stroke_width: self.scale as u32,
         };
         let radius = (radius * self.scale).round() as u32;
-        let at = self.at(at);
-        drawn(self.backend.draw_circle(at, radius, &style, filled))
+        let point = self.at(point);
+        drawn(self.backend.draw_circle(point, radius, &style, filled))
     }
 
     /// Writes text, vertically centred on the given point.
     pub(super) fn text(
         &mut self,
         text: &str,
-        at: (f64, f64),
+        point: (f64, f64),
         anchor: Anchor,
         size: f64,
         colour: RGBColor,
@@ -193,10 +193,10 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
         let style = TextStyle::from(font)
             .color(&colour)
             .pos(Pos::new(place, VPos::Center));
-        let at = self.at(at);
+        let point = self.at(point);
         drawn(
             self.backend
-                .draw_text(&printable(text).to_string(), &style, at),
+                .draw_text(&printable(text).to_string(), &style, point),
         )
     }
 

@@ -139,8 +139,8 @@ impl Curve {
 
     /// Returns the p99, ns.
     fn p99(&self) -> f64 {
-        let all = self.samples();
-        self.bucket_after(all.saturating_sub(all / 100 + 1))
+        let samples = self.samples();
+        self.bucket_after(samples.saturating_sub(samples / 100 + 1))
             .map_or(1.0, edge)
     }
 
@@ -180,21 +180,21 @@ impl Curve {
         let stairs = steps.iter().enumerate();
         stairs
             .flat_map(|(place, &count)| {
-                let at = |place: usize| (place as f64 * width, count as f64);
-                [at(place), at(place + 1)]
+                let corner = |place: usize| (place as f64 * width, count as f64);
+                [corner(place), corner(place + 1)]
             })
             .collect()
     }
 
     /// Returns latencies and the share of later samples, as stairs.
     fn shares(&self) -> Vec<(f64, f64)> {
-        let all = self.samples() as f64;
+        let samples = self.samples() as f64;
         let mut left = self.samples();
         let mut points = Vec::new();
         for &(bucket, count) in &self.buckets {
-            points.push((edge(bucket), left as f64 / all));
+            points.push((edge(bucket), left as f64 / samples));
             left -= count;
-            points.push((edge(bucket), left as f64 / all));
+            points.push((edge(bucket), left as f64 / samples));
         }
         points
     }
@@ -216,10 +216,10 @@ pub(super) struct Words {
 
 /// States the start and end of the latency in all of these recordings.
 fn between(reports: &[RecordingReport]) -> String {
-    let of = |report: &RecordingReport| report.plan.rows.latency();
-    let first = reports.first().and_then(of);
+    let latency_of = |report: &RecordingReport| report.plan.rows.latency();
+    let first = reports.first().and_then(latency_of);
     match first {
-        _ if reports.iter().any(|one| of(one) != first) => "latency".into(),
+        _ if reports.iter().any(|report| latency_of(report) != first) => "latency".into(),
         first => counted(first),
     }
 }
@@ -370,8 +370,8 @@ pub(super) fn draw<B: DrawingBackend>(
             .last()
             .filter(|_| shape != Shape::LinearCounts);
         if let Some(&(bucket, _)) = last {
-            let at = axes.at(edge(bucket), 0.0);
-            canvas.dot(at, 3.5, *colour, !curve.is_open)?;
+            let point = axes.at(edge(bucket), 0.0);
+            canvas.dot(point, 3.5, *colour, !curve.is_open)?;
         }
     }
     if is_named {
@@ -413,7 +413,7 @@ fn beside(paths: &[Vec<(f64, f64)>], widths: &[f64], frame: Area) -> Vec<NamePla
     // Extent of a curve next to a name.
     let span = |path: &[(f64, f64)], y: f64| (across(path, y - HALF), across(path, y + HALF));
     let mut taken: Vec<usize> = Vec::new();
-    let mut found = Vec::new();
+    let mut places = Vec::new();
     for (index, (path, width)) in paths.iter().zip(widths).enumerate() {
         let enough = width + 2.0 * GAP;
         let mut best: Option<(f64, usize, NamePlace)> = None;
@@ -421,7 +421,11 @@ fn beside(paths: &[Vec<(f64, f64)>], widths: &[f64], frame: Area) -> Vec<NamePla
             let y = frame.top + step * nth as f64;
             let (from, to) = span(path, y);
             let (mut left, mut right) = (from - frame.left, frame.right - to);
-            for (_, other) in paths.iter().enumerate().filter(|(of, _)| *of != index) {
+            for (_, other) in paths
+                .iter()
+                .enumerate()
+                .filter(|(other_index, _)| *other_index != index)
+            {
                 let (begin, end) = span(other, y);
                 if end > to {
                     right = right.min(begin - to);
@@ -445,10 +449,10 @@ fn beside(paths: &[Vec<(f64, f64)>], widths: &[f64], frame: Area) -> Vec<NamePla
         // There are more heights than names.
         if let Some((_, nth, place)) = best {
             taken.push(nth);
-            found.push(place);
+            places.push(place);
         }
     }
-    found
+    places
 }
 
 /// Caption of a figure of two sides.
@@ -534,20 +538,23 @@ mod tests {
             vec![(140.0, 0.0), (140.0, 90.0), (160.0, 230.0)],
         ];
 
-        let found = beside(&paths, &[60.0, 60.0, 60.0], frame);
+        let places = beside(&paths, &[60.0, 60.0, 60.0], frame);
 
         // The first curve has room above its flat part, the second only on the right.
-        assert_eq!(found.len(), 3);
-        assert!(found[0].at.0 == 27.0 && found[0].at.1 < 91.0, "{found:?}");
+        assert_eq!(places.len(), 3);
         assert!(
-            found[1].at.0 > 150.0 && found[1].anchor == Anchor::Left,
-            "{found:?}"
+            places[0].at.0 == 27.0 && places[0].at.1 < 91.0,
+            "{places:?}"
         );
-        let mut heights: Vec<f64> = found.iter().map(|place| place.at.1).collect();
+        assert!(
+            places[1].at.0 > 150.0 && places[1].anchor == Anchor::Left,
+            "{places:?}"
+        );
+        let mut heights: Vec<f64> = places.iter().map(|place| place.at.1).collect();
         heights.sort_by(f64::total_cmp);
         assert!(
             heights.windows(2).all(|two| two[1] - two[0] >= 9.0),
-            "{found:?}"
+            "{places:?}"
         );
     }
 

@@ -53,15 +53,15 @@ pub(super) fn draw<B: DrawingBackend>(
         .filter(|curve| !curve.points.is_empty())
         .collect();
     let points = || curves.iter().flat_map(|curve| curve.points);
-    let known = || {
+    let known_times = || {
         points()
             .flat_map(|point| [point.figures.mttf_ns, Some(point.figures.mttf_low_ns)])
             .flatten()
             .filter(|ns| *ns > 0.0)
     };
     let (least, most) = (
-        known().fold(f64::INFINITY, f64::min),
-        known().fold(0.0, f64::max),
+        known_times().fold(f64::INFINITY, f64::min),
+        known_times().fold(0.0, f64::max),
     );
     if most <= 0.0 {
         return Err(PictureError::Nothing("the recording has no service".into()));
@@ -180,8 +180,8 @@ fn own<B: DrawingBackend>(
         application.buffers,
         Unit::Auto.write_nanos(total)
     );
-    let at = (x + 5.0, axes.frame.bottom - 10.0);
-    canvas.text(&name, at, Anchor::Left, SMALL, faint)
+    let place = (x + 5.0, axes.frame.bottom - 10.0);
+    canvas.text(&name, place, Anchor::Left, SMALL, faint)
 }
 
 fn draw_curve<B: DrawingBackend>(
@@ -194,22 +194,24 @@ fn draw_curve<B: DrawingBackend>(
     for point in curve.points {
         let x = ns(point.buffering_ns);
         let figures = &point.figures;
-        let at = |time: f64| {
+        let point_at = |time: f64| {
             let (x, y) = axes.at(x, time);
             (x + aside, y)
         };
-        let low = at(figures.mttf_low_ns);
+        let low = point_at(figures.mttf_low_ns);
         let Some(mttf) = figures.mttf_ns else {
             if let Some(high) = figures.mttf_high_ns {
-                canvas.line(&[low, at(high)], colour, 1.0)?;
+                canvas.line(&[low, point_at(high)], colour, 1.0)?;
             }
             canvas.dot(low, 4.0, colour, false)?;
             continue;
         };
-        let high = figures.mttf_high_ns.map_or((low.0, axes.frame.top), at);
+        let high = figures
+            .mttf_high_ns
+            .map_or((low.0, axes.frame.top), point_at);
         canvas.line(&[low, high], colour, 1.0)?;
-        canvas.dot(at(mttf), 3.0, colour, true)?;
-        path.push(at(mttf));
+        canvas.dot(point_at(mttf), 3.0, colour, true)?;
+        path.push(point_at(mttf));
     }
     if path.len() < 2 {
         return Ok(());

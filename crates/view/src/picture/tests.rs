@@ -213,8 +213,8 @@ fn switches(rows: &[(usize, f64)]) -> SwitchReport {
 /// Each circle's height in its picture, from above.
 fn heights(picture: &str) -> Vec<i64> {
     let circles = picture.split("<circle").skip(1);
-    let height = |one: &str| {
-        let rest = one.split("cy=\"").nth(1)?;
+    let height = |circle: &str| {
+        let rest = circle.split("cy=\"").nth(1)?;
         rest.split('"').next()?.parse().ok()
     };
     circles.filter_map(height).collect()
@@ -238,7 +238,7 @@ fn longer_context_switches_are_drawn_higher() {
         "{heights:?}"
     );
     assert!(
-        (0..3).all(|at| heights[at] > heights[at + 3]),
+        (0..3).all(|index| heights[index] > heights[index + 3]),
         "{heights:?}"
     );
     assert!(picture.contains("&lt;hostile&gt; &amp; load"), "{picture}");

@@ -73,14 +73,14 @@ impl Screen {
     }
 
     fn written(&self, paint: impl Fn(Tone, String) -> String) -> String {
-        let mut all = String::new();
+        let mut text_of_screen = String::new();
         for line in &self.lines {
             for (tone, text) in line {
-                all += &paint(*tone, printable(text).to_string());
+                text_of_screen += &paint(*tone, printable(text).to_string());
             }
-            all.push('\n');
+            text_of_screen.push('\n');
         }
-        all
+        text_of_screen
     }
 
     pub(crate) fn push(&mut self, line: Vec<(Tone, String)>) {

@@ -96,15 +96,18 @@ fn timeline(explained: &ExplainedEpisode<'_>, symbols: &Symbols, detail: Detail)
     let mut stages = stages.into_iter().peekable();
     let parts = explained.merged();
     let is_shown = longest(&parts, detail);
-    let mut at = 0;
-    while let Some(part) = parts.get(at) {
+    let mut index = 0;
+    while let Some(part) = parts.get(index) {
         let start = part.slice.from.saturating_sub(episode.expiry_ns);
-        while let Some((at, stage)) = stages.next_if(|(at, _)| *at <= start) {
-            event(&mut table, at, stage_name(stage));
+        while let Some((stamp, stage)) = stages.next_if(|(stamp, _)| *stamp <= start) {
+            event(&mut table, stamp, stage_name(stage));
         }
-        let short = is_shown[at..].iter().take_while(|shown| !**shown).count();
+        let short = is_shown[index..]
+            .iter()
+            .take_while(|shown| !**shown)
+            .count();
         if short > 0 {
-            let merged = parts[at..at + short].iter();
+            let merged = parts[index..index + short].iter();
             let took = merged.fold(Nanos::ZERO, |sum, part| sum + part.time());
             let s = if short == 1 { "" } else { "s" };
             let text = format!("{short} shorter part{s}");
@@ -114,7 +117,7 @@ fn timeline(explained: &ExplainedEpisode<'_>, symbols: &Symbols, detail: Detail)
                 Cell::Empty,
                 text.into(),
             ]);
-            at += short;
+            index += short;
             continue;
         }
         table.row([
@@ -129,7 +132,7 @@ fn timeline(explained: &ExplainedEpisode<'_>, symbols: &Symbols, detail: Detail)
             Detail::Full => samples.len(),
         };
         for sample in samples.iter().take(shown) {
-            let at = sample.at_ns.saturating_sub(episode.expiry_ns);
+            let time = sample.at_ns.saturating_sub(episode.expiry_ns);
             let more = samples.len().saturating_sub(shown);
             let more = if more > 0 {
                 format!(" ({more} more samples)")
@@ -137,11 +140,11 @@ fn timeline(explained: &ExplainedEpisode<'_>, symbols: &Symbols, detail: Detail)
                 String::new()
             };
             let chain = chain(sample, symbols);
-            event(&mut table, at, format!("sample: {chain}{more}"));
+            event(&mut table, time, format!("sample: {chain}{more}"));
         }
-        at += 1;
+        index += 1;
     }
-    for (at, stage) in stages {
+    for (time, stage) in stages {
         let text = if episode.censored {
             "the measurement ends, and the thread still waits".to_owned()
         } else if stage == Stage::Done {
@@ -149,7 +152,7 @@ fn timeline(explained: &ExplainedEpisode<'_>, symbols: &Symbols, detail: Detail)
         } else {
             format!("{}: the thread runs", stage_name(stage))
         };
-        event(&mut table, at, text);
+        event(&mut table, time, text);
     }
     table
 }
@@ -158,15 +161,15 @@ fn timeline(explained: &ExplainedEpisode<'_>, symbols: &Symbols, detail: Detail)
 fn longest(parts: &[Part], detail: Detail) -> Vec<bool> {
     let mut is_shown = vec![detail == Detail::Full; parts.len()];
     let mut by_length: Vec<usize> = (0..parts.len()).collect();
-    by_length.sort_by_key(|at| (Reverse(parts[*at].time()), *at));
-    for at in by_length.into_iter().take(MAX_PARTS) {
-        is_shown[at] = true;
+    by_length.sort_by_key(|index| (Reverse(parts[*index].time()), *index));
+    for index in by_length.into_iter().take(MAX_PARTS) {
+        is_shown[index] = true;
     }
     is_shown
 }
 
-fn event(table: &mut Table, at: Nanos, text: String) {
-    table.row([Cell::Time(at), Cell::Empty, Cell::Empty, text.into()]);
+fn event(table: &mut Table, time: Nanos, text: String) {
+    table.row([Cell::Time(time), Cell::Empty, Cell::Empty, text.into()]);
 }
 
 fn stage_name(stage: Stage) -> String {

@@ -129,21 +129,21 @@ fn quiet_recording_states_max_and_threshold() {
         untraced: Some(Untraced::default()),
         ..LineWatch::default()
     }];
-    let said = |quiet: &RecordedEpisodes| {
+    let printed = |quiet: &RecordedEpisodes| {
         let report = Explained::new(quiet, None).why(3);
         words(&text(&report, Detail::Short))
     };
     quiet.latest = vec![maxima(Nanos::from_us(40))];
 
-    let known = "SCHED_FIFO 90: no late wakeup; max 40.0 us; threshold 50.0 us";
-    assert!(said(&quiet).contains(known), "{}", said(&quiet));
+    let expected = "SCHED_FIFO 90: no late wakeup; max 40.0 us; threshold 50.0 us";
+    assert!(printed(&quiet).contains(expected), "{}", printed(&quiet));
     quiet.manifest.losses.ring_full = 12;
     let unknown = "SCHED_FIFO 90: unknown whether a wakeup was late: 12 samples were lost";
-    assert!(said(&quiet).contains(unknown), "{}", said(&quiet));
+    assert!(printed(&quiet).contains(unknown), "{}", printed(&quiet));
     // A max above the threshold without trace data is late.
     quiet.latest = vec![maxima(Nanos::from_ms(25))];
     let late = "The max of 25.0 ms has no trace data, so its cause is unknown.";
-    assert!(said(&quiet).contains(late), "{}", said(&quiet));
+    assert!(printed(&quiet).contains(late), "{}", printed(&quiet));
 }
 
 #[test]
@@ -331,10 +331,10 @@ fn handlers_are_ruled_out_or_named() {
             early_ns: Some(Nanos::from_us(60)),
         }),
     };
-    let said =
+    let printed =
         |report: &HandlersReport| words(&terminal(&handlers(report, 9), Look::default()).plain());
 
-    let ruled_out = said(&report);
+    let ruled_out = printed(&report);
     for part in [
         "No interrupt handler, softirq or timer function ran for longer than 90.0 us.",
         "No handler alone explains a latency of 100 us or more.",
@@ -347,13 +347,13 @@ fn handlers_are_ruled_out_or_named() {
         others: 2,
         is_certain: true,
     });
-    let named = said(&report);
+    let named = printed(&report);
     let expected = "longer: irq 0 (max 300 us), irq 1 (max 300 us), irq 2 (max 300 us), 2 more. \
                     2 other kinds of handlers did not.";
     assert!(named.contains(&words(expected)), "{named}");
     report.uncounted_ns = Nanos::from_secs(4);
     report.missing.runs = 2;
-    let limits = said(&report);
+    let limits = printed(&report);
     for part in [
         "The last 4 s are not counted: the recording was killed or still runs.",
         "2 runs are not counted, because start or end was not seen: their length is unknown.",

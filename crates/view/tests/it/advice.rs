@@ -71,34 +71,40 @@ fn advised(row: CauseShare, edit: impl Fn(&mut RecordingReport)) -> String {
         .report();
     edit(&mut report);
     let why = why(vec![row]);
-    let all = advice(&report, Some(&why));
-    let of_cause = all
+    let advice_list = advice(&report, Some(&why));
+    let of_cause = advice_list
         .into_iter()
-        .find(|one| one.why.contains("3 late wakeups"));
-    of_cause.map(|one| one.what).unwrap_or_default()
+        .find(|entry| entry.why.contains("3 late wakeups"));
+    of_cause.map(|entry| entry.what).unwrap_or_default()
 }
 
 #[test]
 fn a_setting_that_made_nothing_late_is_noted_after_what_did() {
-    let told = |class| {
+    let entry_of = |class| {
         let mut report = Made::new(&LINES)
             .served(0, 40_000, &[(Stage::User, 8_000)])
             .report();
         let throttling = Caveat::new(CaveatKind::RtThrottling, "throttling is on", "lift it");
         report.caveats = vec![throttling];
-        let all = advice(&report, Some(&why(vec![row(class, None, 0.9)])));
-        let of = all.iter().find(|one| one.what == "Lift it.").unwrap();
-        (of.severity, of.why.clone())
+        let advice_list = advice(&report, Some(&why(vec![row(class, None, 0.9)])));
+        let entry = advice_list
+            .iter()
+            .find(|candidate| candidate.what == "Lift it.")
+            .unwrap();
+        (entry.severity, entry.why.clone())
     };
 
     let unseen = "Throttling is on. Not seen in this recording.".to_owned();
-    assert_eq!(told(CauseClass::Stolen), (Severity::Note, unseen));
-    let seen = "Throttling is on.".to_owned();
+    assert_eq!(entry_of(CauseClass::Stolen), (Severity::Note, unseen));
+    let observed = "Throttling is on.".to_owned();
     assert_eq!(
-        told(CauseClass::FairServer),
-        (Severity::Matters, seen.clone())
+        entry_of(CauseClass::FairServer),
+        (Severity::Matters, observed.clone())
     );
-    assert_eq!(told(CauseClass::RtThrottled), (Severity::Matters, seen));
+    assert_eq!(
+        entry_of(CauseClass::RtThrottled),
+        (Severity::Matters, observed)
+    );
 }
 
 #[test]
@@ -113,11 +119,19 @@ fn a_remedy_for_two_leading_causes_is_given_once_and_small_causes_get_none() {
         row(CauseClass::Softirq, Some("NET_RX"), 0.05),
     ]);
 
-    let all = advice(&report, Some(&why));
+    let advice_list = advice(&report, Some(&why));
 
-    assert_eq!(all.len(), 2, "{all:?}");
-    assert!(all[0].why.contains("rustc"), "{}", all[0].why);
-    assert!(all[1].what.contains("virtual machine"), "{}", all[1].what);
+    assert_eq!(advice_list.len(), 2, "{advice_list:?}");
+    assert!(
+        advice_list[0].why.contains("rustc"),
+        "{}",
+        advice_list[0].why
+    );
+    assert!(
+        advice_list[1].what.contains("virtual machine"),
+        "{}",
+        advice_list[1].what
+    );
 }
 
 #[test]
@@ -218,12 +232,12 @@ fn what_the_machine_has_done_already_is_not_advised_again() {
         (C::ReturnToUser, None, plain, "--episode 17", "mlockall"),
     ];
     for (class, who, edit, wanted, unwanted) in cases {
-        let said = remedy(class, who, edit);
+        let remedy_text = remedy(class, who, edit);
 
-        let what = format!("{class}, {who:?}: {said}");
-        assert!(said.contains(wanted), "{what} lacks {wanted}");
-        assert!(!said.contains(unwanted), "{what} has {unwanted}");
-        assert_eq!(said.is_empty(), wanted.is_empty(), "{what}");
+        let what = format!("{class}, {who:?}: {remedy_text}");
+        assert!(remedy_text.contains(wanted), "{what} lacks {wanted}");
+        assert!(!remedy_text.contains(unwanted), "{what} has {unwanted}");
+        assert_eq!(remedy_text.is_empty(), wanted.is_empty(), "{what}");
     }
 }
 
@@ -306,11 +320,11 @@ fn every_remedy_that_changes_something_names_its_price() {
         "interrupts CPUs",
     ];
     for class in CauseClass::ALL {
-        let said = remedy(class, Some("cat"), |_| ());
+        let remedy_text = remedy(class, Some("cat"), |_| ());
 
-        let is_priced = price.iter().any(|word| said.contains(word));
-        let only_looks = said.contains("--episode") || said.is_empty();
-        assert!(is_priced || only_looks, "{class}: {said}");
+        let is_priced = price.iter().any(|word| remedy_text.contains(word));
+        let only_looks = remedy_text.contains("--episode") || remedy_text.is_empty();
+        assert!(is_priced || only_looks, "{class}: {remedy_text}");
     }
 }
 
@@ -346,14 +360,15 @@ fn how_long_to_record_has_its_price_and_minutes_are_not_made_longer() {
         .served(0, 1_000, &[(Stage::User, 8_000)])
         .report();
     report.cost.written_bytes = 1_000_000;
-    let said = |report: &RecordingReport| advice(report, None).last().map(|one| one.what.clone());
+    let last_remedy =
+        |report: &RecordingReport| advice(report, None).last().map(|entry| entry.what.clone());
 
-    let longer = said(&report).unwrap();
+    let longer = last_remedy(&report).unwrap();
     for row in &mut report.services {
         row.minute = Some(0);
     }
 
     assert!(longer.starts_with("Record for about 22"), "{longer}");
     assert!(longer.contains("which writes about 3.7 MB"), "{longer}");
-    assert_eq!(said(&report), None);
+    assert_eq!(last_remedy(&report), None);
 }

@@ -63,7 +63,7 @@ fn level(clusters: [f64; 2], ratio: [f64; 3], change: Change) -> LevelComparison
 fn service(service: Service, level: LevelComparison) -> ServiceComparison {
     let counts = |shift: usize| LatencyCounts {
         buckets: (0..40)
-            .map(|at| (850 + 4 * at + shift, 1 << (40 - at)))
+            .map(|step| (850 + 4 * step + shift, 1 << (40 - step)))
             .collect(),
         is_at_least: false,
     };

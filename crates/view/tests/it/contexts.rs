@@ -105,12 +105,20 @@ fn queue_shows_as_bumps_one_turn_apart() {
 
 #[test]
 fn turns_of_the_scheduler_are_counted_in_ticks() {
-    let one = report(None, queue(4_000_000));
+    let one_tick = report(None, queue(4_000_000));
     let two = report(None, queue(8_000_000));
 
-    let said = |report: &RecordingReport| sentences(report)[1].clone();
-    assert!(said(&one).contains("one tick of 4.00 ms"), "{}", said(&one));
-    assert!(said(&two).contains("2 ticks of 4.00 ms"), "{}", said(&two));
+    let printed = |report: &RecordingReport| sentences(report)[1].clone();
+    assert!(
+        printed(&one_tick).contains("one tick of 4.00 ms"),
+        "{}",
+        printed(&one_tick)
+    );
+    assert!(
+        printed(&two).contains("2 ticks of 4.00 ms"),
+        "{}",
+        printed(&two)
+    );
 }
 
 #[test]

@@ -196,7 +196,7 @@ fn profiles_are_grouped_by_verdict() {
     };
     overview.fits.push(open("vr-90", 3.0));
 
-    let one = plain(&overview, WIDE);
+    let printed = plain(&overview, WIDE);
     overview.fits.push(open("game-144", 2.0));
     let two = plain(&overview, WIDE);
     overview.fits.clear();
@@ -207,7 +207,7 @@ fn profiles_are_grouped_by_verdict() {
         "UNKNOWN  vr-90: 1 xrun per 1.0 min (95 % CI: at most 1 per 3.0 s)\n",
         "UNKNOWN  jack-256, jack-512, jack-1024, video-call: no xrun; record 1.5 h to decide\n",
     ] {
-        assert!(one.contains(expected), "{expected} in\n{one}");
+        assert!(printed.contains(expected), "{expected} in\n{printed}");
     }
     let expected = "UNKNOWN  vr-90, game-144: rate of xruns uncertain, see `laggard qos`\n";
     assert!(two.contains(expected), "{two}");

@@ -101,15 +101,17 @@ fn declare(text: &mut String, name: &str, schema: &Value) {
 /// absent: what is then never null.
 fn fields(schema: &Value) -> Option<Vec<(String, String)>> {
     let required = schema["required"].as_array();
-    let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
+    let is_required = |name: &str| {
+        required.is_some_and(|names| names.iter().any(|required_name| required_name == name))
+    };
     let properties = schema["properties"].as_object()?.iter();
-    let named = properties.map(|(name, of)| {
+    let named = properties.map(|(name, property)| {
         if is_required(name) {
-            (name.clone(), typed(of))
+            (name.clone(), typed(property))
         } else {
             (
                 format!("{name}?"),
-                typed(of).trim_end_matches(" | null").to_owned(),
+                typed(property).trim_end_matches(" | null").to_owned(),
             )
         }
     });
@@ -120,22 +122,22 @@ fn alternatives(schema: &Value) -> Option<&Vec<Value>> {
     schema["oneOf"].as_array().or(schema["anyOf"].as_array())
 }
 
-fn union<'a>(all: impl Iterator<Item = String> + 'a) -> String {
+fn union<'a>(types: impl Iterator<Item = String> + 'a) -> String {
     let mut members: Vec<String> = Vec::new();
-    for one in all {
-        if !members.contains(&one) {
-            members.push(one);
+    for member in types {
+        if !members.contains(&member) {
+            members.push(member);
         }
     }
     members.join(" | ")
 }
 
-fn list(of: &Value) -> String {
-    let of = typed(of);
-    if of.contains(" | ") {
-        format!("({of})[]")
+fn list(item: &Value) -> String {
+    let item = typed(item);
+    if item.contains(" | ") {
+        format!("({item})[]")
     } else {
-        format!("{of}[]")
+        format!("{item}[]")
     }
 }
 
@@ -154,25 +156,25 @@ fn typed(schema: &Value) -> String {
     let reference = reference.map(|name| name.trim_start_matches("#/$defs/").to_owned());
     let own = match &schema["type"] {
         Value::Null => None,
-        Value::String(one) => named(one, schema),
-        Value::Array(all) => {
-            let each = |one: &Value| named(one.as_str().unwrap(), schema).unwrap();
-            Some(union(all.iter().map(each)))
+        Value::String(type_name) => named(type_name, schema),
+        Value::Array(type_names) => {
+            let each = |type_name: &Value| named(type_name.as_str().unwrap(), schema).unwrap();
+            Some(union(type_names.iter().map(each)))
         }
         other => panic!("a type that is {other}"),
     };
-    let one_of = alternatives(schema).map(|all| union(all.iter().map(typed)));
+    let one_of = alternatives(schema).map(|schemas| union(schemas.iter().map(typed)));
     // All parts of a schema apply to a value.
-    let all: Vec<String> = [own, reference, one_of].into_iter().flatten().collect();
-    match &all[..] {
+    let types: Vec<String> = [own, reference, one_of].into_iter().flatten().collect();
+    match &types[..] {
         [] => panic!("a schema that says nothing: {schema}"),
-        [one] => one.clone(),
+        [single] => single.clone(),
         several => {
-            let each = several.iter().map(|one| {
-                if one.contains(" | ") {
-                    format!("({one})")
+            let each = several.iter().map(|part| {
+                if part.contains(" | ") {
+                    format!("({part})")
                 } else {
-                    one.clone()
+                    part.clone()
                 }
             });
             each.collect::<Vec<_>>().join(" & ")
@@ -182,7 +184,7 @@ fn typed(schema: &Value) -> String {
 
 /// Returns the schema of the values of a map. Its keys are arbitrary, or all match one pattern.
 fn values(schema: &Value) -> Option<&Value> {
-    let any = Some(&schema["additionalProperties"]).filter(|of| of.is_object());
+    let any = Some(&schema["additionalProperties"]).filter(|schema| schema.is_object());
     let of_pattern = || schema["patternProperties"].as_object()?.values().next();
     any.or_else(of_pattern)
 }
@@ -193,7 +195,10 @@ fn named(name: &str, schema: &Value) -> Option<String> {
         "string" | "boolean" | "null" => name.into(),
         "integer" | "number" => "number".into(),
         "array" => match schema["prefixItems"].as_array() {
-            Some(all) => format!("[{}]", all.iter().map(typed).collect::<Vec<_>>().join(", ")),
+            Some(items) => format!(
+                "[{}]",
+                items.iter().map(typed).collect::<Vec<_>>().join(", ")
+            ),
             None => list(&schema["items"]),
         },
         "object" => match fields(schema) {

@@ -41,18 +41,18 @@ fn name() -> impl Strategy<Value = String> {
 
 /// A late activation that a thread of this name made late.
 fn episode(thread: &str) -> Episode {
-    let mut one = late::episode(1);
-    for event in &mut one.evidence.events {
+    let mut late = late::episode(1);
+    for event in &mut late.evidence.events {
         if let Happening::Switch { name, .. } = &mut event.what
             && name == "hog"
         {
             *name = thread.into();
         }
     }
-    for sample in &mut one.evidence.samples {
+    for sample in &mut late.evidence.samples {
         sample.kernel = vec![Address(8)];
     }
-    one
+    late
 }
 
 /// All code that is in it has this name.
@@ -103,15 +103,15 @@ fn recording(name: &str) -> Made {
 }
 
 fn is_clean(view: &str) -> bool {
-    view.chars().all(|one| {
-        let is_mark = matches!(one, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        one == '\n' || !(one.is_control() || is_mark)
+    view.chars().all(|symbol| {
+        let is_mark = matches!(symbol, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        symbol == '\n' || !(symbol.is_control() || is_mark)
     })
 }
 
 fn is_well_formed(svg: &str) -> bool {
     let mut reader = quick_xml::Reader::from_str(svg);
-    let is_allowed = |one: char| !matches!(one, '\u{fffe}' | '\u{ffff}');
+    let is_allowed = |symbol: char| !matches!(symbol, '\u{fffe}' | '\u{ffff}');
     let mut depth = 0_i64;
     loop {
         match reader.read_event() {

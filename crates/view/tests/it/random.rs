@@ -65,7 +65,7 @@ fn seen(lines: &[(Vec<Row>, bool)]) -> Load {
     for (number, (line, (rows, waits))) in (0..).zip(named.iter().zip(lines)) {
         for (seq, &(late, missed)) in (0..).zip(rows) {
             let is_last = seq + 1 == rows.len() as u64;
-            let mut one = Activation {
+            let mut activation = Activation {
                 line: LineId(number),
                 seq,
                 expiry: START + Nanos::from_ms(seq),
@@ -73,9 +73,9 @@ fn seen(lines: &[(Vec<Row>, bool)]) -> Load {
                 censored: is_last && *waits,
                 steps: [None; STAGES.len()],
             };
-            one.steps[Stage::User.index()] = Some(Nanos::from_ns(late));
-            batch.push(&one);
-            if one.censored {
+            activation.steps[Stage::User.index()] = Some(Nanos::from_ns(late));
+            batch.push(&activation);
+            if activation.censored {
                 waiting.push(Waiting {
                     service: line.service,
                     route: line.route,
@@ -124,7 +124,8 @@ fn load() -> impl Strategy<Value = Load> {
 fn assert_clean(text: &str, has_differences: bool) {
     assert!(!text.trim().is_empty());
     assert!(
-        text.chars().all(|one| one == '\n' || !one.is_control()),
+        text.chars()
+            .all(|symbol| symbol == '\n' || !symbol.is_control()),
         "{text:?}"
     );
     for part in ["NaN", "0 of 0", "``", "()", "( ", " :\n", "of : "] {
@@ -191,20 +192,20 @@ proptest! {
         look in look(),
     ) {
         let application = application(buffers, buffer, part);
-        let found = match assess(&load, &application, None) {
+        let assessed = match assess(&load, &application, None) {
             Err(QosError::TooShort { .. }) => return Ok(()),
-            found => found.unwrap(),
+            assessed => assessed.unwrap(),
         };
-        for one in &found.services {
-            for figures in one.curve.iter().map(|point| &point.figures).chain([&one.outlook]) {
+        for service in &assessed.services {
+            for figures in service.curve.iter().map(|point| &point.figures).chain([&service.outlook]) {
                 prop_assert!(figures.mttf_low_ns > 0.0, "{figures:?}");
                 prop_assert!(figures.mttf_ns.is_none_or(|mttf| mttf.is_finite() && mttf > 0.0));
                 prop_assert!(figures.mttf_high_ns.is_none_or(|high| high >= figures.mttf_low_ns));
                 prop_assert!(figures.late_per_hour.is_finite() && figures.late_per_hour >= 0.0);
             }
-            prop_assert!(one.curve.is_sorted_by_key(|point| point.total_ns));
+            prop_assert!(service.curve.is_sorted_by_key(|point| point.total_ns));
         }
-        let report = QosReport { schema: QOS_SCHEMA, application, loads: vec![found] };
+        let report = QosReport { schema: QOS_SCHEMA, application, loads: vec![assessed] };
         prop_assert!(!serde_json::to_string(&report).unwrap().contains("NaN"));
         let outlooks = assess_profiles(&load, &profiles().unwrap(), &other_profiles().unwrap(), None);
         for document in [
@@ -236,7 +237,7 @@ proptest! {
             buffers: (name == "t").then_some(buffers),
             rank: TaskRank::default(),
         });
-        let asked = SchedQuestion {
+        let question = SchedQuestion {
             tasks: tasks.into(),
             overhead: Nanos::ZERO,
             permitted: Nanos::from_secs(3_600),
@@ -245,24 +246,24 @@ proptest! {
         if !load.lines().iter().any(|line| line.0 == service) {
             return Ok(());
         }
-        let found = analyse(&load, &asked).unwrap();
-        let text = |detail, look| doc::terminal(&sched::document(&found, detail), look).plain();
+        let schedule = analyse(&load, &question).unwrap();
+        let text = |detail, look| doc::terminal(&sched::document(&schedule, detail), look).plain();
         for detail in [Detail::Short, Detail::Full] {
             let text = text(detail, look);
             assert_clean(&text, true);
             assert_fits(&text, look);
         }
         let text = text(Detail::Full, Look { columns: 200, ..look });
-        for task in &found.tasks {
+        for task in &schedule.tasks {
             let name = format!("{} ", task.task.name);
             let row = text.lines().rfind(|line| line.starts_with(&name));
-            let said = row.and_then(|row| row.split_whitespace().last());
+            let printed = row.and_then(|row| row.split_whitespace().last());
             let wanted = match task.verdict {
                 Verdict::Meets => "meets",
                 Verdict::Misses => "MISSES",
                 Verdict::Unknown => "UNKNOWN",
             };
-            prop_assert_eq!(said, Some(wanted), "{}", text);
+            prop_assert_eq!(printed, Some(wanted), "{}", text);
             let is_unknown = task.verdict == Verdict::Unknown;
             prop_assert_eq!(is_unknown, !task.doubts.is_empty(), "{}", text);
         }
@@ -275,9 +276,9 @@ proptest! {
         look in look(),
     ) {
         let usage = UsagePattern { compression, hours_per_day: hours, days_per_week: 5.0 };
-        let known = KnownCauses::default();
-        let found = predict(&load, &known, (usage, UsageSource::Given), &Horizon::ALL).unwrap();
-        let report = ForecastReport { schema: FORECAST_SCHEMA, loads: vec![found] };
+        let known_causes = KnownCauses::default();
+        let forecast_of_load = predict(&load, &known_causes, (usage, UsageSource::Given), &Horizon::ALL).unwrap();
+        let report = ForecastReport { schema: FORECAST_SCHEMA, loads: vec![forecast_of_load] };
         prop_assert!(!serde_json::to_string(&report).unwrap().contains("NaN"));
         for detail in [Detail::Short, Detail::Full] {
             let text = doc::terminal(&forecast::document(&report, detail), look).plain();
@@ -312,25 +313,25 @@ prop_compose! {
         is_spoilt in any::<bool>(),
         is_running in any::<bool>(),
     ) -> Overview {
-        let mut all = if is_spoilt { overview::spoilt() } else { overview::made() };
-        all.path.clone_from(&names[0]);
-        all.conditions.load = LoadLabel::named(&names[1]);
-        all.conditions.kernel.clone_from(&names[2]);
-        all.conditions.hypervisor = Some(names[3].clone());
+        let mut overview = if is_spoilt { overview::spoilt() } else { overview::made() };
+        overview.path.clone_from(&names[0]);
+        overview.conditions.load = LoadLabel::named(&names[1]);
+        overview.conditions.kernel.clone_from(&names[2]);
+        overview.conditions.hypervisor = Some(names[3].clone());
         if is_running {
-            all.conditions.state = State::Running;
+            overview.conditions.state = State::Running;
         }
-        for (at, row) in all.services.iter_mut().enumerate() {
-            row.median.ns = Some(Nanos::from_ns(times[at]));
+        for (index, row) in overview.services.iter_mut().enumerate() {
+            row.median.ns = Some(Nanos::from_ns(times[index]));
             row.p999.is_at_least = true;
-            row.max_ns = Some(Nanos::from_ns(times[at + 1]));
-            row.samples = times[at];
+            row.max_ns = Some(Nanos::from_ns(times[index + 1]));
+            row.samples = times[index];
         }
-        let first = all.services.clone();
+        let first = overview.services.clone();
         for _ in 0..few {
-            all.services.extend(first.clone());
+            overview.services.extend(first.clone());
         }
-        all.fits = verdicts
+        overview.fits = verdicts
             .iter()
             .map(|(verdict, is_coarse)| Fit {
                 verdict: *verdict,
@@ -347,13 +348,13 @@ prop_compose! {
                 )
             })
             .collect();
-        let late = all.late.as_mut().unwrap();
+        let late = overview.late.as_mut().unwrap();
         late.causes[0].cause.who = Some(names[6].clone());
         late.causes[1].cause.who = Some(names[6].clone());
         late.causes[1].wakeups = u64::MAX;
         late.causes[2].largest_ns = Nanos::from_ns(times[7]);
-        all.first.as_mut().unwrap().cause.cause.who = Some(names[7].clone());
-        all
+        overview.first.as_mut().unwrap().cause.cause.who = Some(names[7].clone());
+        overview
     }
 }
 

@@ -56,7 +56,7 @@ fn recording(name: &str) -> Made {
         deferred(Service::Worker, 127),
         line(Service::Other, 127),
     ];
-    let way = [
+    let stamps = [
         (Stage::Irq, 9_000),
         (Stage::Expire, 400),
         (Stage::Waking, 240),
@@ -75,13 +75,13 @@ fn recording(name: &str) -> Made {
     ];
     let mut made = Made::new(&lines)
         .served(0, 3_000, &soft)
-        .served(1, 4_000, &way)
+        .served(1, 4_000, &stamps)
         .missed(1, (1..900).map(|ms| Nanos::from_ms(ms * 7)))
-        .served(2, 4_000, &way)
+        .served(2, 4_000, &stamps)
         .waiting(2, 900, Nanos::from_secs(1))
         .served(3, 100, &after)
         .served(4, 100, &after)
-        .served(5, 5_000, &way)
+        .served(5, 5_000, &stamps)
         .planned(5, 6_234, 1_234);
     let manifest = &mut made.manifest;
     manifest.host.kernel = name.into();
@@ -157,7 +157,7 @@ fn rows_by_cpu_fit_and_no_figure_is_lost() {
         rows.map(|row| row.split_whitespace().count())
             .collect::<Vec<_>>()
     };
-    let [one] = figures(&wide)[..] else {
+    let [cells_of_wide] = figures(&wide)[..] else {
         panic!("{wide}");
     };
 
@@ -167,9 +167,9 @@ fn rows_by_cpu_fit_and_no_figure_is_lost() {
         assert_fits("--by cpu", &text, look);
         let parts = figures(&text);
         // Each part has the name and the CPU.
-        let found: usize = parts.iter().map(|cells| cells - 2).sum();
+        let cells_of_parts: usize = parts.iter().map(|cells| cells - 2).sum();
         if look.unit == Unit::Auto {
-            assert_eq!(found, one - 2, "{text}");
+            assert_eq!(cells_of_parts, cells_of_wide - 2, "{text}");
         }
     }
 }
@@ -187,7 +187,7 @@ fn late_activations_fit_with_their_causes_and_call_chains() {
     }
     notes.symbols.kernel.insert(Address(8), named);
     notes.handlers = Some(late::handlers());
-    let all = RecordedEpisodes {
+    let recorded = RecordedEpisodes {
         path: NAME.into(),
         manifest: late::manifest(),
         episodes: (1..8).map(late::episode).collect(),
@@ -200,11 +200,11 @@ fn late_activations_fit_with_their_causes_and_call_chains() {
             reason: "words".into(),
         }],
     };
-    let explained = Explained::new(&all, None);
+    let explained = Explained::new(&recorded, None);
     let report = explained.why(20);
     let symbols = explained.symbols();
-    let start = all.manifest.clock.start_ns;
-    let counted = handlers(&all).unwrap();
+    let start = recorded.manifest.clock.start_ns;
+    let counted = handlers(&recorded).unwrap();
     let documents = [
         ("why", why::document(&report, Detail::Short)),
         ("--all", why::document(&report, Detail::Full)),

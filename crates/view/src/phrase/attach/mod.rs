@@ -266,8 +266,8 @@ fn causes_to_remove(report: &AttachReport) -> Vec<&AttachCause> {
     let first = first.map(|part| &part.cause);
     let thread = thread.flat_map(|deadline| deadline.taken.iter());
     let thread = thread.map(|late| &late.taken.cause);
-    let all = report.causes.iter().map(|ranked| &ranked.late.taken.cause);
-    first.chain(thread).chain(all).collect()
+    let ranked_causes = report.causes.iter().map(|ranked| &ranked.late.taken.cause);
+    first.chain(thread).chain(ranked_causes).collect()
 }
 
 /// Returns the findings about all rows, each with the name of its row.
