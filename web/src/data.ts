@@ -61,7 +61,7 @@ export function bucketBegin(bucket: number): number {
 /** Reads the data that the program put into the page. */
 export function readData(): PageData {
   const text = document.getElementById("laggard-data")?.textContent ?? "";
-  if (text.trim() === "") throw new Error("this page has no data; write it with `laggard report`");
+  if (text.trim() === "") throw new Error("the report lacks its data; write it again with `laggard report`");
   const data = JSON.parse(text) as PageData;
   for (const line of data.charts.flatMap(({ lines }) => lines)) names.set(keyOf(line), line.name);
   return data;

@@ -1,12 +1,14 @@
 // A document of the program as elements: the same blocks that the terminal and Markdown show.
 
-import type { Block, Document } from "./types";
-import { h, prose, tableElement } from "./dom";
+import type { Block, ColumnKind, Document } from "./types";
+import { h, prose, tableElement, type ColumnClass } from "./dom";
 
 /** The blocks of a document, in order. */
 export function documentElements({ blocks }: Document): HTMLElement[] {
   return blocks.flatMap(blockElements);
 }
+
+const CLASSES: Record<ColumnKind, ColumnClass> = { name: "word", number: "number", sentence: "long" };
 
 const list = (items: string[]) => h("ul", {}, ...items.map((item) => h("li", {}, prose(item))));
 
@@ -25,10 +27,11 @@ function blockElements(block: Block): HTMLElement[] {
     case "notes":
       return [h("p", {}, block.content.title), list(block.content.notes)];
     case "table": {
-      const { caption, columns, keys, rows, notes } = block.content;
+      const { caption, columns, rows, notes } = block.content;
       const head = columns.map(({ name }) => name);
       const texts = rows.map((row) => row.map(({ text }) => text));
-      const table = rows.length > 0 ? [tableElement({ head, rows: texts }, { caption: caption ?? head[0]!, words: keys })] : [h("p", {}, caption ?? "")];
+      const kinds = columns.map(({ kind }) => CLASSES[kind]);
+      const table = rows.length > 0 ? [tableElement({ head, rows: texts }, { ...(caption ? { caption } : {}), kinds })] : [h("p", {}, caption ?? "")];
       return [...table, ...notes.map((note) => h("p", {}, prose(note)))];
     }
     case "preformatted":

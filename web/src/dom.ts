@@ -47,32 +47,39 @@ export interface Table {
   rows: (string | number)[][];
 }
 
+/** Class of the cells of a column: words, numbers, or long text that is broken into lines. */
+export type ColumnClass = "word" | "number" | "long";
+
 interface TableOptions {
-  caption: string;
+  /** Text above the table. Without it, screen readers get the name of the row headers. */
+  caption?: string;
   /** Leading columns that hold words; the others are aligned as numbers. */
   words?: number;
+  /** Kind of each column, instead of `words` and `long`. */
+  kinds?: ColumnClass[];
   /** Columns of long text, which is broken into lines. */
   long?: number[];
 }
 
-/** Returns a table whose first column names its rows. If it is wider than its
+/** Returns a table whose first column of words names its rows. If it is wider than its
  * container, it scrolls and indicates this. */
-export function tableElement({ head, rows }: Table, { caption, words = 1, long = [] }: TableOptions): HTMLElement {
-  const kind = (column: number) => (long.includes(column) ? "long" : column < words ? "word" : "number");
+export function tableElement({ head, rows }: Table, { caption, words = 1, long = [], kinds }: TableOptions): HTMLElement {
+  const kind = (column: number): ColumnClass => kinds?.[column] ?? (long.includes(column) ? "long" : column < words ? "word" : "number");
+  const named = Math.max(0, kinds?.findIndex((kind) => kind !== "number") ?? 0);
   const cell = (text: string | number, column: number) =>
-    column === 0 ? h("th", { scope: "row", class: kind(column) }, unbroken(String(text))) : h("td", { class: kind(column) }, String(text));
+    column === named ? h("th", { scope: "row", class: kind(column) }, unbroken(String(text))) : h("td", { class: kind(column) }, String(text));
   const scroll = h(
     "div",
     { class: "scroll" },
     h(
       "table",
       {},
-      h("caption", {}, h("span", {}, caption)),
+      h("caption", {}, h("span", {}, caption ?? h("span", { class: "unseen" }, head[named] ?? ""))),
       h("thead", {}, h("tr", {}, ...head.map((name, column) => h("th", { scope: "col", class: kind(column) }, unbroken(name))))),
       h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map(cell)))),
     ),
   );
-  sayWhereWide(scroll, caption);
+  sayWhereWide(scroll, caption ?? head[named] ?? "");
   return scroll;
 }
 

@@ -32,7 +32,7 @@ const SECTIONS: [string, (data: PageData) => HTMLElement | null][] = [
   ["Stages", stages],
   ["Over time", overTime],
   ["Machine", machine],
-  ["Losses and cost", doubts],
+  ["Losses and overhead", doubts],
 ];
 
 function header({ report }: PageData): HTMLElement {

@@ -19,7 +19,7 @@ export function busy(t) {
 /** The same with episodes, whose culprit has a hostile name, a task set, and what is given of the kernel's handlers. */
 export function full(t, handlers) {
   const { dir, recording, file } = busy(t);
-  const course = dataOf(file).charts[0].courses.find(({ name }) => name === "fifo:90");
+  const course = dataOf(file).charts[0].courses.find(({ name }) => name === "SCHED_FIFO 90");
   let at = 0;
   const late = course.points.after_ns
     .map((after, index) => ({ at: (at += after), latency: course.points.latency_ns[index] }))

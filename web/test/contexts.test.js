@@ -12,10 +12,10 @@ test("who does deferred work on the page is what show tells of it", { skip }, as
   });
   const { contexts } = JSON.parse(laggard("show", recording, "--json")).recordings[0];
   const printed = laggard("show", recording, "--all");
-  const sentence = "Mean latency of work beside 4 busy processes on CPU 0";
+  const sentence = "Mean latency of work next to 4 busy processes on CPU 0";
   const { page, seen } = await open(t, report(dir, recording));
 
-  assert.equal(await page.locator("#contexts caption").innerText(), "Beside 4 busy processes on CPU 0");
+  assert.equal(await page.locator("#contexts caption").innerText(), "Next to 4 busy processes on CPU 0");
   const said = await page.locator("#contexts").innerText();
   assert.ok(said.includes(sentence), said);
   assert.ok(printed.includes(sentence), printed);

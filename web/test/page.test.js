@@ -8,6 +8,12 @@ import { editManifest, laggard, open, play, report, scratch, skip } from "./brow
 import { BUSY, STALLED } from "./scripts.js";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+/** Words of the terminal for a service. */
+const nameOf = ({ service, route }) => {
+  const words = { irq: "timer IRQ", softirq: "softirq", worker: "kworker", other: "SCHED_OTHER" }[service] ?? service.replace("fifo:", "SCHED_FIFO ");
+  return route === "deferred" && /fifo|other/.test(service) ? `${words} via softirq` : words;
+};
+
 test("the figures on the page are those of show --json", { skip }, async (t) => {
   const { recording, file } = busy(t);
   const shown = JSON.parse(laggard("show", recording, "--json")).recordings[0];
@@ -20,7 +26,7 @@ test("the figures on the page are those of show --json", { skip }, async (t) => 
   assert.equal(rows.length, shown.services.length);
   for (const [index, { service, missed, latency }] of shown.services.entries()) {
     const [name, samples, missedText, min] = rows[index];
-    assert.equal(name, service);
+    assert.equal(name, nameOf(shown.services[index]));
     assert.equal(Number(samples.replaceAll(",", "")), latency.samples);
     assert.equal(Number(missedText.replaceAll(",", "")), missed);
     near(min, latency.min_ns);
@@ -80,11 +86,11 @@ test("three curves are drawn at first, and others can be switched on", { skip },
   const words = page.locator("#distribution .words");
   const drawn = async () => (await words.innerText()).split("; ").map((text) => text.split(": ")[0]);
 
-  assert.deepEqual(await drawn(), ["irq", "fifo:90", "other"]);
-  await page.locator("#distribution").getByLabel("fifo:50", { exact: true }).check();
-  await page.locator("#distribution").getByLabel("irq", { exact: true }).uncheck();
+  assert.deepEqual(await drawn(), ["timer IRQ", "SCHED_FIFO 90", "SCHED_OTHER"]);
+  await page.locator("#distribution").getByLabel("SCHED_FIFO 50", { exact: true }).check();
+  await page.locator("#distribution").getByLabel("timer IRQ", { exact: true }).uncheck();
 
-  assert.deepEqual(await drawn(), ["fifo:90", "fifo:50", "other"]);
+  assert.deepEqual(await drawn(), ["SCHED_FIFO 90", "SCHED_FIFO 50", "SCHED_OTHER"]);
 });
 
 test("every activation above the threshold is in the table of latency over time", { skip }, async (t) => {
@@ -131,10 +137,10 @@ test("a choice changes what a figure shows", { skip }, async (t) => {
   const words = page.locator("#distribution .words");
   const before = await words.innerText();
 
-  await page.locator("#distribution select").nth(1).selectOption("fifo:90, CPU by CPU");
+  await page.locator("#distribution select").nth(1).selectOption("SCHED_FIFO 90, per CPU");
 
   assert.notEqual(await words.innerText(), before);
-  assert.match(await words.innerText(), /^fifo:90, CPU 0: /);
+  assert.match(await words.innerText(), /^SCHED_FIFO 90, CPU 0: /);
 });
 
 test("nothing goes wrong and nothing leaves the file", { skip }, async (t) => {
@@ -221,7 +227,7 @@ test("two recordings stand side by side", { skip }, async (t) => {
 
   assert.deepEqual(seen.errors, []);
   assert.deepEqual(await page.locator("#services thead").first().locator("th").allTextContents(), ["figure", "[1]", "[2]"]);
-  assert.match(await page.locator("#distribution .words").innerText(), /fifo:90 \[1\].*fifo:90 \[2\]/);
+  assert.match(await page.locator("#distribution .words").innerText(), /SCHED_FIFO 90 \[1\].*SCHED_FIFO 90 \[2\]/);
   // Each is answered for by itself.
   const cells = await page.locator("#verdict tr", { hasText: "xruns of jack-128" }).locator("td").allTextContents();
   assert.equal(cells.length, 2);
@@ -263,7 +269,7 @@ test("losses have the terminal's words, and the programs' costs are folded", { s
   const said = first.replace(/\n +/g, " ");
   const rows = await rowsOf(page, '#doubts .scroll:has(caption:has-text("Losses")) tbody tr');
   for (const [words, times] of rows) assert.ok(said.includes(`${words} ${times}`), `${words} ${times} is not in ${said}`);
-  assert.equal(await page.locator("#doubts caption", { hasText: "7 activations lost" }).count(), 1);
+  assert.equal(await page.locator("#doubts caption", { hasText: "7 wakeups lost" }).count(), 1);
   const program = page.locator("#doubts details", { hasText: "on_sched_switch" });
   assert.equal(await program.getAttribute("open"), null);
   await program.locator("summary").click();

@@ -48,7 +48,7 @@ function ranked({ series, gaps }: Causes): HTMLElement {
       { class: "reading" },
       h("strong", {}, "How to read it. "),
       "A wakeup is late if its latency is above the threshold of its series. The times of the causes add up to the latencies of all late wakeups. ",
-      "max without it: the maximum latency of the series, had the cause taken no time.",
+      "max without it: the maximum latency of the series if the cause is removed.",
     ),
   );
 }
@@ -65,12 +65,12 @@ function flames(all: { causes: Causes; label: string }[], classes: Class[]): HTM
   };
   const shown = figure({
     id: "flame",
-    title: "Where the time of all episodes went",
+    title: "Causes by time, all recorded late wakeups",
     choices: all.length > 1 ? [select("Recording", all.map(({ label }) => label), 0, choose)] : [],
     reading: [
-      "Width is time. Below all episodes come the classes, below these who it was, and below that the functions that were running, each called by the one above it.",
-      "Choose a box to widen it, and one above to go back; with the keyboard, arrows walk, Enter widens and Escape shows all.",
-      "A box that is wider than what is below it did the rest itself, or has no call chain.",
+      "Width is time. From top to bottom: all late wakeups, class of the cause, thread or interrupt, call chain.",
+      "Click a box to zoom in, and a box above it to zoom out. Keyboard: arrows move, Enter zooms in, Escape shows everything.",
+      "The part of a box without a box below it is time in that function itself, or time without a call chain.",
     ],
     view: () => ({
       words: now.words(),

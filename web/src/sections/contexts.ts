@@ -23,16 +23,16 @@ export function contexts({ report, charts }: PageData): HTMLElement | null {
   const several = report.recordings.length > 1;
   return section(
     "contexts",
-    "Who does deferred work",
+    "Latency of deferred work",
     ...all.map(({ contexts, path, index }) => h("article", {}, several && h("h3", {}, `[${index + 1}] ${path}`), ...asked(contexts, charts[index]!.contexts))),
     h(
       "p",
       { class: "reading" },
       h("strong", {}, "How to read it. "),
-      "Each was asked for work again and again, beside processes that compute without end on one CPU. ",
-      "Any context: a softirq, whoever runs. A boosted thread is above the others while it waits for work; a plain one is one of them: asleep, it is woken and waits for its turn; busy, it computes as they do and finds the work when it has the CPU. ",
-      "Bumps: who waits in a queue is late by so many whole turns, so latencies stand a turn apart; a dash: none were seen. ",
-      "A dash for a quantile: the sample is too small to say.",
+      "Each context does the same work again and again, next to processes that compute all the time on one CPU. ",
+      "Any context: a softirq, in whichever thread runs. A boosted thread has a higher priority than the others while it waits for work. A plain thread has the same priority. Asleep: it is woken and waits for its turn. Busy: it computes like the others and finds the work when it gets the CPU. ",
+      "Bumps: a context that waits in a queue is late by whole turns, so its latencies cluster one turn apart. A dash: there are no such clusters. ",
+      "A dash for a quantile: too few samples.",
     ),
   );
 }
@@ -42,7 +42,7 @@ function asked({ beside, rows }: Contexts, sentences: string[]): HTMLElement[] {
   const head = ["context", "service", "samples", "mean", "median", "p99", "max", "bumps every"];
   return [
     ...sentences.map((text) => h("p", { class: "sentence" }, prose(text))),
-    tableElement({ head, rows: rows.map(row) }, { caption: `Beside ${processes} on CPU ${beside.cpu}`, long: [0, 1] }),
+    tableElement({ head, rows: rows.map(row) }, { caption: `Next to ${processes} on CPU ${beside.cpu}`, long: [0, 1] }),
   ];
 }
 

@@ -63,10 +63,10 @@ export function distribution(data: PageData, limit: Limit | null): HTMLElement |
   }
   const shown = figure({
     id: "distribution",
-    title: "What share of activations is later",
+    title: "Distribution of the latency",
     height: 330,
     choices: [
-      select("Show", ["share that is later", "how often"], 0, (index) => {
+      select("Show", ["fraction above x", "counts"], 0, (index) => {
         kind = index === 0 ? "exceedance" : "count";
         shown.redraw();
       }),
@@ -78,9 +78,9 @@ export function distribution(data: PageData, limit: Limit | null): HTMLElement |
     ],
     below: [switches],
     reading: [
-      "Both scales are logarithmic, because what matters is rare.",
-      "Share that is later: a curve that passes through 1 ms at 0.001 says that one activation in 1,000 was more than 1 ms late. The lower and the more to the left a curve, the better; where it runs out to the right nearly flat, rare delays are much longer than usual ones.",
-      "How often: each step counts the activations between two latencies that are 9 % apart.",
+      "Both scales are logarithmic.",
+      "Fraction above x (CCDF): a curve through 1 ms at 0.001 means that 1 of 1,000 wakeups had a latency above 1 ms. Lower and further left is better. A nearly flat tail to the right: rare latencies are much longer than usual ones.",
+      "Counts: each step counts the wakeups between two latencies that are 9 % apart.",
     ],
     view: () => view(curves(), names, { kind, several, limit: chosen === 0 ? limit : null }),
   });
@@ -104,7 +104,7 @@ function curveSets({ report, charts }: PageData): { label: string; curves: Curve
   return [
     { label: "services, CPUs together", curves: curves((index) => report.recordings[index]!.histograms, lineName) },
     ...names.map((name) => ({
-      label: `${name}, CPU by CPU`,
+      label: `${name}, per CPU`,
       curves: curves(
         (index) => charts[index]!.by_cpu_histograms.filter((histogram) => lineName(histogram) === name),
         (histogram) => `${name}, CPU ${histogram.cpu}`,
@@ -156,7 +156,7 @@ function ordinary(line: [number, number][], kind: Kind): number {
 
 function option(series: LineSeriesOption[], curves: Curve[], { kind, limit }: Drawn): Option {
   const { text, faint } = palette();
-  const look = axisLook(kind === "count" ? "activations" : "share that is later", 52);
+  const look = axisLook(kind === "count" ? "wakeups" : "fraction above x", 52);
   const points = series.map(({ data }) => data as [number, number][]);
   const smallest = Math.min(...points.map((line) => ordinary(line, kind)));
   const largest = Math.max(...curves.map((curve) => curve.largest));
@@ -306,15 +306,15 @@ function power(value: number): string {
 }
 
 function words(curves: Curve[]): string {
-  const said = curves.slice(0, SAID).map(({ name, samples, largest, isOpen }) => `${name}: ${count(samples)} activations, the largest seen ${atLeast(isOpen, time(largest))}`);
-  if (curves.length === 0) return "No curve is switched on.";
+  const said = curves.slice(0, SAID).map(({ name, samples, largest, isOpen }) => `${name}: ${count(samples)} wakeups, max ${atLeast(isOpen, time(largest))}`);
+  if (curves.length === 0) return "No curve is selected.";
   const rest = curves.length > SAID ? `; and ${curves.length - SAID} more` : "";
   return `${said.join("; ")}${rest}.`;
 }
 
 function table(curves: Curve[], points: [number, number][][], kind: Kind): Table {
   return {
-    head: ["curve", "later than (ns)", kind === "count" ? "activations" : "share"],
+    head: ["curve", "above (ns)", kind === "count" ? "wakeups" : "fraction"],
     rows: curves.flatMap(({ name }, index) =>
       points[index]!.filter(([, value]) => kind !== "count" || value >= 1).map(([ns, value]) => [name, Math.round(ns), value]),
     ),

@@ -8,7 +8,7 @@ export function doubts({ report, charts }: PageData): HTMLElement {
   const several = report.recordings.length > 1;
   return section(
     "doubts",
-    "Losses, caveats and own cost",
+    "Losses, warnings and overhead",
     ...report.recordings.map((recording, index) =>
       h(
         "article",
@@ -16,7 +16,7 @@ export function doubts({ report, charts }: PageData): HTMLElement {
         several && h("h3", {}, `[${index + 1}] ${recording.path}`),
         losses(charts[index]!),
         caveats("Missing from the recording", charts[index]!.missing, several),
-        caveats("Caveats", [...recording.caveats.map(({ what, advice }) => `${what}; ${advice}`), ...charts[index]!.doubts], several),
+        caveats("Warnings", [...recording.caveats.map(({ what, advice }) => `${what}; ${advice}`), ...charts[index]!.doubts], several),
         cost(recording),
       ),
     ),
@@ -24,15 +24,15 @@ export function doubts({ report, charts }: PageData): HTMLElement {
       "p",
       { class: "reading" },
       h("strong", {}, "How to read it. "),
-      "A loss is an activation, or a stage of one, that happened and is not in the figures; zeros are shown too. A caveat leaves the figures true and says what they are true of. ",
-      "Own cost is what measuring itself took from the machine.",
+      "Losses: wakeups, or stages of wakeups, that happened but are missing from the figures. Warnings: conditions that limit what the figures mean. ",
+      "Overhead: CPU time, memory and disk space that the measurement took.",
     ),
   );
 }
 
 function losses({ lost, losses }: Charts): HTMLElement {
   const rows = losses.map(({ words, times }) => [words, count(times)]);
-  const lostOnes = `${count(lost)} activation${lost === 1 ? "" : "s"} lost`;
+  const lostOnes = `${count(lost)} wakeup${lost === 1 ? "" : "s"} lost`;
   return tableElement({ head: ["reason", "times"], rows }, { caption: `Losses: ${lostOnes}` });
 }
 
@@ -44,7 +44,7 @@ function caveats(title: string, texts: string[], several: boolean): HTMLElement 
 }
 
 function cost({ cost }: Recording): HTMLElement {
-  if (cost.wall_ns === 0) return h("p", {}, "Own cost: not known (the recording has no end).");
+  if (cost.wall_ns === 0) return h("p", {}, "Overhead: unknown (the recording was not ended).");
   const share = (ns: number) => `${((100 * ns) / cost.wall_ns).toFixed(2)} %`;
   const bpf = cost.programs.reduce((sum, { run_ns }) => sum + run_ns, 0);
   const programs = cost.programs
@@ -62,12 +62,12 @@ function cost({ cost }: Recording): HTMLElement {
   return h(
     "div",
     {},
-    tableElement({ head: ["what", "cost"], rows }, { caption: "Own cost" }),
+    tableElement({ head: ["resource", "used"], rows }, { caption: "Overhead" }),
     programs.length > 0 &&
       h(
         "details",
         {},
-        h("summary", {}, `What each of ${count(programs.length)} BPF programs cost`),
+        h("summary", {}, `Overhead of each of ${count(programs.length)} BPF programs`),
         tableElement({ head: ["program", "runs", "each run", "of one CPU"], rows: programs }, { caption: "BPF programs" }),
       ),
   );

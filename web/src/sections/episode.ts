@@ -37,7 +37,7 @@ export function episode(all: Shown[], leftOut: number, classes: Class[]): HTMLEl
   const tellCalls = () => calls.replaceChildren(...callTree(all[chosen]!));
   const shown = figure({
     id: "episode",
-    title: "One episode: who ran when",
+    title: "Timeline of one late wakeup",
     height: 380,
     choices: [
       select(
@@ -52,11 +52,11 @@ export function episode(all: Shown[], leftOut: number, classes: Class[]): HTMLEl
       ),
     ],
     reading: [
-      "Time runs from the programmed expiry (of a thread that was watched: what woke it) at the left to the service's first instruction (to its next sleep) at the right. The upper lane says to which class each part is counted; below it the thread that had the CPU, and in it the interrupts, softirqs and functions that ran, each within the one above.",
-      "Dashed lines are the stages of the activation. Drag the bar at the bottom to look closer.",
+      "From the programmed expiry at the left to the first instruction of the thread at the right (watched threads of a program: from the wakeup to the next sleep). Upper lane: class of the cause. Lanes below it: the thread on the CPU, and the interrupts, softirqs and functions that ran inside it.",
+      "Dashed lines: stages of the wakeup. Drag the bar at the bottom to zoom in.",
       leftOut > 0
-        ? `The page has the latest episodes of each service; ${count(leftOut)} more are in the recording (\`laggard why --episode N\`).`
-        : "The page has every episode of the recording.",
+        ? `The report has the largest late wakeups of each service; ${count(leftOut)} more are in the recording (\`laggard why --episode N\`).`
+        : "The report has every recorded late wakeup.",
     ],
     view: () => view(all[chosen]!, classes),
   });

@@ -22,12 +22,12 @@ export function facts({ host, plan, duration_ns, load, services, ...rest }: Reco
   return [
     ["lasted", `${span(duration_ns)}, ${ending(rest)}`],
     ["load", name(load)],
-    ["the load did", rate(load)],
+    ["load throughput", rate(load)],
     ["services", [...new Set(services.map(({ service }) => service))].join(", ")],
     ["period", `${periods(plan)}, ${plan.dither ? "dithered" : "not dithered"}`],
     ["threshold", time(plan.threshold_ns)],
     ["kept", plan.keep === "all" ? "every sample" : "histograms and the tail"],
-    ["CPUs kept awake", plan.held_awake ? "yes, as asked" : null],
+    ["CPUs kept awake", plan.held_awake ? "yes, on request" : null],
     ["measured with", measured_with],
     ...machineLines(host),
   ];
@@ -38,16 +38,16 @@ function ending({ state }: Pick<Recording, "state">): string {
     case "complete":
       return "complete";
     case "running":
-      return "no end: still running, or killed";
+      return "not ended: still running, or killed";
     case "interrupted":
-      return "ended early, as asked";
+      return "ended early, on request";
     case "failed":
       return `failed: ${state.error}`;
   }
 }
 
 function name(load: Load | null): string {
-  if (!load) return "none of ours";
+  if (!load) return "none";
   return load.command.length > 0 ? load.command.join(" ") : load.name;
 }
 

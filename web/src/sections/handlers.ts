@@ -10,13 +10,13 @@ export function handlers({ report, charts }: PageData): HTMLElement | null {
   const several = report.recordings.length > 1;
   return section(
     "handlers",
-    "Handlers, late or not",
+    "Interrupt handlers, softirqs and work items",
     ...all.map(({ handlers, path, index }) => h("article", {}, several && h("h3", {}, `[${index + 1}] ${path}`), ...documentElements(handlers))),
     h(
       "p",
       { class: "reading" },
       h("strong", {}, "How to read it. "),
-      "Every run was counted, whether it made a wakeup late or not. Fewer than 1,000 runs have no p99.9. ",
+      "Every run is counted, also those that delayed no wakeup. p99.9 needs 1,000 runs. ",
       "Time of an interrupt within another handler counts for the interrupt only; time of a function that a handler calls counts for both. ",
       "max without steal: lower bound of the longest run, without possible steal time.",
     ),

@@ -52,7 +52,7 @@ export function overTime(data: PageData): HTMLElement | null {
   let chosen = foremostOf(charts, all);
   const shown = figure({
     id: "over-time",
-    title: "Every late activation",
+    title: "Late wakeups over time",
     height: 420,
     choices: [
       select("Service", all.map(({ label }) => label), chosen, (index) => {
@@ -61,11 +61,11 @@ export function overTime(data: PageData): HTMLElement | null {
       }),
     ],
     reading: [
-      "Lines show each interval's median (at most 4.4 % high) and largest. Each mark is one late activation, exactly; an empty triangle is one that was missed; those still waiting at the end are there with how long they had waited.",
+      "Lines: median (at most 4.4 % high) and max of each interval. Marks: single late wakeups with their exact latency. Empty triangle: missed expiry. A wakeup that was still waiting at the end has the time that it had waited.",
       classes.length > 0
-        ? "Where a late activation was recorded as an episode, colour and shape tell which class of causes took most of it."
-        : "The recording has no episodes, so the marks do not tell what made them late.",
-      "Marks at equal distances suggest a periodic cause, a block of them something that happened then. Drag the bar below the chart to look closer.",
+        ? "Colour and shape of a mark: class of the largest cause, if trace data was kept."
+        : "Without trace data, the marks do not show causes.",
+      "Marks at equal distances suggest a periodic cause. A cluster of marks suggests a single event. Drag the bar below the chart to zoom in.",
     ],
     view: () => view(all[chosen]!),
   });
@@ -91,12 +91,12 @@ function view(shown: Shown): View {
 function words({ course, late, threshold }: Shown): string {
   const above = late.filter(({ latency }) => latency > threshold).length;
   const open = late.filter(({ waiting }) => waiting).length;
-  const waiting = open > 0 ? ` ${count(open)} were still waiting when measuring ended, and were at least that late.` : "";
+  const waiting = open > 0 ? ` ${count(open)} were still waiting at the end; their latencies are lower limits.` : "";
   const kept = course.is_whole
     ? course.limit_ns === 0
-      ? "Every activation is marked"
-      : `Every activation later than ${time(course.limit_ns)} is marked`
-    : "The recording kept only the tail; what it kept is marked";
+      ? "all wakeups are marked"
+      : `wakeups later than ${time(course.limit_ns)} are marked`
+    : "only the recorded tail is marked";
   return `${course.name}: ${kept}, ${count(late.length)} in all, ${count(above)} of them later than the threshold of ${time(threshold)}.${waiting}${causesInWords(late)}`;
 }
 
@@ -104,7 +104,7 @@ function causesInWords(late: Late[]): string {
   const counts = new Map<string, number>();
   for (const { cause } of late) if (cause) counts.set(cause.words, (counts.get(cause.words) ?? 0) + 1);
   const said = [...counts].sort(([, a], [, b]) => b - a).map(([words, number]) => `${words} ${count(number)}`);
-  return said.length > 0 ? ` Of ${count(late.filter(({ cause }) => cause).length)} that were recorded as episodes, the largest part was due to: ${said.join(", ")}.` : "";
+  return said.length > 0 ? ` Largest causes of ${count(late.filter(({ cause }) => cause).length)} with trace data: ${said.join(", ")}.` : "";
 }
 
 function option({ course, late, threshold, duration }: Shown): Option {
@@ -116,7 +116,7 @@ function option({ course, late, threshold, duration }: Shown): Option {
   const all = [...intervals.largest_ns, ...medians.map(([, ns]) => ns!)];
   const extreme = (pick: (a: number, b: number) => number) => all.reduce((a, b) => pick(a, b));
   const known = [...new Set(late.flatMap(({ cause }) => cause ?? []))];
-  const axis = axisLook("since the recording began (s)", 28);
+  const axis = axisLook("since the start of the recording (s)", 28);
   const marks = (name: string, symbol: string, color: string, points: Late[], symbolSize = 6) => ({
     type: "scatter" as const,
     name,
@@ -142,7 +142,7 @@ function option({ course, late, threshold, duration }: Shown): Option {
     series: [
       {
         type: "line",
-        name: "largest of each interval",
+        name: "max of each interval",
         data: largest,
         symbol: "none",
         step: "end",
@@ -177,7 +177,7 @@ function option({ course, late, threshold, duration }: Shown): Option {
 /** The latest first: that is what one looks for. */
 function table({ late }: Shown): Table {
   return {
-    head: ["late activation at (ns)", "CPU", "latency (ns)", "missed", "most of it"],
+    head: ["late wakeup at (ns)", "CPU", "latency (ns)", "missed", "largest cause"],
     rows: late
       .toSorted((a, b) => b.latency - a.latency)
       .map(({ at, cpu, latency, missed, waiting, cause }) => [at, cpu, latency, waiting ? "still waiting, at least" : missed ? "yes" : "no", cause?.words ?? ""]),

@@ -24,7 +24,7 @@ export function overview(data: PageData): HTMLElement {
 function one(data: PageData, application: Application | undefined): HTMLElement {
   const recording = data.report.recordings[0];
   const charts = data.charts[0];
-  if (!recording || !charts) return h("p", {}, "There is no recording.");
+  if (!recording || !charts) return h("p", {}, "The report contains no recording.");
   const row = foremostRow(recording, charts);
   const rare = row?.latency.quantiles.find(({ q }) => q === RARE);
   const fit = fitOf(data, 0, application);
@@ -101,7 +101,7 @@ function foremostRow({ services }: Recording, { foremost }: Charts): Recording["
 
 /** `30 s under load fileio, 2 CPUs, Linux 6.18.44 (preemption: none), kvm guest`. */
 function conditions({ duration_ns, load, host }: Recording): string {
-  const under = load ? `under load ${load.name}` : "without a load of ours";
+  const under = load ? `under load ${load.name}` : "no load";
   const cpus = host.processor.threads;
   const system = host.kernel.startsWith("Windows ") ? host.kernel : `Linux ${host.kernel}`;
   const parts = [
@@ -118,7 +118,7 @@ function distrust({ trust, backend }: Recording): HTMLElement | null {
   if (trust.verdict === "none") {
     return h("p", { class: "trust bad" }, h("strong", {}, "This measurement is not trustworthy. "), trust.why.join("; ") + ".");
   }
-  return backend === "fake" ? h("p", { class: "trust bad" }, h("strong", {}, "Not a measurement. "), "A script was played.") : null;
+  return backend === "fake" ? h("p", { class: "trust bad" }, h("strong", {}, "Not a measurement. "), "The recording was made from a script.") : null;
 }
 
 /** How the application fares with the service that would run it. */
@@ -128,15 +128,15 @@ function fitOf({ report }: PageData, index: number, application: Application | u
 
 /** The mean time between failures for the eye: the number, and its interval. */
 function meanWords(fit: Fit | undefined): { large: string; small: string } {
-  if (!fit) return { large: "not known", small: "" };
+  if (!fit) return { large: "unknown", small: "" };
   const { mttf_ns: mttf, mttf_low_ns: low, mttf_high_ns: high, exposure_ns: exposure, failures } = judged(fit);
   const where = fit.apart ? `on CPU${fit.apart.cpus.length === 1 ? "" : "s"} ${fit.apart.cpus.join(", ")}: ` : "";
   const least = roughTime(low, 2);
   const most = high === null ? "no end" : roughTime(high, 2);
-  if (fit.waited_ns !== null) return { large: "not known", small: "it was still waiting when measuring ended" };
+  if (fit.waited_ns !== null) return { large: "unknown", small: "a wakeup was still waiting at the end" };
   if (mttf !== null) return { large: `every ${roughTime(mttf, digits(fit))}`, small: `${where}${least} to ${most} with 95 % confidence` };
   if (high !== null) return { large: `every ${least} to ${most}`, small: `${where}95 % interval; too coarse for an estimate` };
-  if (failures === null) return { large: "not known", small: `${least} or more apart: too coarse for an estimate` };
+  if (failures === null) return { large: "unknown", small: `${least} or more apart: too coarse for an estimate` };
   return { large: failures === 0 ? "not once" : "less than once", small: `${where}in ${meanTime(exposure)} of CPU time; on average in ${least} or more` };
 }
 

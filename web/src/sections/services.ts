@@ -10,16 +10,16 @@ export function services({ report, charts }: PageData): HTMLElement {
   const caption = `Latency: from ${charts[0]?.beginning} to ${charts[0]?.ending}`;
   return section(
     "services",
-    "How late each service runs",
+    "Latency of each service",
     several ? beside(recordings.map(({ services }) => services)) : tableElement(table(recordings[0]!.services), { caption }),
     h(
       "p",
       { class: "reading" },
       h("strong", {}, "How to read it. "),
-      "A service is a level at which an application can get its code run. p99.9 is the latency that no more than one time in 1,000 exceeds; ",
-      "it is at most 1.09 % high. A dash: the sample is too small to say. The largest seen is a measurement, not a bound; min (served) is of those that were served, and all other figures count the missed too. ",
-      "Missed: the expiry passed while the service was still busy with an earlier one; these count with the time until it next ran. ",
-      ">= is a lower limit: the service was still waiting when measuring ended, or more was lost than leaves that quantile known; two times: what was lost leaves it between them.",
+      "Services: interrupt, softirq, kworker and threads, at which the kernel can run code. p99.9: 1 of 1,000 wakeups has a larger latency. ",
+      "Quantiles are at most 1.09 % high. A dash: too few samples. The max is a measurement, not a bound. min (served) leaves out missed expiries; all other figures include them. ",
+      "Missed: the expiry passed while the service was still busy with an earlier one. Its latency is the time until the service ran next. ",
+      ">=: lower limit, because a wakeup was still waiting at the end, or too many samples were lost. Two times: limits of a quantile, because samples were lost.",
     ),
   );
 }
@@ -38,7 +38,7 @@ function figures({ min_ns, mean_ns, mean_is_at_least, deviation_ns, quantiles, l
  * other figures. */
 function figureNames(rows: ServiceRow[]): string[] {
   const { quantiles } = rows[0]!.latency;
-  return [rows.some(({ missed }) => missed > 0) ? "min (served)" : "min", "mean", "std dev", ...quantiles.map(({ q }) => quantileName(q)), "largest seen"];
+  return [rows.some(({ missed }) => missed > 0) ? "min (served)" : "min", "mean", "std dev", ...quantiles.map(({ q }) => quantileName(q)), "max"];
 }
 
 function table(rows: ServiceRow[]): Table {

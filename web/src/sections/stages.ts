@@ -27,7 +27,7 @@ export function stages({ report, charts }: PageData): HTMLElement | null {
   let chosen = foremostOf(charts, shownCourses);
   const shown = figure({
     id: "timeline",
-    title: "One activation, stage by stage",
+    title: "Stages of a typical and of the latest wakeup",
     height: 340,
     choices: [
       select("Service", shownCourses.map(({ label }) => label), chosen, (index) => {
@@ -36,12 +36,12 @@ export function stages({ report, charts }: PageData): HTMLElement | null {
       }),
     ],
     reading: [
-      "Above, an activation as late as the median of those that did not wait to the end; below, the one that was served latest. Both begin where latency is counted from, and end where it is counted to.",
-      "The two scales differ. A part that is wide below and narrow above is where that late activation lost its time.",
+      "Above: a wakeup with the median latency. Below: the served wakeup with the largest latency. Both cover the whole latency, from the start of the first stage to the end of the last.",
+      "The two scales differ. A stage that is wide below and narrow above delayed the late wakeup.",
     ],
     view: () => view(shownCourses[chosen]!.course, shownCourses[chosen]!.latency),
   });
-  return section("stages", "Where the time goes", shown.element);
+  return section("stages", "Time in each stage", shown.element);
 }
 
 function view(course: Course, latency: Figures | undefined): View {
@@ -51,13 +51,13 @@ function view(course: Course, latency: Figures | undefined): View {
 
 function words({ name, typical, worst }: Course, latency: Figures | undefined): string {
   const one = (which: string, example: Example | null) => {
-    if (!example) return `No ${which} activation of ${name} is known.`;
+    if (!example) return `No ${which} wakeup of ${name} was kept.`;
     const longest = example.parts.reduce((a, b) => (b.ns > a.ns ? b : a));
-    return `${which === "typical" ? "Typical" : "Worst served"}: ${time(example.latency_ns)} on CPU ${example.cpu}, ${instant(example.at_ns)} after the start; no part is longer than ${longest.name}, ${time(longest.ns)}.`;
+    return `${which === "typical" ? "Typical" : "Worst served"}: ${time(example.latency_ns)} on CPU ${example.cpu}, ${instant(example.at_ns)} after the start; the longest stage is ${longest.name}, ${time(longest.ns)}.`;
   };
   const largest = latency?.largest_ns ?? 0;
   const least = latency?.largest_is_at_least ? "at least " : "";
-  const missed = worst && largest > worst.latency_ns ? ` A missed one was even later, ${least}${time(largest)}; it has no stages.` : "";
+  const missed = worst && largest > worst.latency_ns ? ` A missed expiry was later, ${least}${time(largest)}, without stages.` : "";
   return `${one("typical", typical)} ${one("worst", worst)}${missed}`;
 }
 
@@ -120,7 +120,7 @@ function option(examples: (Example | null)[]): Option {
 
 function table(examples: (Example | null)[]): Table {
   return {
-    head: ["activation", "CPU", "part", "takes (ns)", "ends at (ns)"],
+    head: ["wakeup", "CPU", "stage", "duration (ns)", "ends at (ns)"],
     rows: examples.flatMap((example, row) => {
       let end = 0;
       return (example?.parts ?? []).map(({ name, ns }) => {
