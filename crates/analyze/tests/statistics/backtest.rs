@@ -218,7 +218,7 @@ const SCRIPTED: [Scripted; 19] = [
         draw: |span, random| storms(span, (120.0, 20.0), random),
     },
     Scripted {
-        name: "busy for 30 s, calm for 90 s; 3 times as late",
+        name: "busy for 30 s, calm for 90 s; latency x 3",
         draw: states,
     },
     Scripted {
@@ -261,7 +261,7 @@ const SCRIPTED: [Scripted; 19] = [
         },
     },
     Scripted {
-        name: "latency is 3 times as large after a third of the time",
+        name: "latency x 3 after a third of the time",
         draw: |span, random| {
             let change = span.recording * (0.2 + 0.3 * random.random::<f64>());
             steady(span, random, move |time, random| {
@@ -270,7 +270,7 @@ const SCRIPTED: [Scripted; 19] = [
         },
     },
     Scripted {
-        name: "latency is 3 times as large for 150 s of every 450 s",
+        name: "latency x 3 for 150 s of every 450 s",
         draw: |span, random| {
             let start = 450.0 * random.random::<f64>();
             steady(span, random, move |time, random| {
@@ -294,14 +294,14 @@ const SCRIPTED: [Scripted; 19] = [
         },
     },
     Scripted {
-        name: "job every hour, 50 times as late",
+        name: "job every hour, latency x 50",
         draw: |span, random| {
             let late = steady(span, random, |_, random| light(random));
             with_job(late, span, 3_600.0, 50.0, random)
         },
     },
     Scripted {
-        name: "job every 5 s, 8 times as late",
+        name: "job every 5 s, latency x 8",
         draw: |span, random| {
             let late = steady(span, random, |_, random| light(random));
             with_job(late, span, 5.0, 8.0, random)
@@ -399,7 +399,7 @@ const LEVELS: [&str; 4] = [
     "steady, Pareto tail of shape 0.2",
     "latency grows to 4 times",
     "latency falls to a quarter",
-    "latency is 3 times as large after a third of the time",
+    "latency x 3 after a third of the time",
 ];
 /// Recording and horizon of return levels, s.
 const OF_LEVELS: (f64, f64) = (3_600.0, 600.0);
