@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 use laggard_analyze::distribution::{Course, Courses, Cut, Fold, Split, focuses};
-use laggard_model::name::{line_name, part_name, part_words};
+use laggard_model::name::{part_name, part_words, series_words};
 use laggard_model::{Activation, CauseClass, Cpu, Keep, Line, Manifest, Nanos, STAGES, Stage};
 use laggard_record::{Columns, Recording};
 use schemars::JsonSchema;
@@ -182,7 +182,7 @@ fn view(course: &Course, manifest: &Manifest, blamed: &Blamed) -> CourseView {
         example_view(activation, lines, start)
     };
     CourseView {
-        name: line_name(focus.service, focus.route),
+        name: series_words(focus.service, focus.route),
         limit_ns: focus.limit,
         is_whole: focus.median.is_some(),
         interval_ns: course.interval_length(),

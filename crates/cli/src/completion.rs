@@ -44,7 +44,7 @@ pub(crate) fn script(shell: Shell) -> anyhow::Result<Exit> {
     let shell = shell.to_string();
     let asks = shells
         .completer(&shell)
-        .ok_or_else(|| anyhow::anyhow!("`{shell}` has no completion"))?;
+        .ok_or_else(|| anyhow::anyhow!("completion for `{shell}` is not available"))?;
     let mut script = Vec::new();
     asks.write_registration(VARIABLE, NAME, NAME, NAME, &mut script)?;
     pipe::print_document(&String::from_utf8(script)?)?;

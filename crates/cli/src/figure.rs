@@ -8,7 +8,7 @@ use laggard_answer::qos::{Application, QOS_SCHEMA, QosReport, USUAL, assess, by_
 use laggard_answer::show::{By, RecordingReport, foremost, leading, measured, recording};
 use laggard_answer::why::Blamed;
 use laggard_answer::{Trust, loads_for_demand, open};
-use laggard_model::name::line_name;
+use laggard_model::name::series_words;
 use laggard_model::{RowsOf, Service};
 use laggard_record::Recording;
 use laggard_view::picture::{FigureKind, Picture, Shape, Style};
@@ -64,7 +64,7 @@ fn have_stages(opened: &[Recording]) -> anyhow::Result<()> {
         let has_stages = plan.rows == RowsOf::Activations;
         if let Some(rows) = plan.rows.words(plan.period_ns).filter(|_| !has_stages) {
             anyhow::bail!(
-                "`{}` contains {rows}, which have no stages; draw `distribution` or `time`",
+                "`{}` contains {rows}, without stages; draw `distribution` or `time`",
                 recording.dir().display()
             );
         }
@@ -148,7 +148,7 @@ impl FigureInput {
             ),
             (row, _) => row.or(report.services.first()),
         };
-        let name = row.map(|row| line_name(row.service, row.route));
+        let name = row.map(|row| series_words(row.service, row.route));
         self.courses
             .iter()
             .find(|course| Some(&course.name) == name.as_ref())

@@ -43,7 +43,7 @@ fn contexts(busy: Competitors, args: &RecordArgs) -> anyhow::Result<Contexts> {
         None => None,
         Some([cpu]) => Some(cpu.0),
         Some(_) => {
-            bail!("--contexts takes one CPU, for which all processes compete; set it with --cpus")
+            bail!("--contexts takes one CPU (all its processes compete for it); set it with --cpus")
         }
     };
     let cpu = one_cpu(cpu)?;

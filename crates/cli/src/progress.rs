@@ -28,8 +28,8 @@ impl Progress {
             bar.set_draw_target(ProgressDrawTarget::hidden());
         }
         let template = match duration {
-            Some(_) => "{bar:24} {elapsed} of {prefix}, {eta} left; largest so far: {wide_msg}",
-            None => "{spinner} {elapsed}; largest so far: {wide_msg}",
+            Some(_) => "{bar:24} {elapsed} of {prefix}, {eta} left; max: {wide_msg}",
+            None => "{spinner} {elapsed}; max: {wide_msg}",
         };
         let style =
             ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());

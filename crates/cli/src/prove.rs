@@ -79,7 +79,7 @@ pub(crate) fn prove(
     };
     let Some(caveat) = found.iter().find(|candidate| candidate.kind == remedy.kind) else {
         anyhow::bail!(
-            "`{name}` does not increase latency on this machine; there is nothing to test"
+            "`{name}` does not increase latency on this machine, so a test is not needed"
         );
     };
     if remedy.kind == CaveatKind::RtThrottling
@@ -124,7 +124,7 @@ fn prove_throttling(caveat: &Caveat, remedy: &SettingRemedy) -> anyhow::Result<O
     pipe::print(&doc::terminal(&remedy_of(caveat), terminal::look(Unit::Auto)).plain())?;
     if trial("Unchanged")?.stops.is_empty() {
         pipe::print(
-            "Real-time threads are not throttled on this machine; there is nothing to test.\n",
+            "Real-time threads are not throttled on this machine, so a test is not needed.\n",
         )?;
         return Ok(Some(Exit::Ok));
     }
@@ -180,7 +180,7 @@ fn keep(report: &CompareReport, kind: CaveatKind, host: &Host) {
     }
     if !report.is_enough {
         return pipe::say(
-            "the effect is not stored for `laggard doctor`, because fewer than 4 rounds give no verdict",
+            "the effect is not stored for `laggard doctor`, because a verdict needs 4 rounds or more",
         );
     }
     let today = Zoned::now().date().to_string();

@@ -233,7 +233,7 @@ fn plan(args: &RtosArgs) -> anyhow::Result<(RtosPlan, Vec<RtosCriterion>)> {
     }
     if args.within >= MAX_LIMIT {
         bail!(
-            "--within {} is too long: use less than {MAX_LIMIT}, the time after which a test thread gives up",
+            "--within {} is too long: use less than {MAX_LIMIT} (a test thread then gives up)",
             args.within
         );
     }
@@ -246,7 +246,7 @@ fn plan(args: &RtosArgs) -> anyhow::Result<(RtosPlan, Vec<RtosCriterion>)> {
     criteria.dedup();
     if args.source != InterruptSource::default() && !criteria.contains(&RtosCriterion::Interrupts) {
         bail!(
-            "--source {} has no effect without the criterion `interrupts`: add it to --only",
+            "--source {} needs the criterion `interrupts`: add it to --only",
             args.source
         );
     }

@@ -148,7 +148,7 @@ impl<'a> Pictures<'a> {
     fn draw(&self, report: &SwitchReport) -> anyhow::Result<()> {
         if let Some(to) = &self.series {
             if report.series.is_none() {
-                bail!("cannot draw --series: there was no context switch");
+                bail!("cannot draw --series: no context switch was measured");
             }
             pipe::say(&to.write(Picture::Series { report })?);
         }

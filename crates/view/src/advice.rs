@@ -30,7 +30,8 @@ pub fn advice(report: &RecordingReport, why: Option<&LateWakeups>) -> Vec<Advice
     if report.backend == Backend::Fake {
         items.push(Advice {
             severity: Severity::Spoils,
-            why: "A script was played: the figures are of no machine.".into(),
+            why: "The recording was made from a script: the figures do not describe a machine."
+                .into(),
             what: "Record without `--backend fake:`.".into(),
         });
     }

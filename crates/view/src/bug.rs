@@ -92,7 +92,7 @@ const fn addressee(addressee: Addressee) -> &'static str {
             "Every wakeup includes this time. It is a bug only if it takes longer than on other machines."
         }
         Addressee::Priorities => {
-            "The scheduler followed the priorities. It is a bug only if this thread should not have run then, for so long, or at its priority."
+            "The scheduler followed the priorities. It is a bug only if this thread should not have run then, for this time, or at its priority."
         }
         Addressee::Limit => "A user set this limit, so it is not a bug of the kernel.",
         Addressee::Unknown => "The culprit is unknown. Find it before you report this.",
@@ -297,8 +297,8 @@ fn chain(chain: &CallChain) -> Vec<String> {
 fn push_examples(document: &mut Document, report: &BugReport) {
     let episodes = match report.examples.as_slice() {
         [] => return,
-        [_] => "The episode in which it took most",
-        _ => "The episodes in which it took most, each of a different event",
+        [_] => "The episode with the most time of this cause",
+        _ => "The episodes with the most time of this cause, each of a different event",
     };
     document.heading("Examples");
     document.paragraph(format!("{episodes}. Times are since the expiry."));
@@ -326,7 +326,7 @@ fn push_example(document: &mut Document, example: &Example) {
             format!("{:>9}  {name}", time(part.took_ns))
         });
         document.paragraph(format!(
-            "{heading}. `laggard attach` found these causes during the measurement; the recording has no timeline of this cycle:"
+            "{heading}. `laggard attach` found these causes during the measurement; a timeline of this cycle was not recorded:"
         ));
         document.push(Block::Preformatted(parts.collect()));
         return;
@@ -402,7 +402,7 @@ mod tests {
         let text = told(|_| ());
 
         for part in [
-            "## Preempted by hog (CPU 1): SCHED&#95;FIFO 90 late by up to 1.99 ms\n",
+            "## Preempted by hog (CPU 1): SCHED_FIFO 90 late by up to 1.99 ms\n",
             "| period | every 5.00 s (11 of 11 seen) |",
             "| late wakeups with it | 11 of 11 in 60 s, about 660 an hour |",
             "22 samples:\n    spin [hog]\n",

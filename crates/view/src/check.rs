@@ -79,8 +79,9 @@ fn table(report: &CheckReport, detail: Detail, with_load: bool) -> Table {
     }
     let hidden = report.rows.len() - rows.len();
     if hidden > 0 {
-        let checks = plural(hidden as u64, "check");
-        table.note(format!("{checks} that pass are not shown (`--all`)."));
+        let checks = plural(hidden as u64, "more check");
+        let pass = if hidden == 1 { "passes" } else { "pass" };
+        table.note(format!("{checks} {pass} (`--all`)."));
     }
     table
 }

@@ -70,6 +70,7 @@ fn limited(report: &CompareReport, detail: Detail, max: Max) -> Document {
         .map(|(letter, side)| format!("{letter}: {}", phrase::side(side)))
         .collect();
     lines.extend(report.changed.as_ref().map(phrase::changed));
+    lines.extend(phrase::too_few_recordings(report));
     let warnings = report.notes.iter().filter(|note| note.is_warning());
     lines.extend(shared(warnings, recordings(report)));
     document.lines(lines);
@@ -183,9 +184,11 @@ fn remarks(report: &CompareReport) -> Vec<String> {
     let has_unclear = levels().any(|level| !is_clear(level));
     let no_difference =
         report.is_enough && has_unclear && !levels().any(differs) && report.rows.is_none();
-    let mut lines: Vec<String> = phrase::too_few_recordings(report).into_iter().collect();
+    let mut lines = Vec::new();
     if no_difference {
-        lines.push("No difference is significant. This does not prove that there is none.".into());
+        lines.push(
+            "No difference is significant. This does not prove that the sides are equal.".into(),
+        );
     }
     if report.is_enough {
         lines.extend(phrase::fixed_order(&report.order));

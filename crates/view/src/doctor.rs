@@ -330,7 +330,7 @@ mod tests {
 
         let words = words(&report);
 
-        let expected = "it hurts latency. Remedy: set it (untested). Measured here on 2026-11-20 (20 min without and 20 min with it, no load of laggard): with it fifo:90 is later than 1.00 ms 0.50 times as often (0.25 to 0.75); equal within 1.25 times: other - it hurts latency. Remedy: set it (untested)";
+        let expected = "it hurts latency. Remedy: set it (untested). Measured here on 2026-11-20 (20 min without and 20 min with it, no load of laggard): with it SCHED_FIFO 90 is later than 1.00 ms 0.50 x as often (0.25 to 0.75); equal within a factor of 1.25: SCHED_OTHER - it hurts latency. Remedy: set it (untested)";
         assert!(words.contains(expected), "{words}");
     }
 
@@ -402,7 +402,7 @@ mod tests {
                 "no real-time",
                 "run as root, or `setcap all`, or `ulimit -r`",
             ),
-            absent("fifo:50", "its group has no time", "move the shell"),
+            absent("fifo:50", "its group lacks CPU time", "move the shell"),
             absent(
                 "memory lock",
                 "the limit is low",
@@ -416,7 +416,7 @@ mod tests {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for expected in [
             "Missing: chain, fifo:90, memory lock: this user lacks rights; remedy: run as root, or `setcap all` ",
-            "Missing: fifo:50: its group has no time; remedy: move the shell ",
+            "Missing: fifo:50: its group lacks CPU time; remedy: move the shell ",
         ] {
             assert!(text.contains(expected), "{text}");
         }

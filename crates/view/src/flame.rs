@@ -26,9 +26,7 @@ const WHO: &str = "_[i]";
 #[non_exhaustive]
 pub enum FlameError {
     /// No episode took any time.
-    #[error(
-        "no late wakeup was recorded, so there is nothing to draw; record for longer, or with a smaller `--threshold`"
-    )]
+    #[error("no late wakeup was recorded; record for longer, or with a smaller `--threshold`")]
     Nothing,
     /// The drawing failed.
     #[error("draw the flame graph")]
@@ -79,7 +77,7 @@ fn options(late: &Explained<'_>, total: Nanos) -> Options<'static> {
     );
     options.subtitle = Some(
         "Width: ns of their latency. From the bottom: class of the cause (red), who (blue), \
-         call chain of user code (green) and of the kernel (orange), as far as sampled"
+         call chain of user code (green) and of the kernel (orange), if sampled"
             .into(),
     );
     options.count_name = "ns".into();

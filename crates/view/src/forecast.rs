@@ -133,7 +133,7 @@ fn needed(load: &LoadForecast) -> String {
         return String::new();
     };
     if bounds.iter().any(|bound| bound.is_unresolved) {
-        return " Latencies of 0 ns have no bound.".into();
+        return " Latencies of 0 ns are not bounded.".into();
     }
     let record = |ns: fn(&StaysBelow) -> f64| {
         let times = bounds.iter().map(|bound| ns(bound));

@@ -36,8 +36,8 @@ pub fn markdown(reports: &[RecordingReport], overviews: &[Overview]) -> String {
         let distinct: BTreeSet<&str> = reports.iter().map(words).collect();
         Vec::from_iter(distinct).join(" or ")
     };
-    let (beginnings, endings) = (either(phrase::start), either(phrase::end));
-    let _ = writeln!(text, "\nFrom {beginnings} to {endings}:\n");
+    let (starts, endings) = (either(phrase::start), either(phrase::end));
+    let _ = writeln!(text, "\nFrom {starts} to {endings}:\n");
     text += &services(reports);
     for (index, report) in reports.iter().enumerate() {
         if numbered {
@@ -152,7 +152,7 @@ fn stages(report: &RecordingReport) -> String {
     if report.stages.is_empty() {
         return String::new();
     }
-    let mut text = "\n<details><summary>Stages: where the time goes</summary>\n\n".to_owned();
+    let mut text = "\n<details><summary>Time in each stage</summary>\n\n".to_owned();
     text += &header(&["series", "stage"], &["samples"], "min");
     for row in &report.stages {
         text += &stage(row);
@@ -191,9 +191,19 @@ pub(crate) fn escaped(text: &str) -> String {
 
 fn plain(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
-    for letter in printable(text).to_string().chars() {
+    let letters: Vec<char> = printable(text).to_string().chars().collect();
+    let is_letter = |index: Option<usize>| {
+        index
+            .and_then(|index| letters.get(index))
+            .is_some_and(|letter| letter.is_alphanumeric())
+    };
+    for (index, &letter) in letters.iter().enumerate() {
         match letter {
-            '&' | '<' | '>' | '|' | '*' | '_' | '~' | '[' | ']' | '\\' | '@' | '#' | '!' | '$' => {
+            // Within a word it is no markup.
+            '_' if is_letter(index.checked_sub(1)) && is_letter(Some(index + 1)) => {
+                safe.push(letter);
+            }
+            '&' | '<' | '|' | '*' | '_' | '~' | '[' | ']' | '\\' | '@' | '#' | '!' | '$' => {
                 let _ = write!(safe, "&#{};", u32::from(letter));
             }
             letter => safe.push(letter),
@@ -209,10 +219,11 @@ mod tests {
     #[test]
     fn text_of_a_recording_stays_text() {
         for (text, safe) in [
-            ("<script>|\n@all", "&#60;script&#62;&#124;&#92;n&#64;all"),
+            ("<script>|\n@all", "&#60;script>&#124;&#92;n&#64;all"),
             ("set `a|b`", "set <code>a&#124;b</code>"),
             ("one ` alone", "one &#96; alone"),
-            ("a_b #1 [x](y)", "a&#95;b &#35;1 &#91;x&#93;(y)"),
+            ("a_b #1 [x](y)", "a_b &#35;1 &#91;x&#93;(y)"),
+            ("_a_ > b", "&#95;a&#95; > b"),
         ] {
             assert_eq!(escaped(text), safe, "for {text:?}");
         }

@@ -36,9 +36,13 @@ pub fn document(overview: &Overview, detail: Detail) -> Document {
     if detail == Detail::Full {
         return limited(overview, detail, max(usize::MAX));
     }
-    let rows = ROWS.rev().map(|rows| Max {
-        rows,
-        ..max(MAX_REASONS)
+    // The causes and the fix matter more than the profiles, which `laggard qos` lists.
+    let rows = ROWS.rev().flat_map(|rows| {
+        [false, true].map(|is_brief| Max {
+            rows,
+            is_brief,
+            ..max(MAX_REASONS)
+        })
     });
     let few = Max {
         rows: *ROWS.start(),
@@ -131,7 +135,10 @@ fn limited(overview: &Overview, detail: Detail, max: Max) -> Document {
         Detail::Short => {
             let omitted = phrase::omitted(overview);
             lines.push(format!("{}{omitted}", phrase::data(overview)));
-            lines.push(phrase::next(overview, max.is_brief));
+            lines.push(phrase::next(
+                overview,
+                max.is_brief && max.rows == *ROWS.start(),
+            ));
         }
         // A report has the omitted facts, and its reader need not have the program.
         Detail::Full => lines.push(phrase::data(overview)),

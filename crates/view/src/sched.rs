@@ -67,23 +67,29 @@ fn short(document: &mut Document, report: &SchedReport) {
     let hidden = shown.split_off(shown.len().min(MAX_TASKS));
     let is_hidden = |task: &TaskVerdict| hidden.iter().any(|hidden| std::ptr::eq(*hidden, task));
     let shown = || report.tasks.iter().filter(|task| !is_hidden(task));
-    let mut table = Table::new([
-        Column::name("task"),
-        Column::name("runs as"),
-        Column::number("deadline"),
-        Column::number("worst response"),
-        Column::number("slack"),
-        Column::name("verdict"),
-    ]);
+    // A service that all tasks share is in the caption, so that the table fits into 80 columns.
+    let first = report.tasks.first().map(|task| task.task.service);
+    let is_mixed = report
+        .tasks
+        .iter()
+        .any(|task| Some(task.task.service) != first);
+    let mut columns = vec![Column::name("task"), Column::name("verdict")];
+    columns.extend(is_mixed.then(|| Column::name("runs as")));
+    columns.extend(["deadline", "worst response", "slack"].map(Column::number));
+    let mut table = Table::new(columns);
+    if let Some(service) = first.filter(|_| !is_mixed) {
+        let words = series_words(service, Route::Direct);
+        table = table.caption(format!("All tasks run as {words}."));
+    }
     for task in shown() {
-        table.row([
-            task.task.name.as_str().into(),
-            service(task),
+        let mut cells = vec![task.task.name.as_str().into(), status(task)];
+        cells.extend(is_mixed.then(|| service(task)));
+        cells.extend([
             Cell::Time(task.task.deadline_ns),
             phrase::response(task),
             slack(task),
-            status(task),
         ]);
+        table.row(cells);
     }
     if !hidden.is_empty() {
         table.note(format!("{} more tasks: `--all`", hidden.len()));

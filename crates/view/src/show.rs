@@ -115,7 +115,7 @@ pub fn stages(report: &RecordingReport) -> Document {
     let mut document = head(report, Detail::Short, usize::MAX);
     push_stages(&mut document, report);
     if report.stages.is_empty() {
-        document.paragraph("The recording has no stages.");
+        document.paragraph("Stages were not recorded.");
     }
     push_run_delays(&mut document, report);
     document

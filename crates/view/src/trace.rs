@@ -125,7 +125,7 @@ fn handlers(rows: &[&TraceHandlerRow], name: &str, top: usize) -> Table {
     let limits: Vec<Nanos> = rows.iter().map(|row| row.limit_ns).collect();
     let above = match limits.first() {
         Some(limit) if limits.iter().all(|other| other == limit) => format!("above {limit}"),
-        _ => "> limit".into(),
+        _ => "above limit".into(),
     };
     let kind = has_kinds.then(|| Column::name("type"));
     let columns = [Column::name(name)].into_iter().chain(kind);

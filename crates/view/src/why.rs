@@ -177,23 +177,23 @@ fn ranking(late: &LateWakeups) -> Table {
 
 fn full_ranking(late: &LateWakeups) -> Table {
     let more = ["first in", "episode"].map(Column::number);
-    let columns = [Column::sentence("cause")];
-    let columns = columns.into_iter().chain(self::columns()).chain(more);
-    let mut table = Table::new(columns);
+    let columns = self::columns().into_iter().chain(more);
+    let mut table = Table::new(columns.chain([Column::sentence("cause")]));
     for row in &late.causes {
         let name = [Cell::Text(cause::share(row))];
         let more = [
             Cell::Count(row.first_in as u64),
             Cell::Text(row.largest_episode.to_string()),
         ];
-        table.row(name.into_iter().chain(figures(row)).chain(more));
+        table.row(figures(row).into_iter().chain(more).chain(name));
     }
     if let Some(cells) = untraced(late) {
-        table.row([phrase::UNTRACED.into()].into_iter().chain(cells));
+        let name = [Cell::Empty, Cell::Empty, phrase::UNTRACED.into()];
+        table.row(cells.into_iter().chain(name));
     }
     table.notes.extend(phrase::more_causes(late));
     table.note(
-        "first in: episodes in which no cause took more. episode: the one in which it took most.",
+        "first in: episodes with this cause as the longest. episode: the one with its longest time.",
     );
     table
 }

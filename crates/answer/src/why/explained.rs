@@ -48,7 +48,7 @@ pub struct SeriesMaxima {
 
 const LINUX: &str = "record as root on a kernel with BTF, without `--episodes off`";
 const WINDOWS: &str =
-    "record as an administrator, who can trace the Windows kernel, without `--episodes off`";
+    "record as an administrator (needed to trace the Windows kernel), without `--episodes off`";
 
 /// Returns the way to record the causes of late wakeups on this system.
 fn evidence_remedy(manifest: &Manifest) -> &'static str {

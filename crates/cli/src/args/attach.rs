@@ -125,7 +125,7 @@ fn some_cycle(text: &str) -> Result<CycleChoice, String> {
         Some((name, number)) => {
             let number = number.parse();
             let number =
-                number.map_err(|_| format!("`{text}` has no file descriptor after `:`"))?;
+                number.map_err(|_| format!("`{text}` lacks the file descriptor after `:`"))?;
             (name, Some(number))
         }
     };

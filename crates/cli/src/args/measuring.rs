@@ -44,7 +44,7 @@ fn explained(err: clap::Error) -> clap::Error {
     match err.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(name)) if name == "driver" => clap::Error::raw(
             ErrorKind::InvalidSubcommand,
-            "`laggard driver` is only available on Windows; Linux needs no driver, see `laggard doctor`\n",
+            "`laggard driver` is only available on Windows; on Linux, see `laggard doctor`\n",
         ),
         _ => err,
     }

@@ -87,7 +87,7 @@ pub(crate) struct TimersArgs {
     )]
     #[cfg_attr(
         not(windows),
-        doc = "CPU of the thread [default: the last CPU that this process may use, or the CPU on which `taskset` started it]"
+        doc = "CPU of the thread [default: the last CPU that this process may use, or the CPU given by `taskset`]"
     )]
     #[arg(short, long, value_name = "CPU")]
     pub(crate) cpu: Option<u32>,

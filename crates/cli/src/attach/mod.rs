@@ -320,15 +320,15 @@ fn caveats(probe: &AttachProbe) -> Vec<Caveat> {
     for cause in probe.unseen_causes() {
         let (what, advice) = match cause {
             UnseenCause::KernelLock => (
-                "this kernel has no tracepoint lock:contention_begin; a wait for a kernel lock counts as `held up in` its system call",
+                "this kernel lacks the tracepoint lock:contention_begin; a wait for a kernel lock counts as `held up in` its system call",
                 "use Linux 5.19 or later",
             ),
             UnseenCause::Reclaim => (
-                "this kernel has no tracepoint vmscan:mm_vmscan_direct_reclaim_begin: reclaim counts as execution time in the kernel",
+                "this kernel lacks the tracepoint vmscan:mm_vmscan_direct_reclaim_begin: reclaim counts as execution time in the kernel",
                 "use a kernel with this tracepoint",
             ),
             UnseenCause::GroupReclaim => (
-                "this kernel has no tracepoint vmscan:mm_vmscan_memcg_reclaim_begin: reclaim at a memory limit counts as execution time in the kernel",
+                "this kernel lacks the tracepoint vmscan:mm_vmscan_memcg_reclaim_begin: reclaim at a memory limit counts as execution time in the kernel",
                 "use a kernel with CONFIG_MEMCG=y",
             ),
         };

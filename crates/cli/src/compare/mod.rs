@@ -41,7 +41,7 @@ pub(crate) fn compare_and(
     let is_made = is_setting || !args.run.is_empty() || !args.before.is_empty();
     if !is_made && args.recordings.is_empty() {
         anyhow::bail!(
-            "--factor load needs recordings; name those of A, and those of B after --with"
+            "--factor load needs recordings; name the recordings of A, then --with and the recordings of B"
         );
     }
     let application = args.app.as_deref().map(by_name).transpose()?;

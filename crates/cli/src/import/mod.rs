@@ -62,7 +62,7 @@ fn say(place: &Destination, is_kept: bool) {
     pipe::say(&if is_kept {
         format!("Kept in {path}; next: laggard show {path}")
     } else {
-        format!("no recording in {path}: the trace has no latencies")
+        format!("no recording in {path}: the trace lacks latencies")
     });
 }
 

@@ -64,7 +64,7 @@ pub(super) fn settle(args: &StudyArgs, path: &Path) -> anyhow::Result<bool> {
         Ok(mut entries) => {
             if entries.next().is_some() && !has_recording(path, kind.study) {
                 bail!(
-                    "`{shown}` is not the directory of a study (it has no `{PLAN}`); give another one with --output"
+                    "`{shown}` is not the directory of a study (it lacks `{PLAN}`); set --output to another one"
                 );
             }
         }

@@ -41,7 +41,7 @@ pub(crate) fn timers(args: &TimersArgs) -> anyhow::Result<Exit> {
     let plans = plans(args)?;
     let is_named = !args.api.contains(&TimerChoice::All);
     if args.max_lateness.is_some() && !is_named {
-        bail!("--max-lateness has no effect without --api; select timers with --api");
+        bail!("--max-lateness needs --api; select timers with --api");
     }
     let mut kept = here::rows(args)?;
     let stop = here::interruption()?;

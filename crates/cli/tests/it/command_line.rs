@@ -153,7 +153,7 @@ fn wrong_arguments_are_errors_that_say_how_to_write_them() {
         (vec!["timers", "--cpu", "8191"], "is not online"),
         (
             vec!["timers", "--max-lateness", "1ms"],
-            "--max-lateness has no effect without --api",
+            "--max-lateness needs --api",
         ),
         (vec!["driver", "status"], "only available on Windows"),
         (vec!["load", "run", "nothing"], "is not a load"),

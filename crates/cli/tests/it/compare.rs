@@ -126,7 +126,7 @@ fn recordings_with_the_same_rate_do_not_differ() {
     assert!(verdict == "equivalent" || verdict == "unclear", "{verdict}");
     let markdown = markdown.text();
     assert!(
-        markdown.contains("| SCHED&#95;FIFO 90 | 4.02 ms |"),
+        markdown.contains("| SCHED_FIFO 90 | 4.02 ms |"),
         "{markdown}"
     );
 }

@@ -148,7 +148,7 @@ fn handlers_without_images_have_no_names() {
     assert!(text.starts_with(verdict), "{text}");
     assert!(text.contains("0xfffff8069ea80000"), "{text}");
     assert!(
-        text.contains("  - images of drivers, so handlers have no names;"),
+        text.contains("  - images of drivers, so handlers are not named;"),
         "{text}"
     );
 }

@@ -258,7 +258,7 @@ fn a_trace_without_times_makes_no_recording() {
     assert!(
         output
             .error_words()
-            .contains("no recording in traced: the trace has no latencies"),
+            .contains("no recording in traced: the trace lacks latencies"),
         "{output:?}"
     );
     assert!(!dir.path().join("traced").exists());

@@ -161,7 +161,7 @@ fn the_figures_of_64_cpus_are_those_of_all_of_them_together() {
         assert_eq!(service_row["samples"], 64_000);
         assert_eq!(service_row["max_ns"], 5_000_000);
     }
-    assert!(screen.contains("Data: 128,000 samples, 0 lost"), "{screen}");
+    assert!(screen.contains("128,000 samples, 0 lost"), "{screen}");
     assert_eq!(report["measurement"]["samples"], 128_000);
     // The observed time is not the sum of all CPUs: it is not multiplied by 64.
     let fits = report["fits"].as_array().unwrap();

@@ -216,7 +216,7 @@ fn misses_equal_the_underruns_of_a_rehearsed_task() {
         "{misses} {counted:#} {report:#}"
     );
     if underruns < 20 || 2 * unsure > underruns {
-        println!("skipped: {underruns} underruns, of which {unsure} could be told either way");
+        println!("skipped: {underruns} underruns, {unsure} of them uncertain");
     }
 }
 

@@ -116,7 +116,7 @@ fn beside_normal_processes_every_context_is_measured_on_one_cpu() {
         .unwrap();
     let text = text.text();
     assert!(
-        text.contains("Deferred work beside 2 busy processes on CPU 0"),
+        text.contains("Deferred work next to 2 busy processes on CPU 0"),
         "{text}"
     );
     assert!(text.contains("load busy:2"), "{text}");

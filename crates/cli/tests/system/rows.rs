@@ -205,10 +205,7 @@ fn figures_that_rows_do_not_have_are_refused_without_wrong_advice() {
     let stages = laggard(dir.path(), &words);
     let digest = laggard(dir.path(), &["digest", recording]);
 
-    for (output, reason) in [
-        (&why, "but not the cause"),
-        (&stages, "which have no stages"),
-    ] {
+    for (output, reason) in [(&why, "but not the cause"), (&stages, "without stages")] {
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         let message = output.errors();
         assert!(message.contains("context switches by futex"), "{message}");

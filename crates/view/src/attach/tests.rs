@@ -227,7 +227,7 @@ Causes of the missed cycles (avoids: misses that end in time without it)
 avoids  cycles     time      max  cause
    240     240   1.50 s   150 ms  lock (mutex): held by logger, preempted by
                                   vision
-     0       0  90.0 ms  9.00 ms  execution time (own work)
+     0       0  90.0 ms  9.00 ms  execution time
 
 Threads: response (p99.9, max) until the cycle ends, max latency until it runs
 thread        runs as         period     missed  p99.9      max  latency
@@ -283,7 +283,7 @@ fn causes_that_avoid_misses_only_together_are_counted() {
 avoids  jointly  cycles     time      max  cause
      0       90     240   1.50 s   150 ms  lock (mutex): held by logger,
                                            preempted by vision
-     0       90       0  90.0 ms  9.00 ms  execution time (own work)
+     0       90       0  90.0 ms  9.00 ms  execution time
 jointly: misses that end in time only without several of these causes
 ";
     assert!(text.contains(table), "{text}");
@@ -336,7 +336,7 @@ fn full_document_has_each_thread_with_its_longest_cycle() {
     for fact in [
         "control/4242 by timer - 250 of 1,000 cycles missed the deadline of 2.00 ms; 220.0 to 283.5 in the same time (95 % CI).",
         "Smallest margin: -6.31 ms. Missed cycles with the same delays: 250 with 10 % more work; 250 with half the deadline.",
-        "The time of all 250 missed cycles, together: 1.50 s lock (mutex): held by logger, preempted by vision (240 on time without it); 90.0 ms execution time (own work).",
+        "The time of all 250 missed cycles, together: 1.50 s lock (mutex): held by logger, preempted by vision (240 on time without it); 90.0 ms execution time.",
         "Cycle: from clock_nanosleep(), CLOCK_MONOTONIC, absolute; period 5.00 ms, estimated.",
         "Max response: 8.31 ms on CPU 1, 721 ms after the start: 5.00 us to the wakeup, 15.0 us to run, 500 us execution time, 7.79 ms asleep within the cycle. It went to:",
         "Woken by: its own sleep or timeout (1,000).",
@@ -498,7 +498,7 @@ fn findings_compare_the_cycles_with_the_period() {
             relative,
             "a period of 1.10 ms, not the 1.00 ms of --period. It sleeps for a time after its work (relative)",
         ),
-        (skipped, "2 periods of 1.00 ms had no wakeup"),
+        (skipped, "2 periods of 1.00 ms lack a wakeup"),
         (
             phases,
             "Its period was 1.00 ms for 100 cycles, then 10.0 ms for 400 cycles.",
@@ -521,7 +521,7 @@ fn busy_thread_has_no_deadline_and_a_reason() {
     };
 
     let reason =
-        "No deadline: the thread computes most of the time and has no period; `--tid` applies it.";
+        "No deadline: the thread computes most of the time, without a period; `--tid` applies it.";
     assert_eq!(phrase::findings(&row)[0], reason);
 }
 
@@ -584,7 +584,7 @@ fn each_cause_has_a_name() {
         ),
         (
             other(AttachCauseKind::Overrun),
-            "overrun: own work of an earlier cycle",
+            "overrun: execution time of an earlier cycle",
         ),
         (
             other(AttachCauseKind::Sleep {

@@ -49,7 +49,7 @@ pub(super) fn counts(report: &CompareReport) -> Table {
                     Cell::Count(side.samples)
                 )
                 .into(),
-                Cell::Ratio(side.dispersion),
+                Cell::MeanCount(side.dispersion),
                 Cell::Share(share),
             ]
         };
@@ -67,7 +67,7 @@ pub(super) fn counts(report: &CompareReport) -> Table {
             one_b,
             phrase::probability(level.p).into(),
             phrase::probability(level.p_adjusted).into(),
-            Cell::Ratio(level.between),
+            Cell::MeanCount(level.between),
         ]);
     }
     table.note("runs: runs of late wakeups. late: late wakeups. one is: number of runs that count as one independent event. p (all): adjusted for all comparisons. between: variation between recordings of one side, divided by the variation that the events explain.");
@@ -147,7 +147,9 @@ pub(super) fn quantiles(report: &CompareReport, has_verdicts: bool) -> Table {
         if quantiles.clone().next().is_none() {
             table.note("No quantile can be compared; record for longer.");
         } else if has_verdicts && !quantiles.any(differs) {
-            table.note("No difference is significant. This does not prove that there is none.");
+            table.note(
+                "No difference is significant. This does not prove that the sides are equal.",
+            );
         }
     }
     table

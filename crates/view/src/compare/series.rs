@@ -103,7 +103,7 @@ fn change_text(report: &SeriesReport, service: &ServiceSeries, change: &SeriesCh
         every => format!("every {every}"),
     };
     let ratio = phrase::ratio_of(change.ratio, change.ratio_low, change.ratio_high);
-    let ratio = ratio.map_or_else(String::new, |ratio| format!("; rate {ratio} times"));
+    let ratio = ratio.map_or_else(String::new, |ratio| format!("; rate {ratio}"));
     format!(
         "{} from {}{interval}: later than {} {}, before {}{ratio}",
         series_words(service.service, service.route),
@@ -126,7 +126,7 @@ fn remarks(report: &SeriesReport) -> Vec<String> {
             report.recordings.len()
         ));
     } else if !has_changes {
-        lines.push("No change found. This does not prove that there is none.".into());
+        lines.push("No change found. This does not prove that the sides are equal.".into());
     }
     if !report.left_out.is_empty() {
         let series = report.left_out.iter();

@@ -94,11 +94,13 @@ impl Cell {
             Self::Count(number) => count(*number),
             Self::MeanCount(mean) => mean_count(*mean),
             Self::Share(share) => percentage(*share),
-            Self::Ratio(ratio) => quotient(*ratio),
+            Self::Ratio(ratio) => format!("{} x", quotient(*ratio)),
             Self::Interval(low, high) => format!("{} to {}", low.text(unit), high.text(unit)),
             Self::Estimate(value, interval) => {
                 let (low, high) = &**interval;
                 let [value, low, high] = [value, low, high].map(|cell| cell.text(unit));
+                // The unit of ratios is given once.
+                let [low, high] = [&low, &high].map(|limit| limit.trim_end_matches(" x"));
                 format!("{value} ({low} to {high})")
             }
             Self::AtLeast(bound) => format!(">= {}", bound.text(unit)),
@@ -232,13 +234,13 @@ mod tests {
             (Cell::Share(0.994), "99.4 %"),
             (Cell::Share(0.999_9), "> 99.9 %"),
             (Cell::Share(1.0), "100 %"),
-            (Cell::Ratio(0.5), "0.50"),
-            (Cell::Ratio(2.84), "2.8"),
-            (Cell::Ratio(36.2), "36"),
+            (Cell::Ratio(0.5), "0.50 x"),
+            (Cell::Ratio(2.84), "2.8 x"),
+            (Cell::Ratio(36.2), "36 x"),
             (Cell::Interval(time(30), time(4_000)), "30.0 us to 4.00 ms"),
             (
                 Cell::estimate(Cell::Ratio(2.84), Cell::Ratio(2.1), Cell::Ratio(3.4)),
-                "2.8 (2.1 to 3.4)",
+                "2.8 x (2.1 to 3.4)",
             ),
             (Cell::AtLeast(time(10)), ">= 10.0 us"),
             (Cell::AtMost(time(10)), "<= 10.0 us"),

@@ -89,7 +89,7 @@ fn text(text: &str) -> String {
     let is_item = rest.starts_with(['.', ')']) && rest[1..].starts_with(' ');
     match safe.chars().next() {
         // GitHub Actions executes a line that starts with `::`.
-        Some('-' | '+' | '=' | ':') => format!("&#{};{}", safe.as_bytes()[0], &safe[1..]),
+        Some('-' | '+' | '=' | ':' | '>') => format!("&#{};{}", safe.as_bytes()[0], &safe[1..]),
         Some(digit) if digit.is_ascii_digit() && is_item => {
             format!("{}&#{};{}", &safe[..digits], rest.as_bytes()[0], &rest[1..])
         }
@@ -160,7 +160,7 @@ One run.
             ("12. a", "12&#46; a"),
             ("1) a", "1&#41; a"),
             ("6.00 us", "6.00 us"),
-            ("<b>@all\n# x", "&#60;b&#62;&#64;all&#92;n&#35; x"),
+            ("<b>@all\n# x", "&#60;b>&#64;all&#92;n&#35; x"),
         ] {
             assert_eq!(text(plain), safe);
         }

@@ -75,7 +75,7 @@ impl Writer {
         let widest = lines.iter().map(|line| width(line)).max();
         let widest = widest.unwrap_or_default();
         if widest > self.look.columns {
-            let note = format!("(not shown: needs {widest} columns)");
+            let note = format!("(needs {widest} columns)");
             return self.text("", "", Tone::Faint, &note);
         }
         for line in lines {

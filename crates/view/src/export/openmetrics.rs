@@ -90,7 +90,7 @@ fn recording(text: &mut String, report: &RecordingReport) {
         "laggard_recording",
         "info",
         None,
-        "What was recorded, and where.",
+        "Recording and machine.",
     );
     let load = LoadLabel::of(report.load.as_ref());
     let labels = [
@@ -122,7 +122,7 @@ fn recording(text: &mut String, report: &RecordingReport) {
         "laggard_trustworthy",
         "gauge",
         None,
-        "1 where the figures can be trusted, else 0.",
+        "1 if the figures can be trusted, 0 otherwise.",
     );
     let _ = writeln!(
         text,
@@ -205,7 +205,7 @@ fn quantiles(text: &mut String, report: &RecordingReport) {
 
 fn losses(text: &mut String, report: &RecordingReport) {
     let name = "laggard_losses";
-    let help = "What was not recorded, by reason; also stages alone.";
+    let help = "Samples and stages that were not recorded, by reason.";
     family(text, name, "counter", None, help);
     for (reason, count) in report.losses.iter() {
         let labels = format!("reason=\"{}\"", word(reason));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use laggard_answer::why::{Explained, ExplainedEpisode, Part, WhyReport, frames, layers};
-use laggard_model::name::line_name;
+use laggard_model::name::series_words;
 use laggard_model::{CauseClass, Cpu, NamedCause, Nanos, Route, Service, Stage, Symbols};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -216,7 +216,7 @@ fn timeline(
         .collect();
     EpisodeView {
         number: episode.number,
-        name: line_name(line.service, line.route),
+        name: series_words(line.service, line.route),
         cpu: line.cpu,
         at_ns: episode.expiry_ns.saturating_sub(start),
         latency_ns: episode.latency(),

@@ -9,7 +9,7 @@ use laggard_answer::show::{
     HistogramView, RecordingReport, ServiceRow, foremost, leading, named_losses,
 };
 use laggard_answer::why::{self, Explained};
-use laggard_model::name::line_name;
+use laggard_model::name::series_words;
 use laggard_model::{Route, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -97,7 +97,7 @@ pub fn charts(
 ) -> Charts {
     let causes = late.map(causes);
     let first_late = causes.as_ref().and_then(|causes| causes.why.series.first());
-    let name = |(service, route)| line_name(service, route);
+    let name = |(service, route)| series_words(service, route);
     let losses = named_losses(&report.losses).map(|(words, times)| LossView {
         words: words.into(),
         times,
@@ -132,7 +132,7 @@ fn lines(report: &RecordingReport) -> Vec<LineView> {
     let view = |(service, route)| LineView {
         service,
         route,
-        name: line_name(service, route),
+        name: series_words(service, route),
     };
     series.into_iter().map(view).collect()
 }

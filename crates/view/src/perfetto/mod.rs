@@ -170,7 +170,7 @@ fn draw_cpus(tracks: &mut Tracks, chains: &mut Chains, spans: &[CpuTimeline], sy
     for span in spans {
         let (runs, samples) = *drawn.entry(span.cpu).or_insert_with(|| {
             let group = tracks.group(&format!("CPU {}", span.cpu));
-            let runs = tracks.track(group, "who ran");
+            let runs = tracks.track(group, "running");
             (runs, tracks.track(group, "stack samples"))
         });
         draw_runs(tracks, runs, &span.slices, symbols);

@@ -72,8 +72,8 @@ fn an_episode_is_a_slice_with_a_slice_for_each_stage_and_cause() {
         ("stages", 1, "interrupt latency (expiry to irq)", 0, 10),
         ("stages", 1, "scheduling (waking to running)", 12, 2_000),
         ("causes", 0, "preempted by hog", 15, 2_000),
-        ("who ran", 0, "hog (95)", -1_000, 2_000),
-        ("who ran", 1, "local timer", 10, 15),
+        ("running", 0, "hog (95)", -1_000, 2_000),
+        ("running", 1, "local timer", 10, 15),
     ] {
         let after_us = |us: i64| u64::try_from(expiry + us).unwrap();
         let wanted = (
@@ -94,7 +94,7 @@ fn what_two_episodes_saw_alike_is_drawn_once() {
     let drawn = slices(&trace(&[episode(1), other]));
 
     let runs = |slices: &[(String, usize, String, u64, u64)]| {
-        slices.iter().filter(|slice| slice.0 == "who ran").count()
+        slices.iter().filter(|slice| slice.0 == "running").count()
     };
 
     assert_eq!(runs(&drawn), runs(&slices(&trace(&[episode(1)]))));

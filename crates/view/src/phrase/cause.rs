@@ -251,7 +251,7 @@ fn action_and_price(fix: &Fix) -> (String, &'static str) {
         Fix::Inspect { episode } => {
             return (
                 format!(
-                    "Look at episode {episode} (`--episode {episode}`), in which this took the most time"
+                    "Look at episode {episode} (`--episode {episode}`), the one with the most time of this cause"
                 ),
                 "Activity before and after often shows the source",
             );

@@ -101,7 +101,7 @@ pub(crate) fn requirement(requirement: &Requirement, service: Option<Service>) -
             estimate(per_ns.as_f64())
         ),
         Requirement::NotWorseThan { ratio } => {
-            format!("at most {ratio} times as many late {unit}s as the baseline")
+            format!("at most {ratio} x the late {unit}s of the baseline")
         }
         Requirement::LongestSoftirq { at_most_ns, .. } => {
             format!("no softirq longer than {at_most_ns}")
@@ -220,12 +220,11 @@ fn ratio(row: &CheckedRow, figure: &CheckFigure) -> String {
     let level = row.level_ns.map(Cell::Time);
     let level = level.map_or_else(String::new, |level| format!(" later than {level}"));
     match (figure.value, figure.high) {
-        (Some(value), Some(high)) => format!(
-            "{} times as many{level} ({low} to {})",
-            Cell::Ratio(value),
-            Cell::Ratio(high)
-        ),
-        _ => format!("more than {low} times as many{level}"),
+        (Some(value), Some(high)) => {
+            let ratio = Cell::estimate(Cell::Ratio(value), low, Cell::Ratio(high));
+            format!("{ratio} as many{level}")
+        }
+        _ => format!("more than {low} as many{level}"),
     }
 }
 
@@ -310,7 +309,7 @@ fn reason(row: &CheckedRow, why: &Undecided) -> String {
         Undecided::FewRecordings => {
             format!("too few recordings; record {LEAST_RECORDINGS} of each side, in turn")
         }
-        Undecided::Varies => "recordings of the same side differ as much as the sides".into(),
+        Undecided::Varies => "recordings of one side differ by the same amount as A and B".into(),
         Undecided::FixedOrder => {
             "the order of the recordings repeats, so a periodic job could be the difference; record in the order A B A B B A B A".into()
         }

@@ -132,10 +132,10 @@ fn percent_down(share: f64) -> String {
 /// States why a verdict is unclear.
 pub(crate) const fn reason(why: Unclear) -> &'static str {
     match why {
-        Unclear::Never => "neither side was ever so late",
+        Unclear::Never => "neither side reached this level",
         Unclear::TooFew => "too few late wakeups",
         Unclear::FewRecordings => "too few recordings",
-        Unclear::Varies => "recordings of one side differ as much as the sides",
+        Unclear::Varies => "recordings of one side differ by the same amount as A and B",
         Unclear::PairsDisagree => "pairs of consecutive recordings contradict each other",
         Unclear::FixedOrder => {
             "the order of the recordings repeats, so a periodic job could be the difference"
@@ -302,17 +302,17 @@ pub(crate) fn causes_unknown(why: &CausesUnknown) -> String {
             is_windows,
         } => {
             let remedy = if *is_windows {
-                "record as an administrator, who can trace the Windows kernel, without `--episodes off`"
+                "record as an administrator (needed to trace the Windows kernel), without `--episodes off`"
             } else {
                 "record as root on a kernel with BTF, without `--episodes off`"
             };
             format!(
-                "Causes are not compared, because {} has no trace data; {remedy}.",
+                "Causes are not compared, because {} lacks trace data; {remedy}.",
                 code(recording)
             )
         }
         CausesUnknown::NoThreshold { is_watched: true } => {
-            "Causes are not compared, because a recording has no deadline; record with `laggard attach --deadline`.".into()
+            "Causes are not compared, because a recording lacks a deadline; record with `laggard attach --deadline`.".into()
         }
         CausesUnknown::NoThreshold { is_watched: false } => {
             "Causes are not compared, because a recording is too short for a latency threshold; record with `--threshold`, or for longer.".into()
@@ -485,9 +485,12 @@ mod tests {
     fn ratio_has_one_limit_if_a_side_was_never_late() {
         let text = |ratio, low, high| ratio_of(ratio, low, high).map(|cell| cell.to_string());
 
-        assert_eq!(text(Some(4.0), 3.2, Some(5.8)).unwrap(), "4.0 (3.2 to 5.8)");
-        assert_eq!(text(Some(0.0), 0.0, Some(0.44)).unwrap(), "<= 0.44");
-        assert_eq!(text(None, 3.0, None).unwrap(), ">= 3.0");
+        assert_eq!(
+            text(Some(4.0), 3.2, Some(5.8)).unwrap(),
+            "4.0 x (3.2 to 5.8)"
+        );
+        assert_eq!(text(Some(0.0), 0.0, Some(0.44)).unwrap(), "<= 0.44 x");
+        assert_eq!(text(None, 3.0, None).unwrap(), ">= 3.0 x");
         assert_eq!(text(None, 0.0, None), None);
     }
 }

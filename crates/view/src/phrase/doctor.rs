@@ -2,7 +2,7 @@
 
 use laggard_answer::doctor::{AudioRow, EffectSeen, UnknownEffect};
 use laggard_answer::proven::{ChangedSeries, ProvenEffect};
-use laggard_model::name::line_name;
+use laggard_model::name::series_words;
 use laggard_model::text::{listed, span};
 use laggard_model::{Ability, Absence, AudioFinding, AudioState, Backend, Lacks, LoadLabel};
 
@@ -37,11 +37,11 @@ const USES: [(&str, &str); 26] = [
     ),
     (
         "context switches",
-        "stage running of laggard's threads without root",
+        "stage `running` of the measuring threads, without root",
     ),
     (
         "run delay",
-        "mean time from runnable to running of laggard's threads, without any right",
+        "mean time from runnable to running of the measuring threads, without privileges",
     ),
     ("memory lock", "no page faults on measuring threads"),
     ("flight recorder", "episodes: what caused a late wakeup"),
@@ -232,7 +232,7 @@ pub(crate) fn audio_remedy(finding: &AudioFinding) -> Option<String> {
         AudioState::DeepIdle {
             has_latency_file: true,
             ..
-        } => "give the user's group write access to /dev/cpu_dma_latency, with which audio programs keep CPUs awake, or `cpupower idle-set -D 10`".into(),
+        } => "give the user's group write access to /dev/cpu_dma_latency (audio programs keep CPUs awake with it), or `cpupower idle-set -D 10`".into(),
         AudioState::DeepIdle { .. } => "`cpupower idle-set -D 10`".into(),
         AudioState::SharedInterrupt { .. } => {
             "move the card to another slot, or unload the driver of the other device".into()
@@ -271,7 +271,7 @@ fn change(effect: &ProvenEffect) -> String {
         .map(|series| {
             format!(
                 "with it {} is later than {} {}",
-                line_name(series.service, series.route),
+                series_words(series.service, series.route),
                 Cell::Time(series.level_ns),
                 times(series)
             )
@@ -279,14 +279,17 @@ fn change(effect: &ProvenEffect) -> String {
         .collect();
     let equal = effect.equal.iter();
     let equal: Vec<String> = equal
-        .map(|&(service, route)| line_name(service, route))
+        .map(|&(service, route)| series_words(service, route))
         .collect();
     if !equal.is_empty() {
         let times = effect.equal_within;
-        parts.push(format!("equal within {times} times: {}", listed(&equal)));
+        parts.push(format!(
+            "equal within a factor of {times}: {}",
+            listed(&equal)
+        ));
     }
     if parts.is_empty() {
-        "no difference was found, which is no proof that there is none".into()
+        "no difference was found, but this does not prove equality".into()
     } else {
         parts.join("; ")
     }
@@ -302,10 +305,10 @@ fn times(series: &ChangedSeries) -> String {
     let low = factor(series.ratio_low);
     match (series.ratio, series.ratio_high.map(factor)) {
         (Some(ratio), Some(high)) if ratio > 0.0 => {
-            format!("{} times as often ({low} to {high})", factor(ratio))
+            format!("{} x as often ({low} to {high})", factor(ratio))
         }
-        (Some(_), Some(high)) => format!("at most {high} times as often"),
-        _ => format!("more than {low} times as often"),
+        (Some(_), Some(high)) => format!("at most {high} x as often"),
+        _ => format!("more than {low} x as often"),
     }
 }
 
@@ -366,9 +369,9 @@ fn unknown(reason: &UnknownEffect) -> String {
         UnknownEffect::OtherMachine { node } => {
             format!("it is from another machine, {}", code(node))
         }
-        UnknownEffect::NoTraceData => "it has no trace data of late wakeups".into(),
+        UnknownEffect::NoTraceData => "its late wakeups lack trace data".into(),
         UnknownEffect::Damaged => "its trace data is damaged".into(),
-        UnknownEffect::NoLateWakeup => "it has no late wakeup with trace data".into(),
+        UnknownEffect::NoLateWakeup => "no late wakeup in it has trace data".into(),
         UnknownEffect::NotAttributable => {
             "laggard cannot distinguish code on a slow clock from other code".into()
         }

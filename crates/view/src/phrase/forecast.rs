@@ -24,7 +24,7 @@ const MAX_RATIO: f64 = 3.0;
 const EXPLAINED_PART: f64 = 0.999;
 
 /// Explains the bounds with an assumed tail.
-pub(crate) const ASSUMED_TAIL: &str = "The assumed tail is neither measured nor fitted. Rank-based bounds reach a ninth of the recording time for 9 of 10 horizons, at most the max. A horizon n times as long is assumed to stay within n^shape times that. Back-tests chose the shape and reached 150 times the recording time. Longer horizons have no bound. docs/validation/forecasts.md shows how often the bounds held.";
+pub(crate) const ASSUMED_TAIL: &str = "The assumed tail is neither measured nor fitted. Rank-based bounds reach a ninth of the recording time for 9 of 10 horizons, at most the max. A horizon n times the length is assumed to stay within n^shape times that. Back-tests chose the shape and reached 150 times the recording time. Longer horizons are not bounded. docs/validation/forecasts.md shows how often the bounds held.";
 
 /// Explains the columns of the return levels.
 pub(crate) const LEVELS: [&str; 4] = [
@@ -166,7 +166,7 @@ pub(crate) fn spans(load: &LoadForecast) -> String {
     let cells = services.iter().flat_map(|service| &service.cells);
     let mut bounds = cells.flat_map(|cell| &cell.ahead.stays_below);
     if bounds.any(|bound| bound.is_unresolved) {
-        return format!("{assumed}. A service whose latencies were all 0 ns has no bound.");
+        return format!("{assumed}. A service with latencies of 0 ns only is not bounded.");
     }
     if services
         .iter()
@@ -334,9 +334,12 @@ pub(crate) fn level_reason(reason: &LevelReason) -> ReasonText {
             Some(format!("it is at most {}", time(at_most))),
         ),
         LevelReason::TooFar { factor, most } => (
-            format!("the horizon is {factor:.1} times the recording"),
+            format!(
+                "the recording is too short for the horizon of {} its length",
+                Cell::Ratio(factor)
+            ),
             None,
-            Some(format!("at most {most} can be forecast")),
+            Some(format!("at most {most} x can be forecast")),
         ),
         LevelReason::Periodic { share } => (
             format!(
@@ -414,7 +417,7 @@ pub(crate) fn level_reason(reason: &LevelReason) -> ReasonText {
         LevelReason::Unusable => ("the peaks cannot be used".into(), None, None),
     };
     let in_short = if matches!(reason, LevelReason::TooFar { .. }) {
-        "the horizon is too many times the recording".into()
+        "the recording is too short for the horizon".into()
     } else {
         fact.clone()
     };

@@ -262,7 +262,7 @@ pub(crate) fn missing_fits(missing: &MissingFits) -> String {
     match missing {
         MissingFits::NothingMeasured => "application fit: nothing was measured".into(),
         MissingFits::NoThread => {
-            "application fit: the recording has no thread that could run an application".into()
+            "application fit: the recording lacks a thread that could run an application".into()
         }
         MissingFits::WatchedThreads => {
             "application fit: the recording is of the threads of a program; `laggard attach --deadline` counts their deadline misses".into()
@@ -422,14 +422,18 @@ pub(crate) fn data(overview: &Overview) -> String {
         warnings: _,
     } = overview.measurement;
     let samples = match (samples + lost, lost) {
-        (0, _) => "no sample was recorded".to_owned(),
+        (0, _) => "No sample was recorded".to_owned(),
         (total, 0) => format!("{}, 0 lost", plural(total, "sample")),
         (total, lost) => format!("{} of {} lost", Cell::Count(lost), plural(total, "sample")),
     };
     let overhead = overhead.map_or_else(String::new, |overhead| {
-        format!("; overhead {}", Cell::Share(overhead))
+        format!(
+            "; overhead {} of {}",
+            Cell::Share(overhead),
+            qos::cpus(overview.conditions.cpus)
+        )
     });
-    format!("Data: {samples}{overhead}")
+    format!("{samples}{overhead}")
 }
 
 /// Counts what the screen leaves out.
@@ -441,7 +445,7 @@ pub(crate) fn omitted(overview: &Overview) -> String {
     };
     let more = [
         count(overview.measurement.warnings, "warning", "warnings"),
-        count(overview.more_services, "more series", "more series"),
+        count(overview.more_services, "series", "series"),
     ];
     let more: Vec<String> = more.into_iter().flatten().collect();
     if more.is_empty() {

@@ -302,8 +302,8 @@ pub(crate) fn others(services: &[&ServiceOutlook]) -> String {
         match names.len() {
             0 => None,
             1..=MAX_NAMED => Some(format!("{word} as {}", names.join(", "))),
-            count if count == services.len() => Some(format!("{word} as all {count} others")),
-            count => Some(format!("{word} as {count} others")),
+            count if count == services.len() => Some(format!("all {count} {word}")),
+            count => Some(format!("{count} {word}")),
         }
     });
     parts.collect::<Vec<_>>().join("; ")

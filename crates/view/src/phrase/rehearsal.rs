@@ -119,7 +119,7 @@ pub(crate) fn work(count: &TaskCount) -> String {
     if count.skipped > 0 {
         let _ = write!(
             text,
-            "; {} jobs were skipped and count as late",
+            "; {} jobs were skipped (counted as late)",
             Cell::Count(count.skipped)
         );
     }

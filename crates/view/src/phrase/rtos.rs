@@ -127,7 +127,7 @@ fn next_step(criterion: RtosCriterion, reason: &RtosReason) -> Option<String> {
             "repeat on a quiet machine: `laggard bench rtos --only {criterion}`"
         )),
         (_, RtosReason::SoftirqNotPreempted) => {
-            Some("use a PREEMPT_RT kernel, on which softirqs run in threads".into())
+            Some("use a PREEMPT_RT kernel (its softirqs run in threads)".into())
         }
         (_, RtosReason::WokenOutOfOrder) => {
             Some("do not rely on a queue that wakes out of order".into())
@@ -283,12 +283,12 @@ fn inversion(figures: &InversionFigures, reason: &RtosReason) -> String {
             inherit.rounds.min(plain.rounds)
         ),
         RtosReason::PlainLockNotInverted => format!(
-            "no inversion in {} rounds with a plain lock (max wait {}), so the test shows no effect of PTHREAD_PRIO_INHERIT",
+            "no inversion in {} rounds with a plain lock (max wait {}), so the test cannot show an effect of PTHREAD_PRIO_INHERIT",
             plain.rounds,
             time(plain.max_ns)
         ),
         RtosReason::WaitAsLongAsInversion => format!(
-            "max wait {} with PTHREAD_PRIO_INHERIT, {} without; the first is as long as an inversion ({}), but the middle thread did not run",
+            "max wait {} with PTHREAD_PRIO_INHERIT, {} without; the first is the length of an inversion ({}), but the middle thread did not run",
             time(inherit.max_ns),
             time(plain.max_ns),
             Cell::Time(figures.hold_ns + figures.middle_ns)
@@ -315,7 +315,7 @@ fn bounded(loads: &[LoadFigures], reason: &RtosReason) -> String {
                 Cell::estimate(ratio, low, high).to_string()
             });
             format!(
-                "; under {load} the max of a stretch is {} times the one under {first_name}",
+                "; under {load} the max of a stretch is {} the one under {first_name}",
                 ratio.unwrap_or_default()
             )
         }

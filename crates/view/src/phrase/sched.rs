@@ -15,7 +15,7 @@ use crate::text::Tone;
 /// Explains the columns of the responses.
 pub(crate) const RESPONSES: [&str; 2] = [
     "Worst response: ideal, without latency; jitter + blocking, with the max interrupt latency as release jitter and the max of each later stage as blocking; worst response, lower to upper limit with the measured stalls.",
-    "UNKNOWN: not shown to meet the deadline (exit code 1, as for MISSES).",
+    "UNKNOWN: the deadline may be met or missed (exit code 1, as for MISSES).",
 ];
 
 /// Returns the word for a verdict on a task.
@@ -52,8 +52,8 @@ pub(crate) fn tasks(verdict: Verdict, tasks: &[&TaskVerdict], total: usize) -> S
         (Verdict::Meets, count) => return format!("all {count} tasks meet their deadlines"),
         (Verdict::Misses, 1) => "misses its deadline",
         (Verdict::Misses, _) => "miss their deadlines",
-        (Verdict::Unknown, 1) => "is not shown to meet its deadline",
-        (Verdict::Unknown, _) => "are not shown to meet their deadlines",
+        (Verdict::Unknown, 1) => "may miss its deadline",
+        (Verdict::Unknown, _) => "may miss their deadlines",
     };
     let names: Vec<String> = tasks.iter().map(|task| name(task)).collect();
     let of_all = if total > tasks.len() {

@@ -147,7 +147,7 @@ pub(crate) fn start(report: &RecordingReport) -> &'static str {
         RowsOf::Activations => "the event that woke a thread (a timer: its expiry)",
         RowsOf::Expiries | RowsOf::HandOvers { .. } | RowsOf::Waits { .. } => {
             if is_external() {
-                "the time at which the interrupt is raised"
+                "the raising of the interrupt"
             } else {
                 "the programmed expiry"
             }
@@ -296,7 +296,7 @@ pub(crate) fn overhead(report: &RecordingReport) -> Vec<String> {
         return vec!["Overhead: not counted".into()];
     }
     if cost.wall_ns == Nanos::ZERO {
-        return vec!["Overhead: unknown (the recording has no end)".into()];
+        return vec!["Overhead: unknown (the recording was not ended)".into()];
     }
     if cost.wall_ns < MIN_FOR_SHARES {
         return vec![format!(
@@ -367,7 +367,7 @@ pub(crate) const fn context(context: ContextKind) -> &'static str {
 /// Returns the title of the table of contexts.
 pub(crate) fn contexts_title(report: &ContextsReport) -> String {
     format!(
-        "Deferred work beside {} on CPU {}",
+        "Deferred work next to {} on CPU {}",
         busy(report),
         report.beside.cpu
     )
@@ -411,7 +411,7 @@ fn order(report: &ContextsReport) -> Option<String> {
         Some(format!("{sign}{mean}"))
     };
     Some(format!(
-        "Mean latency of work beside {} on CPU {}: any context {}, boosted thread {}, plain busy thread {}: {order}.",
+        "Mean latency of work next to {} on CPU {}: any context {}, boosted thread {}, plain busy thread {}: {order}.",
         busy(report),
         report.beside.cpu,
         mean(any)?,
@@ -448,7 +448,7 @@ fn bumps(row: &ContextRow, report: &ContextsReport) -> Option<String> {
                 span(report.period_ns * MIN_BUMP_SAMPLES)
             )
         } else {
-            format!("The latency of the {who} has no three evenly spaced bumps.")
+            format!("The latency of the {who} does not have three evenly spaced bumps.")
         });
     };
     let mut places = vec![format!("{} % waited for none", percentage(bumps.at_once))];

@@ -373,7 +373,7 @@ pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
     let has = |wanted: fn(&StudyCell) -> bool| texts.iter().any(|cell| wanted(cell));
     if has(|cell| matches!(cell, StudyCell::AtLeast { .. })) {
         notes.push(
-            ">= the maximum so far: less than a span was recorded, or a wakeup was still waiting."
+            ">= the max of the recording: it is shorter than a span, or a wakeup was still waiting."
                 .into(),
         );
     }
@@ -402,7 +402,7 @@ pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
         ),
         (
             MissingReason::NotInPaper,
-            "none: the paper has no such value.",
+            "none: the paper does not give this value.",
         ),
         (
             MissingReason::NoTraceData,

@@ -48,10 +48,10 @@ fn compare(name: &str, growth: Option<Growth>, [few, many]: [usize; 2]) -> Strin
     let change = match growth.change {
         GrowthChange::Grows => "grows",
         GrowthChange::Falls => "falls",
-        GrowthChange::Unknown => "shows no significant growth",
+        GrowthChange::Unknown => "does not grow significantly",
     };
     let [ratio, low, high] = [growth.ratio, growth.ratio_low, growth.ratio_high].map(ratio);
-    format!("{name} {change}: {many} threads take {ratio} ({low} to {high}) times as long as {few}")
+    format!("{name} {change}: {many} threads take {ratio} x ({low} to {high}) the time of {few}")
 }
 
 /// Writes a ratio with three digits.
@@ -112,7 +112,7 @@ pub(crate) fn notes(rows: &[&SwitchRow]) -> Vec<String> {
             format!("; its duration without a switch, {alone}, is subtracted")
         });
         notes.push(format!(
-            "Each thread accesses {size} as soon as it has the CPU{alone}."
+            "Each thread accesses {size} after it gets the CPU{alone}."
         ));
     }
     let absent: Vec<(usize, &Absence)> = rows
@@ -138,13 +138,13 @@ pub(crate) fn notes(rows: &[&SwitchRow]) -> Vec<String> {
                 "the figures"
             };
             notes.push(format!(
-                "{threads} threads: in {} of the cases in which one left the CPU, a thread of another program took it; its time is in {figures}.",
+                "{threads} threads: in {} of the cases, a thread of another program took the CPU when one left it; its time is in {figures}.",
                 Cell::Share(share)
             ));
         }
         if row.left_out > 0 {
             notes.push(format!(
-                "{threads} threads: {} had no room in the buffer and are in no figure.",
+                "{threads} threads: {} did not fit into the buffer and are not in the figures.",
                 plural_switches(row.left_out)
             ));
         }

@@ -35,7 +35,7 @@ pub(crate) fn summary(report: &TimersReport) -> String {
     let bad = &summary.not_as_requested;
     let total = good + bad.len() + summary.unknown.len();
     if good == 0 && bad.is_empty() {
-        return "The test shows nothing about any timer.".into();
+        return "The test does not judge the timers.".into();
     }
     let mut text = match (good, total) {
         (1, 1) => "The timer expires as requested".to_owned(),
@@ -319,7 +319,7 @@ pub(crate) fn overruns(rows: &[TimerRow]) -> Vec<String> {
             (_, false) => ("expire", "do not report the others"),
         };
         Some(format!(
-            "After {passed} periods in which no thread waited, {} {expire} once and {report}.",
+            "After {passed} periods without a waiting thread, {} {expire} once and {report}.",
             names(&apis)
         ))
     };

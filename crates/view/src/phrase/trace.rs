@@ -183,7 +183,7 @@ pub(crate) const fn handler_type(handler: HandlerKind) -> &'static str {
 /// Describes the samples of the CPUs.
 pub(crate) fn samples(samples: &TraceSamples) -> String {
     format!(
-        "Samples: {}, of which {} in a DPC, {} in an ISR and {} on an idle CPU.",
+        "Samples: {}: {} in a DPC, {} in an ISR and {} on an idle CPU.",
         count(samples.total),
         count(samples.in_dpc),
         count(samples.in_isr),
@@ -212,7 +212,7 @@ pub(crate) fn gaps(report: &TraceReport) -> Vec<String> {
         }
     }
     if has(TraceGap::DriverImages) {
-        gaps.push("images of drivers, so handlers have no names; record them with `xperf -on PROC_THREAD+LOADER`, and merge (`xperf -d`)".into());
+        gaps.push("images of drivers, so handlers are not named; record them with `xperf -on PROC_THREAD+LOADER`, and merge (`xperf -d`)".into());
     }
     let waits = match (has(TraceGap::Switches), has(TraceGap::ReadyThreads)) {
         (true, true) => Some("context switches and ready threads"),
@@ -224,7 +224,7 @@ pub(crate) fn gaps(report: &TraceReport) -> Vec<String> {
         gaps.push(format!("{waits}{unless}, so waits for a CPU are unknown; record them with `xperf -on PROC_THREAD+LOADER+CSWITCH+DISPATCHER`"));
     }
     if has(TraceGap::HardFaults) {
-        gaps.push(format!("hard faults{unless}: there were none, or they were not recorded (`xperf -on PROC_THREAD+LOADER+HARD_FAULTS`)"));
+        gaps.push(format!("hard faults{unless}: did not happen, or were not recorded (`xperf -on PROC_THREAD+LOADER+HARD_FAULTS`)"));
     }
     gaps
 }

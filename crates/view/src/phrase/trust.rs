@@ -5,7 +5,7 @@ use laggard_answer::trust::{
     CpuCost, Distrust, LOST_IN, LinePart, MeasuringRemedy, UnseenIn, UnseenStage,
 };
 use laggard_answer::{Doubt, Note, Shortfall, Trust};
-use laggard_model::name::line_name;
+use laggard_model::name::series_words;
 
 use super::warning;
 use crate::doc::Cell;
@@ -109,9 +109,9 @@ fn unseen_stage(unseen: &UnseenStage) -> String {
 fn overhead(cost: &CpuCost) -> String {
     let percent = 100.0 * cost.busy;
     match cost.cpus {
-        1 => format!("measuring took {percent:.0} % of the measured CPU"),
+        1 => format!("overhead {percent:.0} % of the measured CPU"),
         several => format!(
-            "measuring took {percent:.0} % of a CPU, {:.0} % of the time of the {several} measured CPUs",
+            "overhead {:.0} % of the {several} measured CPUs ({percent:.0} % of one CPU)",
             100.0 * cost.share()
         ),
     }
@@ -152,7 +152,7 @@ const fn measuring(remedy: MeasuringRemedy) -> &'static str {
 }
 
 fn place(LinePart { line, .. }: &LinePart) -> String {
-    let name = line_name(line.service, line.route);
+    let name = series_words(line.service, line.route);
     format!("{name} on CPU {}", line.cpu)
 }
 

@@ -3,7 +3,7 @@
 use laggard_answer::forecast::{Horizon, Level, Outcome};
 use laggard_answer::why::{CauseShare, Gain, LateWakeups, Remark, RhythmRow, WhyReport};
 use laggard_model::name::series_words;
-use laggard_model::text::{Unit, mean_time};
+use laggard_model::text::{Unit, listed, mean_time};
 use laggard_model::{Line, Nanos, Route};
 
 use super::{cause, forecast, plural, sample_unit};
@@ -202,12 +202,12 @@ pub(crate) fn remark(remark: &Remark) -> String {
             format!("{} {how}: its last latency is unknown{others}.", place(*line))
         }
         Remark::OwnThreads { time_ns, share } => format!(
-            "laggard's own threads took {} ({}) of this time.",
+            "Threads of laggard took {} ({}) of this time.",
             time(*time_ns),
             Cell::Share(*share)
         ),
         Remark::MaxNotKept { largest_ns } => format!(
-            "The max of {} has no trace data, so its cause is unknown.",
+            "Trace data of the max of {} is missing, so its cause is unknown.",
             time(*largest_ns)
         ),
         Remark::LostSamples { samples } => format!(
@@ -239,7 +239,7 @@ pub(crate) fn remark(remark: &Remark) -> String {
         }
         Remark::NoThreshold {
             is_attached: true, ..
-        } => "No threshold: the threads have no period and no deadline was given, so only each new maximum was kept. Give `--deadline` to `laggard attach`.".into(),
+        } => "No threshold: the threads lack a period and a deadline, so only each new maximum was kept. Give `--deadline` to `laggard attach`.".into(),
         Remark::NoThreshold {
             lines,
             of,
@@ -278,25 +278,43 @@ pub(crate) fn gaps(report: &WhyReport) -> Vec<String> {
     )]
 }
 
-/// States the gain from removing the leading causes of a series.
+/// States the gain from removing the leading causes of a series. Causes whose gain is unknown
+/// for the same reason share a line.
 pub(crate) fn gains(late: &LateWakeups) -> Vec<String> {
     let rows = late.causes.iter().filter(|row| !row.gains.is_empty());
-    rows.map(gain).collect()
+    let mut lines = Vec::new();
+    let mut unknown: Vec<(String, Vec<String>)> = Vec::new();
+    for row in rows {
+        let name = cause::name(&row.cause, &row.contenders);
+        if let Some(line) = gain(row, &name) {
+            lines.push(line);
+            continue;
+        }
+        let reason = unknown_gain(row);
+        match unknown.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, names)) => names.push(name),
+            None => unknown.push((reason, vec![name])),
+        }
+    }
+    lines.extend(unknown.into_iter().map(|(reason, names)| {
+        format!(
+            "Long-term gain without {}: unknown{reason}.",
+            listed(&names)
+        )
+    }));
+    lines
 }
 
-/// States the gain of a cause for the longest horizon with a known return level.
-fn gain(row: &CauseShare) -> String {
-    let name = cause::name(&row.cause, &row.contenders);
-    let known_gain = row.gains.iter().rev().find_map(|gain| {
+/// States the gain of a cause for the longest horizon with a known return level; `None` without
+/// one.
+fn gain(row: &CauseShare, name: &str) -> Option<String> {
+    let (gain, with) = row.gains.iter().rev().find_map(|gain| {
         let level = gain.with.level()?;
         Some((gain, level))
-    });
-    let Some((gain, with)) = known_gain else {
-        return unknown_gain(row, &name);
-    };
+    })?;
     let horizon = adjective(gain.horizon);
     let with_it = level(with);
-    match level_without(gain) {
+    Some(match level_without(gain) {
         Some((most, without)) if most < with.low_ns => format!(
             "Without {name}, the {horizon} return level would fall from {with_it} to {without}."
         ),
@@ -307,7 +325,7 @@ fn gain(row: &CauseShare) -> String {
             "Without {name}, the {horizon} return level of {with_it} would change to an unknown one{}.",
             reasons(&gain.without)
         ),
-    }
+    })
 }
 
 /// Returns an upper limit of the level without the cause, and its text.
@@ -325,20 +343,18 @@ fn reasons(outcome: &Outcome) -> String {
     })
 }
 
-fn unknown_gain(row: &CauseShare, name: &str) -> String {
+/// States why the gain of a cause is unknown, and the length of a recording that shows it.
+fn unknown_gain(row: &CauseShare) -> String {
     let mut gains = row.gains.iter();
     let refused = gains.find_map(|gain| Some((gain, gain.with.refused()?)));
-    refused.map_or_else(
-        || format!("Long-term gain without {name}: unknown."),
-        |(gain, refused)| {
-            format!(
-                "Long-term gain without {name}: unknown, no {} return level ({}). Record {} in all.",
-                adjective(gain.horizon),
-                forecast::objections(refused),
-                mean_time(refused.record_without_model_ns)
-            )
-        },
-    )
+    refused.map_or_else(String::new, |(gain, refused)| {
+        format!(
+            ", no {} return level ({}). Record {} in all",
+            adjective(gain.horizon),
+            forecast::objections(refused),
+            mean_time(refused.record_without_model_ns)
+        )
+    })
 }
 
 const fn adjective(horizon: Horizon) -> &'static str {

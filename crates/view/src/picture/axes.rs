@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(scale.ticks(10).len(), 6);
         assert!(
             scale.place(0.0).abs() < 1e-12,
-            "what is below lies at the end"
+            "smaller values are drawn at the end"
         );
     }
 

@@ -3,7 +3,7 @@
 
 use laggard_answer::compare::{CompareReport, LatencyCounts, ServiceComparison, SideView};
 use laggard_answer::show::{HistogramView, RecordingReport, ServiceRow};
-use laggard_model::name::line_name;
+use laggard_model::name::series_words;
 use laggard_model::text::{brief_count, count, span};
 use laggard_model::{Histogram, Route, whole};
 use plotters::backend::DrawingBackend;
@@ -38,7 +38,7 @@ impl Curve {
         let mut curves = Vec::new();
         for report in reports {
             for view in &report.histograms {
-                let service = line_name(view.service, view.route);
+                let service = series_words(view.service, view.route);
                 let name = if reports.len() > 1 {
                     format!("{service}, {}", load(report))
                 } else {
@@ -72,7 +72,7 @@ impl Curve {
     ) -> Vec<Self> {
         histograms
             .iter()
-            .filter(|view| line_name(view.service, view.route) == name)
+            .filter(|view| series_words(view.service, view.route) == name)
             .filter_map(|view| {
                 let curve = Self::of(view, format!("CPU {}", view.cpu?), false);
                 Some(curve.open(services, view))
@@ -255,7 +255,7 @@ impl Words {
 
     /// Creates the curves of a service in two sets of recordings.
     pub(super) fn of_sides(report: &CompareReport, service: &ServiceComparison) -> Self {
-        let name = line_name(service.service, service.route);
+        let name = series_words(service.service, service.route);
         let side = |letter: &str, side: &SideView| {
             let count = side.recordings.len();
             format!("{letter}: {count} recordings, {}", span(side.duration_ns))
@@ -461,13 +461,13 @@ const SIDES: &str = "A point (x, y): the share y of wakeups was later than x. Do
 const fn caption(shape: Shape) -> &'static str {
     match shape {
         Shape::Later | Shape::Percent => {
-            "Both scales are logarithmic. A point (x, y): the share y of wakeups was later than x. Dots: the largest seen, not a bound; rings: at least that, for one was still waiting at the end."
+            "Both scales are logarithmic. A point (x, y): the fraction y of wakeups had a latency above x. Dots: max, not a bound. Rings: lower limit of the max, because a wakeup was still waiting at the end."
         }
         Shape::Counts => {
-            "Both scales are logarithmic. Counts are per quarter of a doubling of the latency. Dots: the largest seen, not a bound; rings: at least that, for one was still waiting at the end."
+            "Both scales are logarithmic. Counts are per quarter of a doubling of the latency. Dots: max, not a bound. Rings: lower limit of the max, because a wakeup was still waiting at the end."
         }
         Shape::LinearCounts => {
-            "Both scales are linear. Counts are per 1/120 of the x axis, which ends at the p99 of the curve with the largest one: up to 1 in 100 is later."
+            "Both scales are linear. Counts are per 1/120 of the x axis. It ends at the largest p99, so up to 1 % of the wakeups is further right."
         }
     }
 }

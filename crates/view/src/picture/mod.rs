@@ -83,7 +83,7 @@ impl Named for FigureKind {
     fn what(self) -> &'static str {
         match self {
             Self::Distribution => "How often each latency was seen",
-            Self::Stages => "Where a median and the latest activation spent their time",
+            Self::Stages => "Time of the median and of the latest wakeup in each stage",
             Self::Time => "Latency over time, with every exceedance",
             Self::Cpus => "The distribution of a service, CPU by CPU",
             Self::Mttf => "Mean time between xruns over total buffering",
@@ -109,12 +109,12 @@ pub enum Picture<'a> {
         services: &'a [ServiceRow],
         /// Their counts of latencies.
         histograms: &'a [HistogramView],
-        /// The service, as [`laggard_model::name::line_name`] writes it.
+        /// The service, as [`laggard_model::name::series_words`] writes it.
         name: &'a str,
         /// Values and axes.
         shape: Shape,
     },
-    /// Where a median and the latest activation spent their time.
+    /// Time of the median and of the latest wakeup in each stage.
     Stages {
         /// The recording.
         report: &'a RecordingReport,

@@ -29,7 +29,7 @@ pub(super) fn draw<B: DrawingBackend>(
     reports: &[QosReport],
 ) -> Result<(), PictureError> {
     let Some(report) = reports.first() else {
-        return Err(PictureError::Nothing("there is no application".into()));
+        return Err(PictureError::Nothing("no application was given".into()));
     };
     let is_single = reports.len() == 1;
     let curves: Vec<Curve<'_>> = reports
@@ -64,7 +64,9 @@ pub(super) fn draw<B: DrawingBackend>(
         known_times().fold(0.0, f64::max),
     );
     if most <= 0.0 {
-        return Err(PictureError::Nothing("the recording has no service".into()));
+        return Err(PictureError::Nothing(
+            "the recordings lack the services of the application".into(),
+        ));
     }
     let (title, subtitle, captions) = words(report, is_single);
     let frame = canvas.head_and_foot(&title, &subtitle, &captions)?;

@@ -4,7 +4,7 @@
 use laggard_answer::course::{CourseView, ExampleView};
 use laggard_answer::show::RecordingReport;
 use laggard_model::Nanos;
-use laggard_model::name::line_name;
+use laggard_model::name::series_words;
 use laggard_model::text::Unit;
 use plotters::backend::DrawingBackend;
 
@@ -33,14 +33,14 @@ pub(super) fn draw<B: DrawingBackend>(
     .collect();
     if examples.is_empty() {
         return Err(PictureError::Nothing(format!(
-            "no activation of {} was kept with its stages; irq has none, others need `--keep all`",
+            "no wakeup of {} was kept with its stages; `irq` lacks stages, others need `--keep all`",
             course.name
         )));
     }
     let captions = [
         median(report, course),
         doubts(report),
-        "Bars begin where the part before ends; the parts of one activation add up to its latency. The two scales differ.".into(),
+        "Each bar starts at the end of the previous stage. The stages of a wakeup add up to its latency. The two scales differ.".into(),
     ];
     let title = format!("Where {} spends its latency", course.name);
     let frame = canvas.head_and_foot(&title, &place(report), &captions)?;
@@ -62,7 +62,7 @@ fn median(report: &RecordingReport, course: &CourseView) -> String {
     let row = report
         .services
         .iter()
-        .find(|row| line_name(row.service, row.route) == course.name);
+        .find(|row| series_words(row.service, row.route) == course.name);
     row.map_or_else(String::new, |row| {
         let median = row.latency.share(0.5).map(|share| share.write(Unit::Auto));
         format!(

@@ -22,7 +22,9 @@ pub(super) fn series<B: DrawingBackend>(
     report: &SwitchReport,
 ) -> Result<(), PictureError> {
     let Some(series) = &report.series else {
-        return Err(PictureError::Nothing("there was no context switch".into()));
+        return Err(PictureError::Nothing(
+            "no context switch was measured".into(),
+        ));
     };
     let tasks = if series.way.are_processes {
         "processes"

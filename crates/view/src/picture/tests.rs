@@ -106,7 +106,7 @@ fn an_svg_has_the_size_asked_for_and_names_what_it_shows() {
     assert!(text.contains("viewBox=\"0 0 3840 2400\""));
     for words in [
         "how often each latency was seen",
-        "fifo:90 (4)",
+        "SCHED_FIFO 90 (4)",
         "7 samples lost",
         "100 us",
     ] {
@@ -284,7 +284,7 @@ fn every_context_switch_of_a_series_is_drawn_with_the_median() {
     report.series = None;
     let err = svg(Picture::Series { report: &report }, STYLE).unwrap_err();
     assert!(
-        err.to_string().contains("there was no context switch"),
+        err.to_string().contains("no context switch was measured"),
         "{err}"
     );
 }

@@ -54,7 +54,7 @@ pub(super) fn draw<B: DrawingBackend>(
                 from: 0.0,
                 to: report.duration_ns.as_secs_f64().max(1e-3),
             },
-            name: "since the recording began",
+            name: "since the start of the recording",
             write: &write_x,
             marks: Vec::new(),
         },

@@ -77,8 +77,8 @@ fn printed(report: &SwitchReport, columns: usize) -> String {
 #[test]
 fn growth_is_first_and_faults_of_rows_are_below_their_table() {
     let expected = "\
-pipe  mean grows: 64 threads take 2.00 (2.00 to 2.00) times as long as 2; p99.9
-      grows: 64 threads take 2.00 (2.00 to 2.00) times as long as 2
+pipe  mean grows: 64 threads take 2.00 x (2.00 to 2.00) the time of 2; p99.9
+      grows: 64 threads take 2.00 x (2.00 to 2.00) the time of 2
   97.5 % confidence intervals; both hold together with 95 %
 
 SCHED_FIFO 80 on CPU 3; pipe: write a byte to the next thread's pipe, then read
@@ -88,12 +88,14 @@ threads  switches      min     mean   median    p99.9      max
 64         60,000  3.00 us  3.00 us  3.00 us  3.00 us  3.00 us
 900 threads: pipe of 900 threads: refused, too many open files; use fewer
   threads
-2 threads: in 50 % of the cases in which one left the CPU, a thread of another
-  program took it; its time is in the figures.
-2 threads: 21 context switches had no room in the buffer and are in no figure.
-64 threads: in 50 % of the cases in which one left the CPU, a thread of another
-  program took it; its time is in the figures.
-64 threads: 21 context switches had no room in the buffer and are in no figure.
+2 threads: in 50 % of the cases, a thread of another program took the CPU when
+  one left it; its time is in the figures.
+2 threads: 21 context switches did not fit into the buffer and are not in the
+  figures.
+64 threads: in 50 % of the cases, a thread of another program took the CPU when
+  one left it; its time is in the figures.
+64 threads: 21 context switches did not fit into the buffer and are not in the
+  figures.
 
 Next: `laggard bench switch --load fileio` for the durations under a load
 ";
@@ -168,7 +170,7 @@ fn the_caption_has_the_working_set_the_cpus_and_the_load() {
 
     let caption = "SCHED_FIFO 80 from CPU 3 to CPU 0 and back, load fileio; futex, processes, 64 KiB each: wake the next thread by its";
     assert!(text.starts_with(caption), "{text}");
-    let note = "Each thread accesses 64 KiB as soon as it has the CPU; its duration without a switch, 3.20 us, is subtracted.";
+    let note = "Each thread accesses 64 KiB after it gets the CPU; its duration without a switch, 3.20 us, is subtracted.";
     assert!(text.contains(note), "{text}");
     assert!(text.contains("Ended early: not all stretches"), "{text}");
     assert!(!text.contains("Next:"), "{text}");

@@ -161,7 +161,7 @@ poll         cut        -413 us  7.50 ms   1.57 ms  1.00 ms        -      -
 ppoll        slack      62.0 us  7.50 ms   1.57 ms        -  50.4 us      -
 timerfd      exact      62.0 us  7.50 ms   1.57 ms        -        -      -
 
-After 5 periods in which no thread waited, timerfd expires once and reports how
+After 5 periods without a waiting thread, timerfd expires once and reports how
   many passed.
 Clocks without sleep: CLOCK_MONOTONIC_COARSE (step 4.00 ms, did not advance in
   40 ms).
@@ -308,7 +308,7 @@ fn the_summary_names_the_timers_that_do_not_expire_as_requested() {
     for (classes, expected) in [
         (&[Exact][..], "The timer expires as requested."),
         (&[Exact, Exact], "All 2 timers expire as requested."),
-        (&[Unknown], "The test shows nothing about any timer."),
+        (&[Unknown], "The test does not judge the timers."),
         (
             &[Drifts],
             "0 of 1 timer expires as requested; clock_nanosleep-abs does not.",
@@ -372,8 +372,8 @@ fn timers_that_expire_once_are_listed_by_whether_they_report_the_periods() {
     assert_eq!(
         phrase::overruns(&rows),
         [
-            "After 5 periods in which no thread waited, timerfd and timer_create expire once and report how many passed.",
-            "After 5 periods in which no thread waited, setitimer expires once and does not report the others.",
+            "After 5 periods without a waiting thread, timerfd and timer_create expire once and report how many passed.",
+            "After 5 periods without a waiting thread, setitimer expires once and does not report the others.",
         ]
     );
 }

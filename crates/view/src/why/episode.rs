@@ -42,7 +42,7 @@ pub fn episode(
         document.push(Block::Table(timeline(explained, symbols, detail)));
     } else {
         document.lines(vec![
-            "`laggard attach` found these causes during the measurement. The thread waited or moved in this cycle, so the recording has no timeline of it.".into(),
+            "`laggard attach` found these causes during the measurement. The thread waited or moved in this cycle, so a timeline of it was not recorded.".into(),
         ]);
     }
     document
@@ -94,7 +94,10 @@ fn timeline(explained: &ExplainedEpisode<'_>, symbols: &Symbols, detail: Detail)
         .collect();
     stages.sort();
     let mut stages = stages.into_iter().peekable();
-    let parts = explained.merged();
+    let parts = match detail {
+        Detail::Short => joined(&explained.merged(), symbols),
+        Detail::Full => explained.merged(),
+    };
     let is_shown = longest(&parts, detail);
     let mut index = 0;
     while let Some(part) = parts.get(index) {
@@ -155,6 +158,19 @@ fn timeline(explained: &ExplainedEpisode<'_>, symbols: &Symbols, detail: Detail)
         event(&mut table, time, text);
     }
     table
+}
+
+/// Joins neighbours with the same cause. Each has the activity of its innermost part.
+fn joined(parts: &[Part], symbols: &Symbols) -> Vec<Part> {
+    let same = |a: &Part, b: &Part| a.class == b.class && a.culprit == b.culprit;
+    let groups = parts.chunk_by(same).filter_map(|group| {
+        let depth = |part: &&Part| (layers(&part.slice.context, symbols).len(), part.time());
+        let mut joined = group.iter().max_by_key(depth)?.clone();
+        joined.slice.from = group.first()?.slice.from;
+        joined.slice.to = group.last()?.slice.to;
+        Some(joined)
+    });
+    groups.collect()
 }
 
 /// Marks the parts that are shown separately.

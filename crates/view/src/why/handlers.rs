@@ -107,9 +107,9 @@ fn conclusion(report: &HandlersReport) -> Vec<String> {
             let others = match (others, is_certain) {
                 (0, _) => None,
                 (others, true) => Some(format!("{others} other kinds of handlers did not.")),
-                (others, false) => Some(format!(
-                    "{others} other kinds of handlers did not, as far as they were counted."
-                )),
+                (others, false) => {
+                    Some(format!("{others} other kinds of counted handlers did not."))
+                }
             };
             let some = format!(
                 "These ran for the latency threshold of {late} or longer: {}.",
@@ -157,7 +157,7 @@ fn limits(report: &HandlersReport) -> Vec<String> {
     }
     if report.softirqs_are_threads {
         limits.push(
-            "Softirqs run in threads here: their times, and those of timer functions in them, include preemption."
+            "Softirqs run in threads here: their times include preemption, and so do the times of timer functions in them."
                 .into(),
         );
     }

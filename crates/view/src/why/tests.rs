@@ -85,7 +85,7 @@ fn full_form_has_episodes_thresholds_and_gaps() {
         "Largest 1 of 1 episodes",
         "Latency threshold: CPU 1 50.0 us",
         "Whole recording: 0 episodes with overwritten trace data",
-        "first in: episodes in which no cause took more",
+        "first in: episodes with this cause as the longest",
     ] {
         assert!(text.contains(part), "{part} in\n{text}");
     }
@@ -142,7 +142,7 @@ fn quiet_recording_states_max_and_threshold() {
     assert!(printed(&quiet).contains(unknown), "{}", printed(&quiet));
     // A max above the threshold without trace data is late.
     quiet.latest = vec![maxima(Nanos::from_ms(25))];
-    let late = "The max of 25.0 ms has no trace data, so its cause is unknown.";
+    let late = "Trace data of the max of 25.0 ms is missing, so its cause is unknown.";
     assert!(printed(&quiet).contains(late), "{}", printed(&quiet));
 }
 

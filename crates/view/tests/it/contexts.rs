@@ -87,7 +87,7 @@ fn queue_shows_as_bumps_one_turn_apart() {
     let [order, turns] = sentences(&report).try_into().unwrap();
     assert!(
         order.starts_with(
-            "Mean latency of work beside 4 busy processes on CPU 1: any context 8.00 us,"
+            "Mean latency of work next to 4 busy processes on CPU 1: any context 8.00 us,"
         ),
         "{order}"
     );
@@ -129,7 +129,7 @@ fn latencies_without_bumps_are_reported_as_such() {
     assert!(contexts.rows.iter().all(|row| row.bumps.is_none()));
     let bumps = &sentences(&report)[1];
     assert!(
-        bumps.ends_with("has no three evenly spaced bumps."),
+        bumps.ends_with("does not have three evenly spaced bumps."),
         "{bumps}"
     );
 }

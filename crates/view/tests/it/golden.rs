@@ -184,11 +184,11 @@ fn latency_has_its_start_and_end() {
                 ..Look::default()
             }
         )),
-        "Latency from the time at which the interrupt is raised to the first instruction of the service"
+        "Latency from the raising of the interrupt to the first instruction of the service"
     );
     assert_eq!(
         first_line(markdown(&[report(Split::Whole, false), external], &[])),
-        "From the programmed expiry or the time at which the interrupt is raised to the first instruction of the service:"
+        "From the programmed expiry or the raising of the interrupt to the first instruction of the service:"
     );
 }
 

@@ -27,6 +27,10 @@ fn plain(overview: &Overview, look: Look) -> String {
     terminal(&document(overview, Detail::Short), look).plain()
 }
 
+fn full(overview: &Overview) -> String {
+    terminal(&document(overview, Detail::Full), WIDE).plain()
+}
+
 #[test]
 fn first_screen_fits_80_by_24() {
     let screen = plain(&made(), Look::default());
@@ -196,11 +200,11 @@ fn profiles_are_grouped_by_verdict() {
     };
     overview.fits.push(open("vr-90", 3.0));
 
-    let printed = plain(&overview, WIDE);
+    let printed = full(&overview);
     overview.fits.push(open("game-144", 2.0));
-    let two = plain(&overview, WIDE);
+    let two = full(&overview);
     overview.fits.clear();
-    let none = plain(&overview, WIDE);
+    let none = full(&overview);
 
     for expected in [
         "NOT FIT  6 profiles; best: jack-128, 1 xrun per 1.7 s (95 % CI 1.0 s to 4.4 s)\n",

@@ -81,7 +81,7 @@ fn planned_but_missing_wakeups_count_as_lost() {
     let made = whole().planned(0, 6_000, 0).planned(1, 6_500, 0);
 
     assert!(
-        reasons(&made)[0].contains("fifo:90 on CPU 1 500 of 6500"),
+        reasons(&made)[0].contains("SCHED_FIFO 90 on CPU 1 500 of 6500"),
         "{:?}",
         reasons(&made)
     );
@@ -107,7 +107,7 @@ fn without_a_plan_a_line_is_judged_by_the_same_service_elsewhere() {
     assert_eq!(
         reasons(&made),
         [
-            "series have less than half of the wakeups of the same service on another CPU: fifo:90 on CPU 1 has 1 of 125; record again, and see `laggard doctor`"
+            "series have less than half of the wakeups of the same service on another CPU: SCHED_FIFO 90 on CPU 1 has 1 of 125; record again, and see `laggard doctor`"
         ]
     );
 }
@@ -157,13 +157,13 @@ fn overhead_is_a_warning_and_too_much_invalidates_the_figures() {
     let usual = whole().cost(20);
     assert_eq!(
         doubts(&usual),
-        ["measuring took 20 % of a CPU, 10 % of the time of the 2 measured CPUs"]
+        ["overhead 10 % of the 2 measured CPUs (20 % of one CPU)"]
     );
     assert_eq!(reasons(&usual), [""; 0]);
     assert_eq!(
         reasons(&whole().cost(141)),
         [
-            "measuring took 141 % of a CPU, 70 % of the time of the 2 measured CPUs; record with a longer --period, which misses more of the short stalls"
+            "overhead 70 % of the 2 measured CPUs (141 % of one CPU); record with a longer --period, which misses more of the short stalls"
         ]
     );
 }
@@ -182,12 +182,13 @@ fn a_stage_that_most_lack_spoils_the_parts_and_one_that_some_lack_is_named() {
     assert_eq!(
         doubts(&lacking(600)),
         [
-            "the stage `waking` was not seen in fifo:90 on CPU 1 (600 of 6000); its time is part of the next stage"
+            "the stage `waking` was not seen in SCHED_FIFO 90 on CPU 1 (600 of 6000); its time is part of the next stage"
         ]
     );
     assert!(
-        reasons(&lacking(5_994))[0]
-            .starts_with("the stage `waking` was not seen in fifo:90 on CPU 1 (5994 of 6000)"),
+        reasons(&lacking(5_994))[0].starts_with(
+            "the stage `waking` was not seen in SCHED_FIFO 90 on CPU 1 (5994 of 6000)"
+        ),
         "{:?}",
         reasons(&lacking(5_994))
     );
@@ -307,7 +308,10 @@ fn three_lines_are_named_and_of_more_only_how_many() {
     };
 
     let three = line_reason(3);
-    assert!(three.ends_with("fifo:90 on CPU 2 100 of 1000"), "{three}");
+    assert!(
+        three.ends_with("SCHED_FIFO 90 on CPU 2 100 of 1000"),
+        "{three}"
+    );
     let four = line_reason(4);
     assert!(
         four.ends_with("CPU 2 100 of 1000 and 1 more series"),

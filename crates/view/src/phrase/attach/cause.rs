@@ -13,8 +13,8 @@ use crate::phrase::cause::name;
 pub(crate) fn cause(cause: &AttachCause) -> String {
     match &cause.kind {
         AttachCauseKind::TimerSlack => "timer slack".into(),
-        AttachCauseKind::Execution => "execution time (own work)".into(),
-        AttachCauseKind::UserCode => "execution time in user code (own work)".into(),
+        AttachCauseKind::Execution => "execution time".into(),
+        AttachCauseKind::UserCode => "execution time in user code".into(),
         AttachCauseKind::Kernel { is_sampled: true } => "execution time in the kernel".into(),
         AttachCauseKind::Kernel { is_sampled: false } => {
             "execution time in the kernel (--stack-rate names the system call)".into()
@@ -24,7 +24,7 @@ pub(crate) fn cause(cause: &AttachCause) -> String {
         AttachCauseKind::Reclaim => {
             "memory reclaim (too little memory, or the limit of its control group)".into()
         }
-        AttachCauseKind::Overrun => "overrun: own work of an earlier cycle".into(),
+        AttachCauseKind::Overrun => "overrun: execution time of an earlier cycle".into(),
         AttachCauseKind::OtherThreads => {
             "preempted while it moved between CPUs, names unknown".into()
         }

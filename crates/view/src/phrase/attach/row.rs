@@ -5,7 +5,7 @@ use laggard_answer::attach::{
     AttachWakerKind, CountsFrom, DeadlineSource,
 };
 use laggard_model::Nanos;
-use laggard_model::name::line_name;
+use laggard_model::name::series_words;
 
 use super::cause::{cause, parts, site};
 use super::{policy, signed, time, units};
@@ -33,7 +33,7 @@ pub(crate) const fn unit(row: &AttachRow) -> &'static str {
 pub(crate) fn findings(row: &AttachRow) -> Vec<String> {
     let deadline = row.deadline.as_ref();
     let busy = row.is_busy.then(|| {
-        "No deadline: the thread computes most of the time and has no period; `--tid` applies it."
+        "No deadline: the thread computes most of the time, without a period; `--tid` applies it."
             .to_owned()
     });
     let go = row.is_go.then(|| {
@@ -218,7 +218,7 @@ fn period(row: &AttachRow) -> Option<String> {
     }
     (given.without_wake > 0).then(|| {
         format!(
-            "{} of {} had no wakeup: the thread ran, waited for something else, or its wakeup was not seen.",
+            "{} of {} lack a wakeup: the thread ran, waited for something else, or its wakeup was not seen.",
             units(given.without_wake, "period"),
             time(given.period_ns)
         )
@@ -546,7 +546,7 @@ pub(crate) fn marks(cycles: &AttachCycles) -> Option<String> {
 pub(crate) fn beside(service: &AttachBeside) -> String {
     let mut text = format!(
         "For comparison, laggard's own {}, every {} on each CPU, to its first instruction",
-        line_name(service.service, service.route),
+        series_words(service.service, service.route),
         time(service.period_ns)
     );
     match service.latency {
