@@ -142,7 +142,7 @@ fn figures_and_late_cycles_are_printed_during_the_measurement() {
     let (live, answer) = text.split_once(" missed the deadline").unwrap();
     assert!(live.contains("max so far"), "{text}");
     // It worked through three periods; its work is in the line of the late cycle.
-    let late = |line: &&str| line.contains(" late: periodic/") && line.contains("own work");
+    let late = |line: &&str| line.contains(" late: periodic/") && line.contains("execution time");
     assert!(live.lines().any(|line| late(&line)), "{text}");
     // Two seconds, at least.
     let steps = live.lines().filter(|line| line.contains(" timer ")).count();
