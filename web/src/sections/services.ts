@@ -16,7 +16,7 @@ export function services({ report, charts }: PageData): HTMLElement {
       "p",
       { class: "reading" },
       h("strong", {}, "How to read it. "),
-      "Services: interrupt, softirq, kworker and threads, at which the kernel can run code. p99.9: 1 of 1,000 wakeups has a larger latency. ",
+      "Services: interrupt, softirq, kworker and threads, the contexts that the kernel can run code in. p99.9: 1 of 1,000 wakeups has a larger latency. ",
       "Quantiles are at most 1.09 % high. A dash: too few samples. The max is a measurement, not a bound. min (served) leaves out missed expiries; all other figures include them. ",
       "Missed: the expiry passed while the service was still busy with an earlier one. Its latency is the time until the service ran next. ",
       ">=: lower limit, because a wakeup was still waiting at the end, or too many samples were lost. Two times: limits of a quantile, because samples were lost.",

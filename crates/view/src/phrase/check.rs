@@ -218,13 +218,13 @@ fn mean_time(row: &CheckedRow, figure: &CheckFigure) -> String {
 fn ratio(row: &CheckedRow, figure: &CheckFigure) -> String {
     let low = Cell::Ratio(figure.low);
     let level = row.level_ns.map(Cell::Time);
-    let level = level.map_or_else(String::new, |level| format!(" later than {level}"));
+    let level = level.map_or_else(String::new, |level| format!(", later than {level}"));
     match (figure.value, figure.high) {
         (Some(value), Some(high)) => {
             let ratio = Cell::estimate(Cell::Ratio(value), low, Cell::Ratio(high));
-            format!("{ratio} as many{level}")
+            format!("{ratio} the baseline{level}")
         }
-        _ => format!("more than {low} as many{level}"),
+        _ => format!("more than {low} the baseline{level}"),
     }
 }
 

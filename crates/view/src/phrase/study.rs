@@ -29,7 +29,7 @@ pub(crate) fn paper(study: StudyName) -> &'static str {
             "Cota-Robles and Held, A Comparison of Windows Driver Model Latency Performance, OSDI 1999. Timer interrupt: timer IRQ. DPC: softirq. Kernel threads 28 and 24: SCHED_FIFO 90 and 50. Work item: kworker."
         }
         StudyName::Hotos99 => {
-            "Jones and Regehr, The Problems You're Having May Not Be the Problems You Think You're Having, HotOS 1999. Multimedia timers: timers of Linux. DPC: softirq. Video cards and network drivers: whatever is late here, and two injected faults."
+            "Jones and Regehr, The Problems You're Having May Not Be the Problems You Think You're Having, HotOS 1999. Multimedia timers: timers of Linux. DPC: softirq. Video cards and network drivers: the late wakeups of this machine, and two injected faults."
         }
         StudyName::Timmerman => {
             "Timmerman, Can Windows NT 4.0 be used as an RTOS?, 1998. His requirements, context switches (gross) and interrupts of a computing thread, on one CPU."
