@@ -182,7 +182,7 @@ fn all_changes_are_reported() {
     let words = in_one_line(&stdout);
     assert!(
         words.contains(
-            "Changed: run before and run during: `true and nothing` in A, `: and sleep 60` in B in all 2"
+            "Changed: run before and run during: `true and nothing` in A, `: and sleep 60` in B Too few recordings"
         ),
         "{stdout}{}",
         output.errors()
@@ -405,7 +405,7 @@ fn missing_settings_and_wrong_options_are_refused_before_measuring() {
             &["--run=true", "--run=true", "--factor=load"],
             "cannot be used with",
         ),
-        (&["--factor=load"], "name those of A"),
+        (&["--factor=load"], "name the recordings of A"),
         (
             &["--run=", "--run=", "--rounds=0"],
             "a number from 1 to 1000",

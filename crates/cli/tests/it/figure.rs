@@ -35,10 +35,10 @@ fn draw(dir: &TempDir, words: &[&str], file: &str) -> Output {
 fn every_figure_is_drawn_with_the_numbers_of_the_recording() {
     for (figure, words) in [
         // Missed activations are among the samples.
-        ("distribution", "fifo:90 (4,999)"),
+        ("distribution", "SCHED_FIFO 90 (4,999)"),
         ("cpus", "CPU 0 (4,999)"),
         ("stages", "interrupt latency (expiry to irq)"),
-        ("time", "every activation later than"),
+        ("time", "every wakeup later than"),
         ("mttf", "Mean time between xruns of jack-128"),
     ] {
         let dir = TempDir::new().unwrap();
@@ -99,23 +99,21 @@ fn a_figure_shows_the_default_view_of_the_page() {
         names.iter().map(|name| svg.contains(*name)).collect()
     };
     let names = [
-        "irq (",
+        "timer IRQ (",
         "softirq (",
-        "fifo:90 (",
-        "fifo:90 deferred (",
-        "fifo:50 (",
-        "other (",
+        "SCHED_FIFO 90 (",
+        "SCHED_FIFO 90 via softirq (",
+        "SCHED_FIFO 50 (",
+        "SCHED_OTHER (",
     ];
-    let later = "what share of wakeups was later";
+    let later = "fraction of wakeups above x";
 
     let usual = drawn(&["distribution"]);
     assert_eq!(has(&usual, &names), [true, false, true, false, false, true]);
     assert!(usual.contains(later));
     let all_services = drawn(&["distribution", "--all", "--counts"]);
     assert_eq!(has(&all_services, &names), [true; 6]);
-    assert!(
-        all_services.contains("how often each latency was seen") && !all_services.contains(later)
-    );
+    assert!(all_services.contains("wakeups per latency") && !all_services.contains(later));
     let mttf = [
         "SCHED_FIFO 90, ",
         "SCHED_FIFO 90 via softirq, ",

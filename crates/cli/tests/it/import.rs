@@ -76,9 +76,9 @@ trace.etl: Windows 10.0.19045, 2 CPUs, latencies from 2.12 ms, 19 events
 Lost while recording: 0 events, 0 buffers; damaged in the file: 0 buffers, 0 bytes at its end
 
 Handlers by routine
-routine          type    count    total   median  p99.9      max  > limit
-made.sys+0x10    queued      3   327 us   109 us      -   109 us        3
-made.sys+0xf310  ISR         3  30.0 us  10.0 us      -  10.0 us        0
+routine          type    count    total   median  p99.9      max  above limit
+made.sys+0x10    queued      3   327 us   109 us      -   109 us            3
+made.sys+0xf310  ISR         3  30.0 us  10.0 us      -  10.0 us            0
 
 Warnings:
   - 1 thread was waiting at the end of the trace; these waits are in no figure

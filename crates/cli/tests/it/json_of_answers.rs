@@ -193,7 +193,9 @@ fn page_of_compare_has_the_figures_of_its_json() {
                 }
             }
             let figures = ratio.split([' ', '(', ')']);
-            let figures: Vec<&str> = figures.filter(|word| !matches!(*word, "" | "to")).collect();
+            let figures: Vec<&str> = figures
+                .filter(|word| !matches!(*word, "" | "to" | "x"))
+                .collect();
             let expected = ["ratio", "ratio_low", "ratio_high"].map(|key| level[key].as_f64());
             if let [Some(ratio), Some(low), Some(high)] = expected {
                 assert_eq!(figures.len(), 3, "{row:?}");

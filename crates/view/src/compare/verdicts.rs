@@ -1,6 +1,6 @@
 //! Verdicts of a comparison, and the reasons of unclear ones.
 
-use laggard_answer::compare::{Change, CompareReport, LevelComparison, ServiceComparison};
+use laggard_answer::compare::{Change, CompareReport, LevelComparison, ServiceComparison, Unclear};
 use laggard_model::name::series_words;
 
 use crate::doc::{Block, Cell, Column, Detail, Document, Table};
@@ -128,6 +128,11 @@ pub(super) fn verdicts(document: &mut Document, report: &CompareReport, detail: 
         "every: mean time between runs of late wakeups on a CPU; same: within {} times",
         report.equal
     ));
+    let mut levels = levels;
+    if detail == Detail::Short && !report.is_enough {
+        // The first lines state it once for all series.
+        levels.retain(|(_, level)| level.change != Change::Unclear(Unclear::FewRecordings));
+    }
     let mut reasons = reasons(&levels, !hidden.is_empty());
     let hidden = reasons.split_off(reasons.len().min(max.reasons));
     table.notes.extend(reasons);

@@ -234,14 +234,14 @@ impl Words {
     /// Creates the curves of services of recordings, or of one service per CPU.
     pub(super) fn of(reports: &[RecordingReport], service: Option<&str>, shape: Shape) -> Self {
         let what = match shape {
-            Shape::Later | Shape::Percent => "what share of wakeups was later",
-            Shape::Counts | Shape::LinearCounts => "how often each latency was seen",
+            Shape::Later | Shape::Percent => "fraction of wakeups above x",
+            Shape::Counts | Shape::LinearCounts => "wakeups per latency",
         };
         let mut captions: Vec<String> = reports.iter().map(doubts).collect();
         captions.push(caption(shape).into());
         Self {
             title: match service {
-                Some(name) => format!("{name}, CPU by CPU: {what}"),
+                Some(name) => format!("{name}, per CPU: {what}"),
                 None => format!("Latencies of services: {what}"),
             },
             place: match reports {
@@ -261,7 +261,7 @@ impl Words {
             format!("{letter}: {count} recordings, {}", span(side.duration_ns))
         };
         Self {
-            title: format!("{name}: what share of wakeups was later"),
+            title: format!("{name}: fraction of wakeups above x"),
             place: [side("A", &report.first), side("B", &report.second)].join("; "),
             captions: vec![SIDES.into()],
             latency: counted(report.latency),
@@ -456,7 +456,7 @@ fn beside(paths: &[Vec<(f64, f64)>], widths: &[f64], frame: Area) -> Vec<NamePla
 }
 
 /// Caption of a figure of two sides.
-const SIDES: &str = "A point (x, y): the share y of wakeups was later than x. Dots: the largest seen; rings: at least that.";
+const SIDES: &str = "A point (x, y): the fraction y of wakeups had a latency above x. Dots: max. Rings: lower limit of the max.";
 
 const fn caption(shape: Shape) -> &'static str {
     match shape {

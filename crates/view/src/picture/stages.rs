@@ -22,11 +22,8 @@ pub(super) fn draw<B: DrawingBackend>(
     course: &CourseView,
 ) -> Result<(), PictureError> {
     let examples: Vec<(&str, &ExampleView)> = [
-        ("A typical activation", course.typical.as_ref()),
-        (
-            "The latest activation that was served",
-            course.worst.as_ref(),
-        ),
+        ("A typical wakeup", course.typical.as_ref()),
+        ("The latest served wakeup", course.worst.as_ref()),
     ]
     .into_iter()
     .filter_map(|(title, example)| Some((title, example?)))
@@ -42,7 +39,7 @@ pub(super) fn draw<B: DrawingBackend>(
         doubts(report),
         "Each bar starts at the end of the previous stage. The stages of a wakeup add up to its latency. The two scales differ.".into(),
     ];
-    let title = format!("Where {} spends its latency", course.name);
+    let title = format!("{}: time in each stage", course.name);
     let frame = canvas.head_and_foot(&title, &place(report), &captions)?;
     let height = (frame.bottom - frame.top) / examples.len() as f64;
     for (number, (title, example)) in (0_u8..).zip(examples) {
@@ -66,7 +63,7 @@ fn median(report: &RecordingReport, course: &CourseView) -> String {
     row.map_or_else(String::new, |row| {
         let median = row.latency.share(0.5).map(|share| share.write(Unit::Auto));
         format!(
-            "Of all activations: median {}, largest seen {} (served or missed).",
+            "All wakeups: median {}, max {} (served or missed).",
             median.unwrap_or_else(|| "-".into()),
             row.latency
                 .largest(Unit::Auto)

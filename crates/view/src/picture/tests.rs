@@ -105,7 +105,7 @@ fn an_svg_has_the_size_asked_for_and_names_what_it_shows() {
     );
     assert!(text.contains("viewBox=\"0 0 3840 2400\""));
     for words in [
-        "how often each latency was seen",
+        "wakeups per latency",
         "SCHED_FIFO 90 (4)",
         "7 samples lost",
         "100 us",

@@ -36,7 +36,7 @@ pub(super) fn draw<B: DrawingBackend>(
     let captions = [
         doubts(report),
         format!(
-            "Line: the median of each {}; bars reach from it to the largest. Dots: every activation later than {limit} ({}); rings: missed ones, those still waiting at the end with how long they had.",
+            "Line: median of each {}; bars reach from it to the max. Dots: every wakeup later than {limit} ({}). Rings: missed expiries; one that was still waiting at the end has its waiting time.",
             Unit::Auto.write_nanos(course.interval_ns),
             count(course.points.latency_ns.len() as u64),
         ),
