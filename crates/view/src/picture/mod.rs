@@ -85,7 +85,7 @@ impl Named for FigureKind {
             Self::Distribution => "How often each latency was seen",
             Self::Stages => "Time of the median and of the latest wakeup in each stage",
             Self::Time => "Latency over time, with every exceedance",
-            Self::Cpus => "The distribution of a service, CPU by CPU",
+            Self::Cpus => "The distribution of a service, per CPU",
             Self::Mttf => "Mean time between xruns over total buffering",
         }
     }
