@@ -284,11 +284,29 @@ fn causes(document: &mut Document, overview: &Overview, detail: Detail, limits: 
             Column::number("max"),
         ]),
     };
+    // Without names of columns, the cells name their figures.
+    let is_named = detail == Detail::Full;
     let max = |time, is_at_least: bool| {
-        let sign = if is_at_least { ">= " } else { "" };
-        Cell::Text(format!("max {sign}{}", Cell::Time(time)))
+        let time = Cell::Time(time);
+        let time = if is_at_least {
+            Cell::AtLeast(Box::new(time))
+        } else {
+            time
+        };
+        if is_named {
+            time
+        } else {
+            Cell::Text(format!("max {time}"))
+        }
     };
-    let times = |count: u64| Cell::Text(format!("{} x", Cell::Count(count)));
+    let times = |count: u64| {
+        let count = Cell::Count(count);
+        if is_named {
+            count
+        } else {
+            Cell::Text(format!("{count} x"))
+        }
+    };
     let has_others = late.others.is_some();
     let room = limits
         .rows

@@ -232,7 +232,7 @@ interface Place {
  * the top. */
 const HEIGHTS = Array.from({ length: 24 }, (_, nth) => 0.06 + 0.037 * nth);
 /** Room that any name fits into, as a part of the picture's width. */
-const ENOUGH = 0.3;
+const ENOUGH = 0.4;
 
 /** Half the height of a name, as a part of the picture's. */
 const HALF = 0.035;
