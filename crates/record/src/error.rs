@@ -96,7 +96,7 @@ pub enum WriteError {
     },
     /// An activation has a line that is not in the manifest.
     #[error(
-        "an activation belongs to line {line}, but the manifest has {lines} lines; add the line to the manifest first"
+        "a wakeup belongs to series {line}, but the manifest has {lines}; add the series to the manifest first"
     )]
     UnknownLine {
         /// Line of the activation.

@@ -154,7 +154,7 @@ impl Recording {
         if strangers > 0 {
             self.shortfalls.push(Shortfall::Damaged {
                 file: file.into(),
-                reason: format!("{strangers} activations of lines that the manifest does not have"),
+                reason: format!("{strangers} wakeups of series that the manifest lacks"),
             });
         }
         self.open_rows.extend(rows.into_iter().filter(is_known));

@@ -228,7 +228,7 @@ impl Catalogue {
             let file = self.file(table, number);
             put(&file, &batch).with_context(|| {
                 format!(
-                    "cannot write `{}`; free some space, or name another folder with --catalogue",
+                    "cannot write `{}`; free some space, or name another directory with --catalogue",
                     file.display()
                 )
             })?;

@@ -387,7 +387,7 @@ impl Tables {
         let host = number_of(&[&read.host]);
         let kind = number_of(&[&read.kernel, &read.build, &read.load]);
         // The tables date it in 1970.
-        let undated = "when it began is not known, so that no answer since some time has it";
+        let undated = "its start is unknown, so answers with --since leave it out";
         let undated = read.start_s.is_none().then(|| undated.to_owned());
         let shortfalls: Vec<String> = read.shortfalls.iter().cloned().chain(undated).collect();
         let shortfalls = shortfalls.join("; ");

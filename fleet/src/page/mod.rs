@@ -134,9 +134,9 @@ fn draw(html: &mut String, worst: &WorstReport, map: &MachineMap) {
         hours => format!("{hours} hours"),
     };
     *html += &format!(
-        "<h2 id=map>Hour by hour</h2>\n<p>A row is a machine, the worst first; a column is {column}, UTC. \
-         The colour is the share of the measured minutes in which an activation was later than {}. \
-         Follow a machine's name for its services, its worst hours and who made it late.</p>\n<p class=legend>",
+        "<h2 id=map>Hour by hour</h2>\n<p>One row per machine, the worst first; a column is {column}, UTC. \
+         Colour: share of the measured minutes with a wakeup later than {}. \
+         Click a machine for its services, its worst hours and the causes.</p>\n<p class=legend>",
         Unit::Auto.write_nanos(worst.limit_ns)
     );
     for (level, words) in LEVELS.into_iter().enumerate() {

@@ -395,7 +395,7 @@ pub(crate) fn level_reason(reason: &LevelReason) -> ReasonText {
         LevelReason::BoundedTail => (
             "the tail ends abruptly".into(),
             None,
-            Some("report the largest seen and find what bounds it".into()),
+            Some("report the max and find its bound".into()),
         ),
         LevelReason::StillWaiting { at_least } => (
             format!(
