@@ -27,7 +27,7 @@ fn markdown_has_the_figures_and_the_remedies() {
         .success()
         .stdout(contains("| SCHED_FIFO 90 | 1,999 | 6 | 18.9 us |"))
         .stdout(contains("| 6.02 ms |"))
-        .stdout(contains("A script was played"))
+        .stdout(contains("The recording was made from a script"))
         .stdout(contains("Lost: 0 samples"));
 }
 

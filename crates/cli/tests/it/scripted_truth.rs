@@ -282,7 +282,7 @@ fn missing_and_zero_are_distinguished() {
             assert!(screen.contains(&format!("SCHED_FIFO 90 {row}")), "{screen}");
             assert_eq!(report["services"][0]["max_ns"], 0);
         } else {
-            assert!(screen.contains("no sample was recorded"), "{screen}");
+            assert!(screen.contains("No sample was recorded"), "{screen}");
             assert!(!screen.contains(" ns"), "{screen}");
             assert_eq!(report["measurement"]["samples"], 0);
         }
