@@ -3,7 +3,7 @@
 #![allow(clippy::disallowed_macros, reason = "an error has a text")]
 
 use laggard_analyze::InputError;
-use laggard_model::Service;
+use laggard_model::{CpuList, Service};
 use laggard_record::OpenError;
 
 /// Reason why recordings that were read do not give an answer.
@@ -28,4 +28,25 @@ pub enum AnswerError {
         /// Recordings of the question, separated by backticks.
         recordings: String,
     },
+    /// A task runs on CPUs on which its service was not measured.
+    #[error(transparent)]
+    OtherCpus(Box<OtherCpus>),
+}
+
+/// A task runs on CPUs on which its service was not measured.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "task `{task}` runs on CPU {allowed}, and `{recordings}` measured `{service}` on CPU {measured} only; \
+     record with `--cpus {allowed}`, or change the CPU of the task"
+)]
+pub struct OtherCpus {
+    pub task: String,
+    /// Service that was measured.
+    pub service: Service,
+    /// CPUs on which the task may run.
+    pub allowed: CpuList,
+    /// CPUs on which the service was measured.
+    pub measured: CpuList,
+    /// The recordings that were asked, with backticks between.
+    pub recordings: String,
 }

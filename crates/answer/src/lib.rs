@@ -53,7 +53,7 @@ pub mod why;
 
 pub use causes::{Above, CauseSet, Composed, KnownCauses, MissingTraces};
 pub use digest::{digest, digest_without_samples};
-pub use error::AnswerError;
+pub use error::{AnswerError, OtherCpus};
 pub use laggard_record::Shortfall;
 pub use load::{Load, LoadError, Run, have_no_work, have_rates, loads, loads_for_demand, open};
 pub use note::{Doubt, Note};

@@ -6,7 +6,7 @@ use laggard_analyze::sched::{
     LatencyBudget, Supply, Task, amortized_test, breakdown_utilization, edf_demand, exact_test,
     hyperbolic_product, response_time, utilization, utilization_bound,
 };
-use laggard_model::Nanos;
+use laggard_model::{CpuList, Nanos};
 
 use super::doubt::{Found, doubts};
 use super::limit::ResponseLimit;
@@ -17,7 +17,7 @@ use super::{
     Pseudo, RareFrom, SCHED_SCHEMA, SchedQuestion, SchedReport, SetVerdict, TaskAsked, TaskRemark,
     TaskVerdict, Verdict,
 };
-use crate::error::AnswerError;
+use crate::error::{AnswerError, OtherCpus};
 use crate::load::Load;
 use crate::note::Note;
 
@@ -36,8 +36,8 @@ pub fn analyse(load: &Load, question: &SchedQuestion) -> Result<SchedReport, Inp
         .collect();
     let mut ways: Vec<Runner<'_>> = Vec::new();
     for task in &question.tasks {
-        if !ways.iter().any(|runner| runner.service == task.service) {
-            ways.push(Runner::new(load, task.service, &plain, question.permitted)?);
+        if !ways.iter().any(|runner| runner.runs(task)) {
+            ways.push(Runner::new(load, task, &plain, question.permitted)?);
         }
     }
     let mut verdicts = Vec::new();
@@ -50,20 +50,21 @@ pub fn analyse(load: &Load, question: &SchedQuestion) -> Result<SchedReport, Inp
             });
             continue;
         }
-        if let Some(runner) = ways.iter().find(|runner| runner.service == task.service) {
+        if let Some(runner) = ways.iter().find(|runner| runner.runs(task)) {
             let order = Order::new(&plain, question, index);
             let analysed = verdict(&order, task, runner, question)?;
-            verdicts.push(held(analysed, longest(load, task.service)));
+            verdicts.push(held(analysed, longest(load, task)));
         }
     }
     let is_held = verdicts.iter().any(|verdict| verdict.waited_ns.is_some());
     let mut set = set(&plain, &ways)?;
-    // These bounds assume different priorities.
-    set.bounds_apply &=
-        (0..question.tasks.len()).all(|index| equals(question, index).next().is_none());
+    let are_apart = (0..question.tasks.len()).any(|index| is_apart(question, 0, index));
+    // These bounds assume different priorities on one CPU.
+    set.bounds_apply &= !are_apart
+        && (0..question.tasks.len()).all(|index| equals(question, index).next().is_none());
     // Tasks that miss on one CPU may fit on several.
     let may_move = question.tasks.len() > 1 && question.tasks.iter().any(|task| task.rank.may_move);
-    let is_certain = |meets: &bool| *meets || !may_move;
+    let is_certain = |meets: &bool| *meets || !(may_move || are_apart);
     Ok(SchedReport {
         schema: SCHED_SCHEMA,
         load: load.label.clone(),
@@ -96,7 +97,8 @@ pub fn analyse(load: &Load, question: &SchedQuestion) -> Result<SchedReport, Inp
 /// task, the nearest service that bounds its latency replaces it, with a remark.
 ///
 /// # Errors
-/// When no measured service can stand in, or a task is not valid.
+/// When no measured service can stand in, a task runs on a CPU that was not measured, or a task
+/// is not valid.
 pub fn analysed(load: &Load, question: &SchedQuestion) -> Result<SchedReport, AnswerError> {
     let measured = load.lines();
     let measured = || measured.iter().map(|line| line.0);
@@ -123,7 +125,35 @@ pub fn analysed(load: &Load, question: &SchedQuestion) -> Result<SchedReport, An
         });
     }
     question.remarks.extend(remarks);
+    check_cpus(load, &question)?;
     Ok(analyse(load, &question)?)
+}
+
+/// # Errors
+/// When a task runs only on CPUs on which its service was not measured.
+fn check_cpus(load: &Load, question: &SchedQuestion) -> Result<(), AnswerError> {
+    for task in &question.tasks {
+        let allowed = match task.cpu {
+            Some(cpu) => std::iter::once(cpu).collect(),
+            None => question.cpus.clone(),
+        };
+        let streams = load.runs.iter().flat_map(|run| &run.streams);
+        let measured: CpuList = streams
+            .filter(|stream| stream.service == task.service)
+            .map(|stream| stream.cpu)
+            .collect();
+        let mut cpus = allowed.as_slice().iter();
+        if !allowed.as_slice().is_empty() && !cpus.any(|&cpu| measured.contains(cpu)) {
+            return Err(AnswerError::OtherCpus(Box::new(OtherCpus {
+                task: task.name.clone(),
+                service: task.service,
+                allowed,
+                measured,
+                recordings: load.paths().join("`, `"),
+            })));
+        }
+    }
+    Ok(())
 }
 
 /// Three orders of the tasks, with the analysed task last. Its response lies between its
@@ -145,8 +175,9 @@ impl Order {
     fn new(plain: &[Task], question: &SchedQuestion, index: usize) -> Self {
         let rank = |place: usize| question.tasks[place].rank;
         let own = plain[index];
-        let equals: Vec<usize> = equals(question, index).collect();
-        let above = (0..index).filter(|place| !equals.contains(place));
+        let shares_cpu = |&place: &usize| !is_apart(question, place, index);
+        let equals: Vec<usize> = equals(question, index).filter(shares_cpu).collect();
+        let above = (0..index).filter(|place| !equals.contains(place) && shares_cpu(place));
         let may_move = |place: usize| rank(place).may_move;
         let may_be_apart = |&place: &usize| may_move(place) || may_move(index);
         let is_certain = |place: &usize| !rank(*place).is_at_most && !may_be_apart(place);
@@ -182,7 +213,7 @@ fn is_instance(task: &TaskAsked, other: &TaskAsked) -> bool {
         (
             (task.compute_ns, task.period_ns),
             (task.deadline_ns, task.blocking_ns),
-            (task.service, task.buffers),
+            (task.service, task.cpu, task.buffers),
             task.rank,
         )
     };
@@ -196,6 +227,12 @@ fn equals(question: &SchedQuestion, index: usize) -> impl Iterator<Item = usize>
         place != index && level(place).is_some() && level(place) == level(index)
     };
     (0..question.tasks.len()).filter(is_equal)
+}
+
+/// Returns whether the two tasks run on different CPUs.
+fn is_apart(question: &SchedQuestion, place: usize, other: usize) -> bool {
+    let cpu = |place: usize| question.tasks[place].cpu;
+    cpu(place).is_some_and(|own| cpu(other).is_some_and(|other| other != own))
 }
 
 fn plain(task: &TaskAsked, question: &SchedQuestion) -> Task {

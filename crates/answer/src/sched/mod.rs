@@ -10,7 +10,7 @@ mod runner;
 mod tasks;
 mod waiting;
 
-use laggard_model::{Cpu, LoadLabel, Nanos, Service};
+use laggard_model::{Cpu, CpuList, LoadLabel, Nanos, Service};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -42,7 +42,7 @@ pub struct TaskAsked {
     pub blocking_ns: Nanos,
     /// Measured service that runs it.
     pub service: Service,
-    /// CPU of the task in a rehearsal, if the file names one.
+    /// CPU of the task, if the file names one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Cpu>,
     /// Number of buffers, if it has any.
@@ -57,6 +57,8 @@ pub struct TaskAsked {
 pub struct SchedQuestion {
     /// The tasks, highest priority first.
     pub tasks: Vec<TaskAsked>,
+    /// CPUs on which the tasks without a CPU may run. Empty: any.
+    pub cpus: CpuList,
     /// Time that each job takes in addition, for its two context switches.
     pub overhead: Nanos,
     /// Permitted time between two misses.

@@ -7,8 +7,9 @@ use laggard_analyze::forecast::Observation;
 use laggard_analyze::sched::{
     CpuBlackouts, Envelope, RatedEnvelope, Supply, Task, rated_envelope, response_time,
 };
-use laggard_model::{Histogram, Nanos, Route, STAGES, Service, Stage};
+use laggard_model::{Cpu, Histogram, Nanos, Route, STAGES, Service, Stage};
 
+use super::TaskAsked;
 use crate::load::Load;
 use crate::selection::Selection;
 
@@ -19,13 +20,14 @@ const BEYOND_BLACKOUT: f64 = 5.0;
 /// Divisor of the least slack that gives the maximum time of ordinary latency.
 const ORDINARY_PART: f64 = 20.0;
 
-/// Measured latencies of one service that runs tasks.
+/// Measured latencies of one service that runs tasks: of all CPUs, or of the CPU of the tasks.
 pub(super) struct Runner<'a> {
-    pub(super) service: Service,
+    service: Service,
+    cpu: Option<Cpu>,
     pub(super) seen: Selection<'a>,
     /// Largest latency that is release jitter. Larger ones are stalls.
     pub(super) ordinary: f64,
-    /// Median latency: the lower limit of release jitter.
+    /// Lower limit of release jitter: the median latency, or 0 if only that of all CPUs is known.
     pub(super) median: f64,
     pub(super) least: Envelope,
     pub(super) most: Envelope,
@@ -46,10 +48,11 @@ pub(super) struct Runner<'a> {
 impl<'a> Runner<'a> {
     pub(super) fn new(
         load: &'a Load,
-        service: Service,
+        task: &TaskAsked,
         tasks: &[Task],
         permitted: Nanos,
     ) -> Result<Self, InputError> {
+        let (service, cpu) = (task.service, task.cpu);
         // A thread that is reached both ways is a task's by its own timer.
         let route = load
             .runs
@@ -59,8 +62,10 @@ impl<'a> Runner<'a> {
             .map(|stream| stream.route)
             .min()
             .unwrap_or(Route::Direct);
-        let selection = Selection::new(load, (service, route), None);
+        let selection = Selection::new(load, (service, route), cpu);
         let (streams, median) = (&selection.streams, selection.base);
+        // The distributions cover all CPUs.
+        let is_whole = cpu.is_none() || Selection::new(load, (service, route), None).cpus == 1;
         let unseen = unseen(&selection);
         let part = ordinary_part(tasks, ns(median), unseen);
         let ordinary = selection
@@ -85,7 +90,7 @@ impl<'a> Runner<'a> {
             .histograms()
             .filter_map(|histogram| histogram.max())
             .max();
-        if let Some(largest) = largest.filter(|&largest| largest > median + part) {
+        if let Some(largest) = largest.filter(|&largest| is_whole && largest > median + part) {
             let end = ns(largest.saturating_sub(median));
             inner.push(vec![Blackout { start: 0.0, end }]);
         }
@@ -122,11 +127,12 @@ impl<'a> Runner<'a> {
             .collect();
         Ok(Self {
             service,
+            cpu,
             rated: rated_envelope(&cpus, windows, ns(permitted))?,
             least: Envelope::new(&inner, windows)?,
             most: Envelope::new(&outer, windows)?,
             ordinary: ns(ordinary),
-            median: ns(median),
+            median: if is_whole { ns(median) } else { 0.0 },
             longest,
             unseen,
             not_kept: selection.floor().filter(|&floor| floor > median + part),
@@ -134,6 +140,11 @@ impl<'a> Runner<'a> {
             parts,
             seen: selection,
         })
+    }
+
+    /// Returns whether this is the service and the CPU of a task.
+    pub(super) fn runs(&self, task: &TaskAsked) -> bool {
+        (self.service, self.cpu) == (task.service, task.cpu)
     }
 
     /// Returns the worst response of a task, and the end of the window that has it, with the

@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 use std::path::PathBuf;
 
-use laggard_model::{Cpu, Nanos, ParseNanosError, Service};
+use laggard_model::{Cpu, CpuList, Nanos, ParseNanosError, Service};
 use serde::Deserialize;
 
 use super::rank::TaskRank;
@@ -166,6 +166,7 @@ pub(super) fn parse(text: &str) -> Result<SchedQuestion, TasksError> {
     }
     Ok(SchedQuestion {
         tasks: by_priority(tasks)?,
+        cpus: CpuList::default(),
         overhead: time(&file.overhead, Nanos::ZERO)?,
         permitted: time(&file.permitted, Nanos::from_secs(3_600))?,
         remarks: Vec::new(),

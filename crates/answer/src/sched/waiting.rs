@@ -1,19 +1,21 @@
 //! Stalls that had not ended when measuring ended. Their length is a lower limit, so no
 //! response has an upper limit.
 
-use laggard_model::{Nanos, Service};
+use laggard_model::Nanos;
 
-use super::{Pseudo, RareFrom, ResponseLimit, TaskDoubt, TaskVerdict, Verdict};
+use super::{Pseudo, RareFrom, ResponseLimit, TaskAsked, TaskDoubt, TaskVerdict, Verdict};
 use crate::load::Load;
 
 /// Waits up to the slack divided by this are ordinary: every recording ends during some wait.
 const ORDINARY_PART: u64 = 20;
 
-/// Returns the longest wait of a service that had not ended when measuring ended.
-pub(super) fn longest(load: &Load, service: Service) -> Option<Nanos> {
+/// Returns the longest wait of the service of a task, on its CPU if it has one, that had not
+/// ended when measuring ended.
+pub(super) fn longest(load: &Load, task: &TaskAsked) -> Option<Nanos> {
     let waits = load.runs.iter().flat_map(|run| &run.waiting);
     waits
-        .filter(|waiting| waiting.service == service)
+        .filter(|waiting| waiting.service == task.service)
+        .filter(|waiting| task.cpu.is_none_or(|cpu| waiting.cpu == cpu))
         .map(|waiting| waiting.at_least_ns)
         .max()
 }

@@ -16,7 +16,8 @@ use laggard_answer::sched::{
 };
 use laggard_answer::{Load, Run, Trust};
 use laggard_model::{
-    Activation, Batch, Cpu, Gather, Line, LineId, Nanos, ProbePlan, Route, STAGES, Service, Stage,
+    Activation, Batch, Cpu, CpuList, Gather, Line, LineId, Nanos, ProbePlan, Route, STAGES,
+    Service, Stage,
 };
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -448,6 +449,7 @@ fn verdict(run: Run, task: TaskAsked) -> TaskVerdict {
         tasks: vec![task],
         overhead: Nanos::ZERO,
         permitted: Nanos::from_secs(8),
+        cpus: CpuList::default(),
         remarks: Vec::new(),
     };
     analyse(&load(run), &question).unwrap().tasks.remove(0)

@@ -20,7 +20,7 @@ use laggard_answer::sched::{
 use laggard_answer::show::intervals;
 use laggard_answer::{Ask, Load, loads, open};
 use laggard_made::{Made, line};
-use laggard_model::{LoadRun, Nanos, Route, Service, Stage, UsagePattern};
+use laggard_model::{CpuList, LoadRun, Nanos, Route, Service, Stage, UsagePattern};
 use tempfile::TempDir;
 
 const URGENT: Service = Service::Fifo(90);
@@ -390,6 +390,7 @@ fn the_response_with_jitter_has_the_largest_interrupt_latency_in_it() {
         tasks: vec![task("short", 2, 10), task("long", 7, 40)],
         overhead: Nanos::ZERO,
         permitted: Nanos::from_secs(3_600),
+        cpus: CpuList::default(),
         remarks: Vec::new(),
     };
 
@@ -432,7 +433,7 @@ fn tasks_that_may_run_on_several_cpus_are_not_shown_to_miss() {
             })
             .collect::<Vec<_>>()
     };
-    let cpu_line = r#""cpus" : [1],"#;
+    let cpu_line = r#""cpus" : [0],"#;
     let several = r#""cpus" : [0, 1],"#;
 
     let pinned = verdicts([cpu_line, cpu_line], [95, 92]);
@@ -455,6 +456,93 @@ fn tasks_that_may_run_on_several_cpus_are_not_shown_to_miss() {
     }
 }
 
+/// Records CPU 0, on which a wakeup in 1,000 is 5 ms late, and CPU 1, on which none is.
+fn two_cpus(dir: &Path) -> Vec<Load> {
+    let mut made = Made::new(&[line(URGENT, 0), line(URGENT, 1)]);
+    for _ in 0..60 {
+        made = made
+            .served(0, 999, &EARLY)
+            .served(0, 1, &LATE)
+            .served(1, 1_000, &EARLY);
+    }
+    let path = dir.join("two");
+    made.record(&path);
+    read(&[path])
+}
+
+/// Task of 1 ms in 10 ms, with a deadline that only a wakeup 5 ms late misses.
+fn task_on(name: &str, cpu: &str) -> String {
+    format!(
+        "[[task]]\nname = \"{name}\"\n{cpu}\nperiod = \"10ms\"\ncompute = \"1ms\"\n\
+         deadline = \"4500us\"\n"
+    )
+}
+
+#[test]
+fn task_on_one_cpu_has_the_stalls_and_the_other_tasks_of_that_cpu() {
+    let dir = TempDir::new().unwrap();
+    let loaded = two_cpus(dir.path());
+    let file = dir.path().join("tasks.toml");
+    let verdicts = |tasks: &[String]| {
+        std::fs::write(&file, format!("permitted = \"5s\"\n{}", tasks.concat())).unwrap();
+        let report = analysed(&loaded[0], &read_tasks(&file).unwrap()).unwrap();
+        let tasks = report.tasks.into_iter();
+        tasks
+            .map(|task| (task.verdict, task.ideal_ns))
+            .collect::<Vec<_>>()
+    };
+
+    let a = task_on("a", "cpu = 0");
+    let b = task_on("b", "cpu = 1");
+    let alone = Some(1e6);
+    assert_eq!(
+        verdicts(std::slice::from_ref(&a)),
+        [(Verdict::Misses, alone)]
+    );
+    assert_eq!(
+        verdicts(std::slice::from_ref(&b)),
+        [(Verdict::Meets, alone)]
+    );
+    assert_eq!(
+        verdicts(&[a, b]),
+        [(Verdict::Misses, alone), (Verdict::Meets, alone)]
+    );
+    assert_eq!(verdicts(&[task_on("c", "")]), [(Verdict::Misses, alone)]);
+}
+
+#[test]
+fn task_on_a_cpu_that_was_not_measured_is_refused() {
+    let dir = TempDir::new().unwrap();
+    let loaded = two_cpus(dir.path());
+    let refused = |name: &str, text: &str| {
+        let file = dir.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        analysed(&loaded[0], &read_tasks(&file).unwrap()).map_err(|err| err.to_string())
+    };
+    let rt_app = |cpus: &str| {
+        let text = format!(
+            r#"{{ "tasks" : {{ "a" : {{ "cpus" : {cpus}, "policy" : "SCHED_FIFO", "priority" : 95,
+            "run" : 1000, "timer" : {{ "ref" : "tick", "period" : 40000 }} }} }} }}"#
+        );
+        refused("tasks.json", &text)
+    };
+
+    for (error, cpus) in [
+        (refused("tasks.toml", &task_on("a", "cpu = 2")), "2"),
+        (rt_app("[ 3 ]"), "3"),
+        (rt_app("[ 2, 3 ]"), "2-3"),
+    ] {
+        let error = error.unwrap_err();
+        let expected = format!("task `a` runs on CPU {cpus}, and ");
+        assert!(error.starts_with(&expected), "{error}");
+        assert!(
+            error.contains("measured `fifo:90` on CPU 0-1 only"),
+            "{error}"
+        );
+    }
+    assert!(rt_app("[ 1, 2 ]").is_ok());
+}
+
 /// Threads of one timer do at most the work that is analysed.
 #[test]
 fn work_that_is_an_upper_limit_is_not_an_overload() {
@@ -462,7 +550,7 @@ fn work_that_is_an_upper_limit_is_not_an_overload() {
     let loaded = read(&[Minute::default().record(dir.path())]);
     let file = dir.path().join("tasks.json");
     let task =
-        r#""cpus" : [1], "policy" : "SCHED_FIFO", "priority" : 95, "instance" : 2, "run" : 22000"#;
+        r#""cpus" : [0], "policy" : "SCHED_FIFO", "priority" : 95, "instance" : 2, "run" : 22000"#;
     let limits = |timer: &str| {
         let text = format!(
             r#"{{ "tasks" : {{ "a" : {{ {task}, "timer" : {{ "ref" : "{timer}", "period" : 40000 }} }} }} }}"#
@@ -485,7 +573,7 @@ fn instances_of_a_task_have_its_verdict() {
     let file = dir.path().join("tasks.json");
     let task = |name: &str, instances: usize, priority: u8, run: u32| {
         format!(
-            r#""{name}" : {{ "cpus" : [1], "policy" : "SCHED_FIFO", "priority" : {priority}, "instance" : {instances},
+            r#""{name}" : {{ "cpus" : [0], "policy" : "SCHED_FIFO", "priority" : {priority}, "instance" : {instances},
             "run" : {run}, "timer" : {{ "ref" : "unique", "period" : 1000000 }} }},"#
         )
     };

@@ -14,8 +14,8 @@ use laggard_answer::show::Waiting;
 use laggard_answer::{KnownCauses, Load, Run, Trust};
 use laggard_made::overview;
 use laggard_model::{
-    Activation, Batch, Cpu, Line, LineId, LoadLabel, Nanos, ProbePlan, Route, STAGES, Service,
-    Stage, State, UsagePattern,
+    Activation, Batch, Cpu, CpuList, Line, LineId, LoadLabel, Nanos, ProbePlan, Route, STAGES,
+    Service, Stage, State, UsagePattern,
 };
 use laggard_view::doc::{self, Detail, terminal};
 use laggard_view::overview::{document, documents};
@@ -241,6 +241,7 @@ proptest! {
             tasks: tasks.into(),
             overhead: Nanos::ZERO,
             permitted: Nanos::from_secs(3_600),
+            cpus: CpuList::default(),
             remarks: Vec::new(),
         };
         if !load.lines().iter().any(|line| line.0 == service) {

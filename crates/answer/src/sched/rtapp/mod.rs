@@ -81,7 +81,7 @@ pub(super) fn parse(text: &str) -> Result<SchedQuestion, RtAppError> {
         }
     }
     check_mutexes(&read)?;
-    check_cpus(&read)?;
+    let cpus = common_cpus(&read)?;
     let remarks = read
         .iter()
         .flat_map(|task| task.remarks.clone())
@@ -106,6 +106,7 @@ pub(super) fn parse(text: &str) -> Result<SchedQuestion, RtAppError> {
     }
     Ok(SchedQuestion {
         tasks: asked_tasks,
+        cpus: cpus.into_iter().map(|cpu| Cpu(cpu.into())).collect(),
         overhead: Nanos::ZERO,
         permitted: Nanos::from_secs(3_600),
         remarks,
@@ -338,8 +339,11 @@ fn check_mutexes(tasks: &[FileTask]) -> Result<(), RtAppError> {
     Ok(())
 }
 
-/// Refuses tasks that no single CPU can run.
-fn check_cpus(tasks: &[FileTask]) -> Result<(), RtAppError> {
+/// Returns the CPUs that are in the `cpus` of all tasks. Empty: no task has any.
+///
+/// # Errors
+/// When no single CPU can run the tasks.
+fn common_cpus(tasks: &[FileTask]) -> Result<Vec<u16>, RtAppError> {
     let mut common: Option<Vec<u16>> = None;
     for task in tasks {
         let Some(cpus) = &task.cpus else { continue };
@@ -351,7 +355,7 @@ fn check_cpus(tasks: &[FileTask]) -> Result<(), RtAppError> {
                 .of_task(&task.name));
         }
     }
-    Ok(())
+    Ok(common.unwrap_or_default())
 }
 
 /// Returns the number of threads that wait for the timer `timer` of `task`. A timer whose name
