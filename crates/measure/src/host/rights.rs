@@ -72,18 +72,11 @@ pub(super) fn limit(files: &Files, name: &str) -> Option<Option<u64>> {
 }
 
 /// Returns `cpu.rt_runtime_us` of this process's group. Only version 1 of control groups has it;
-/// -1 means no limit.
+/// -1 means no limit. In a container that does not see the path of its group, the nearest visible
+/// directory is the group of the container.
 fn rt_group(files: &Files) -> Option<Nanos> {
-    let groups = files.text("proc/self/cgroup")?;
-    let us: i64 = groups.lines().find_map(|line| {
-        let (_, rest) = line.split_once(':')?;
-        let (controllers, group) = rest.split_once(':')?;
-        controllers.split(',').find(|&name| name == "cpu")?;
-        ["cpu", controllers].into_iter().find_map(|mount| {
-            let folder = format!("sys/fs/cgroup/{mount}{}", group.trim_end_matches('/'));
-            files.value(&format!("{folder}/cpu.rt_runtime_us"))
-        })
-    })?;
+    let mut groups = groups(files, "cpu").into_iter();
+    let us: i64 = groups.find_map(|folder| files.value(&format!("{folder}/cpu.rt_runtime_us")))?;
     us.try_into().ok().map(Nanos::from_us)
 }
 

@@ -457,6 +457,28 @@ fn tightest_limit_on_cpu_time_of_any_group_is_named() {
 }
 
 #[test]
+fn group_without_time_for_real_time_threads_is_found_in_a_container() {
+    let host = "== proc/self/cgroup\n4:cpu,cpuacct:/a\n\
+        == sys/fs/cgroup/cpu,cpuacct/cpu.rt_runtime_us\n950000\n\
+        == sys/fs/cgroup/cpu,cpuacct/a/cpu.rt_runtime_us\n0\n";
+    // It sees its group as the root, and the path of the host.
+    let container = "== proc/self/cgroup\n1:cpu:/libpod_parent/libpod-1\n\
+        == sys/fs/cgroup/cpu/cpu.rt_runtime_us\n0\n";
+    for (files, is_without) in [
+        (host.to_owned(), true),
+        (host.replace("\n0\n", "\n100000\n"), false),
+        (container.to_owned(), true),
+        (container.replace("\n0\n", "\n-1\n"), false),
+    ] {
+        let caveats = Machine::new(&files).caveats("0", &[Service::Fifo(90)]);
+
+        let mut found = caveats.iter();
+        let found = found.any(|caveat| caveat.what.contains("cpu.rt_runtime_us is 0"));
+        assert_eq!(found, is_without, "{files}");
+    }
+}
+
+#[test]
 fn free_memory_is_the_minimum_of_the_machine_and_every_group() {
     let machine = "== proc/meminfo\nMemTotal: 4000 kB\nMemAvailable: 3000 kB\n";
     let v2 = "== proc/self/cgroup\n0::/a/b\n== sys/fs/cgroup/a/b/memory.max\nmax\n";
