@@ -206,7 +206,7 @@ pub trait Probe {
     fn lines(&self) -> &[Line];
 
     /// Returns the thread that is the service of `line`; `None` for `softirq` and `worker`, which
-    /// do not have a thread, or if it is unknown.
+    /// do not have a thread, or if its TID in the trace data is unknown.
     fn thread_of(&self, _line: LineId) -> Option<Tid> {
         None
     }

@@ -24,7 +24,7 @@ pub struct LateWakeup {
     pub service: Service,
     pub route: Route,
     pub cpu: Cpu,
-    /// Thread of the service, if it has one.
+    /// Thread of the service, if it has one. Absent in a separate PID namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread: Option<Tid>,
     /// Number of the wakeup in its series.

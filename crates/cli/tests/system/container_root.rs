@@ -141,3 +141,44 @@ fn in_a_container_every_stage_is_seen_and_times_are_the_kernels() {
         assert_eq!(lacking, None, "{name}");
     }
 }
+
+/// The trace data has other TIDs than the container.
+#[test]
+fn in_a_container_a_thread_does_not_wait_for_itself() {
+    if let Some(why) = obstacle() {
+        return println!("skipped: {why}");
+    }
+    let dir = TempDir::new().unwrap();
+    let root = root(&dir);
+
+    let recorded = in_container(
+        &root,
+        &["--pid"],
+        &[
+            "record",
+            "--quiet",
+            "--duration=2s",
+            "--services=fifo:90",
+            // Every wakeup is later than that.
+            "--threshold=1us",
+            "--output=/results/r",
+        ],
+    );
+
+    assert!(
+        matches!(recorded.status.code(), Some(0 | 3)),
+        "{recorded:?}"
+    );
+    let why = Command::new(cargo_bin("laggard"))
+        .args(["why", "--json", "--top=1000"])
+        .arg(root.join("results/r"))
+        .output()
+        .unwrap();
+    let why: Value = why.json();
+    let series = &why["series"][0];
+    let causes = series["causes"].as_array().unwrap().iter();
+    let own = causes.filter(|cause| cause["class"] == "return_to_user");
+    let own: u64 = own.map(|cause| cause["episodes"].as_u64().unwrap()).sum();
+    // Otherwise its time would count as that of another thread.
+    assert!(own * 2 > series["episodes"].as_u64().unwrap(), "{why}");
+}

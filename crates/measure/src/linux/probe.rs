@@ -14,6 +14,7 @@ use super::tracers::Tracers;
 use super::usage::Usage;
 use super::{clock, descriptors, policy, reason_of};
 use crate::board::BoardMaps;
+use crate::own::is_first_namespace;
 use crate::probe::{Drive, Pace, Probe, ProbeError, Request};
 use crate::source::{Source, SourcePlan, plan};
 use crate::sources::Sources;
@@ -119,7 +120,9 @@ impl Probe for LinuxProbe {
     }
 
     fn thread_of(&self, line: LineId) -> Option<Tid> {
-        self.sources.thread_of(line)
+        // In another PID namespace, TIDs differ from those of the trace data.
+        let thread = self.sources.thread_of(line);
+        thread.filter(|_| is_first_namespace())
     }
 
     fn board(&self) -> Option<BoardMaps> {
