@@ -87,3 +87,22 @@ fn handlers_of_a_recording_without_counts_are_refused_with_a_remedy() {
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("record with `--handlers`"), "{stderr}");
 }
+
+#[test]
+fn unknown_kernel_function_is_refused_by_name() {
+    let dir = TempDir::new().unwrap();
+
+    let output = laggard()
+        .args(["record", "--quiet", "--duration=1s"])
+        .args(["--functions", "laggard_no_such_function", "--output"])
+        .arg(dir.path().join("r"))
+        .output()
+        .unwrap();
+
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        error.contains("this kernel has no function `laggard_no_such_function`"),
+        "{error}"
+    );
+}

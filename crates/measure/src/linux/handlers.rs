@@ -1,5 +1,6 @@
 //! Counts of kernel activity outside threads; see `bpf/handlers.bpf.c`.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::os::fd::AsFd as _;
 
@@ -210,19 +211,27 @@ impl HandlerCounter {
 fn timing(handlers: &LoadedObject, name: &str) -> Result<LoadedObject, HandlersRefused> {
     let (counts, cpus) = (handlers.map("counts")?, handlers.map("cpus")?);
     let shared = [("counts", counts.as_fd()), ("cpus", cpus.as_fd())];
+    let is_known = Cell::new(true);
     let loaded = objects::HANDLERS.load(&shared, &[], |open| {
         for mut program in open.progs_mut() {
             let is_timing = program.name().to_string_lossy().starts_with("on_function_");
             program.set_autoload(is_timing);
             if is_timing {
-                program.set_attach_target(0, Some(name.into()))?;
+                let target = program.set_attach_target(0, Some(name.into()));
+                is_known.set(target.is_ok());
+                target?;
             }
         }
         Ok(())
     });
     loaded.map_err(|refused| {
+        if !is_known.get() {
+            return HandlersRefused(format!(
+                "this kernel has no function `{name}`, or its BTF does not describe it; --functions takes names from /sys/kernel/tracing/available_filter_functions"
+            ));
+        }
         HandlersRefused(format!(
-            "the kernel function `{name}` cannot be timed: {}; --functions needs a kernel that permits fentry programs, and names from /sys/kernel/tracing/available_filter_functions",
+            "the kernel function `{name}` cannot be timed: {}; --functions needs a kernel that permits fentry programs",
             refused.reason
         ))
     })
