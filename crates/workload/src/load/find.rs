@@ -1,6 +1,7 @@
 //! Loads by name.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -79,7 +80,15 @@ impl NamedLoad {
         let has_parts = name.contains(PLUS) && name.split(PLUS).all(|part| !part.is_empty());
         if has_parts && !Path::new(name).exists() {
             let loads = name.split(PLUS).map(Self::named);
-            return Ok(Self::Several(loads.collect::<Result<_, _>>()?));
+            let loads: Vec<Self> = loads.collect::<Result<_, _>>()?;
+            let mut names = HashSet::new();
+            return match loads.iter().find(|load| !names.insert(load.name())) {
+                Some(again) => Err(RecipeError::Twice {
+                    loads: name.into(),
+                    again: again.name().into_owned(),
+                }),
+                None => Ok(Self::Several(loads)),
+            };
         }
         let recipe = Recipe::find(name)?;
         Ok(Self::Recipe(Box::new(recipe)))
@@ -161,6 +170,11 @@ mod tests {
             NamedLoad::find("no such load"),
             Err(RecipeError::Unknown(..))
         ));
+        let twice = NamedLoad::named("fp+busy:2+fp").unwrap_err().to_string();
+        assert_eq!(
+            twice,
+            "`fp+busy:2+fp` has the load `fp` twice; give each load once"
+        );
     }
 
     #[test]

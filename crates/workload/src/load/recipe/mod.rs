@@ -136,6 +136,13 @@ pub enum RecipeError {
         "`{0}` is not a load; `laggard load list` shows the available ones, or give a TOML file{1}"
     )]
     Unknown(String, Meant),
+    /// A load occurs twice among several.
+    #[error("`{loads}` has the load `{again}` twice; give each load once")]
+    Twice {
+        /// Text of the user.
+        loads: String,
+        again: String,
+    },
     /// Invalid number of busy processes, or invalid turn.
     #[error(transparent)]
     Busy(#[from] BusyError),
