@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use laggard_measure::linux::reason_of;
 use laggard_workload::load::Guard;
 use nix::errno::Errno;
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -51,9 +52,8 @@ impl LateCommand {
         let (name, arguments) = words.split_first().ok_or("there is no command")?;
         let program = if name.contains('/') {
             let path = PathBuf::from(name);
-            if !path.exists() {
-                return Err("no such file".into());
-            }
+            // It distinguishes a missing file from a directory without permission.
+            fs::metadata(&path).map_err(|err| reason_of(&err))?;
             if !is_program(&path) {
                 return Err("it is not an executable file (`chmod +x` makes it one)".into());
             }
@@ -262,7 +262,8 @@ mod tests {
         };
 
         assert_eq!(find("laggard-no-such-command"), "no such command in PATH");
-        assert_eq!(find("/no/such/file"), "no such file");
+        assert_eq!(find("/no/such/file"), "no such file or directory");
+        assert_eq!(find("/etc/passwd/x"), "not a directory");
         assert!(find("/etc/passwd").contains("chmod +x"));
     }
 }
