@@ -3,6 +3,7 @@
 //! insta review` after an intended change.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::Output;
 
 use serde_json::{Number, Value};
@@ -233,7 +234,7 @@ sys.exit(bool(wrong))
 "#;
 
 /// Keys of text that laggard does not build from figures.
-const TEXT_KEYS: [&str; 14] = [
+const TEXT_KEYS: [&str; 15] = [
     // Warnings and absent abilities, in the words of the measuring crates.
     "what",
     "advice",
@@ -250,6 +251,8 @@ const TEXT_KEYS: [&str; 14] = [
     "reproduce",
     // Names of threads, which can have spaces.
     "who",
+    // Report of `attach` as text.
+    "sentences",
     // Text that `laggard-fleet` prints.
     "distrust",
     "shortfalls",
@@ -420,8 +423,8 @@ fn varied() -> TempDir {
     dir
 }
 
-/// A recording of `stages` without its end, and with damage.
-fn damaged(dir: &TempDir, name: &str) {
+/// Copies the recording `stages`, and returns its directory.
+fn copied(dir: &TempDir, name: &str) -> PathBuf {
     let copy = dir.path().join(name);
     for folder in ["", "samples"] {
         fs::create_dir_all(copy.join(folder)).unwrap();
@@ -432,7 +435,31 @@ fn damaged(dir: &TempDir, name: &str) {
             }
         }
     }
+    copy
+}
+
+/// A recording of `stages` without its end.
+fn aborted(dir: &TempDir, name: &str) -> PathBuf {
+    let copy = copied(dir, name);
     fs::copy(copy.join("manifest-start.json"), copy.join("manifest.json")).unwrap();
+    copy
+}
+
+/// A recording of `stages` that lost samples in every way.
+fn lossy(dir: &TempDir, name: &str) {
+    let file = copied(dir, name).join("manifest.json");
+    let mut manifest: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    for lost in manifest["losses"].as_object_mut().unwrap().values_mut() {
+        if lost.is_u64() {
+            *lost = 500.into();
+        }
+    }
+    fs::write(&file, manifest.to_string()).unwrap();
+}
+
+/// A recording of `stages` without its end, and with damage.
+fn damaged(dir: &TempDir, name: &str) {
+    let copy = aborted(dir, name);
     for entry in fs::read_dir(copy.join("samples")).unwrap() {
         let file = entry.unwrap().path();
         let bytes = fs::read(&file).unwrap();
@@ -444,6 +471,8 @@ fn damaged(dir: &TempDir, name: &str) {
 fn the_json_of_every_answer_is_as_its_schema_says() {
     let dir = varied();
     damaged(&dir, "damaged");
+    aborted(&dir, "aborted");
+    lossy(&dir, "lossy");
     let trace = laggard_made::trace::MadeTrace::new(10_000_000, 5, 1).buffer(
         0,
         &[
@@ -458,6 +487,8 @@ fn the_json_of_every_answer_is_as_its_schema_says() {
                         [[require]]\nservice = \"fifo:90\"\napp = \"jack-128\"\nmttf = \"1h\"\n\
                         [[require]]\nservice = \"fifo:90\"\nlevel = \"1ms\"\nper = \"hour\"\n";
     fs::write(dir.path().join("r.toml"), requirements).unwrap();
+    let limit = "[[require]]\nservice = \"fifo:90\"\nnot_worse_than = 1.25\n";
+    fs::write(dir.path().join("n.toml"), limit).unwrap();
     // More than all of the CPU: no response has a bound.
     let tasks = "[[task]]\nname = \"a\"\nperiod = \"10ms\"\ncompute = \"9ms\"\nbuffers = 3\n\
                  [[task]]\nname = \"b\"\nperiod = \"20ms\"\ncompute = \"9ms\"\n\
@@ -469,6 +500,7 @@ fn the_json_of_every_answer_is_as_its_schema_says() {
     let mut answers = Answers::default();
     let recordings = [
         "stages", "never", "empty", "late", "tail", "starved", "huge", "behind", "damaged",
+        "aborted", "lossy",
     ];
     for recording in recordings {
         answers.add_manifest(&dir, recording);
@@ -515,11 +547,35 @@ fn the_json_of_every_answer_is_as_its_schema_says() {
     answers.ask(&dir, "digest", "digest traced");
     answers.add_manifest(&dir, "traced");
     answers.ask(&dir, "import", "import --json trace.etl");
+    for recording in ["never", "huge", "starved"] {
+        answers.ask(
+            &dir,
+            "compare",
+            &format!("compare --json --at 1ms --service fifo:90 {recording} --with again"),
+        );
+        answers.ask(
+            &dir,
+            "compare-over",
+            &format!("compare --json --at 1ms --service fifo:90 --over stages again {recording}"),
+        );
+        answers.ask(
+            &dir,
+            "check",
+            &format!("check --json --require n.toml {recording} --baseline again"),
+        );
+    }
     answers.ask(&dir, "compare", "compare --json stages --with again");
     answers.ask(&dir, "doctor", "doctor --json");
     answers.ask(&dir, "qos-list", "qos --list --json");
 
     answers.validate();
+}
+
+/// Starts a program that wakes every 5 ms.
+fn watched() -> std::io::Result<std::process::Child> {
+    std::process::Command::new("python3")
+        .args(["-c", "import time\nfor _ in range(12000): time.sleep(.005)"])
+        .spawn()
 }
 
 /// Without a tracer in the kernel, trace data is missing.
@@ -551,6 +607,9 @@ fn json_of_a_measurement_matches_its_schema() {
     } else {
         println!("skipped: no measuring by threads here");
     }
+    let task = "[[task]]\nname = \"a\"\nperiod = \"20ms\"\ncompute = \"1ms\"\n\
+                service = \"other\"\ncpu = 0\n";
+    fs::write(dir.path().join("t.toml"), task).unwrap();
     // With this threshold, every machine has late wakeups.
     if record("bpf", &["--handlers", "--threshold=1us"]) {
         answers.add_manifest(&dir, "bpf");
@@ -562,8 +621,24 @@ fn json_of_a_measurement_matches_its_schema() {
             ("wakeup", "why --episode 1 --json bpf"),
             ("qos", "qos --json --app jack-128 bpf"),
             ("digest", "digest bpf"),
+            (
+                "rehearse",
+                "rehearse t.toml --json -d 1s --from bpf -o rehearsed",
+            ),
+            ("show", "show --json rehearsed"),
         ] {
             answers.ask(&dir, schema, words);
+        }
+        if let Ok(mut watched) = watched() {
+            let words = format!(
+                "attach --json -d 1s --deadline 2ms -o attached {}",
+                watched.id()
+            );
+            answers.ask(&dir, "attach", &words);
+            answers.add_manifest(&dir, "attached");
+            answers.ask(&dir, "show", "show --json attached");
+            watched.kill().unwrap();
+            watched.wait().unwrap();
         }
     } else {
         println!("skipped: no measuring by BPF here, which explains what is late");
