@@ -41,8 +41,8 @@ pub struct TraceHeader {
     pub clock: TraceClock,
     /// Ticks of the clock per second, never 0.
     pub hz: u64,
-    /// Step of the clock: of the system time, the interval of the timer interrupt;
-    /// otherwise a tick.
+    /// Step of the clock: the interval of the timer interrupt for the system time, otherwise
+    /// a tick.
     pub step: Nanos,
     /// Start of the trace, microseconds since 1970; `None` if missing.
     pub began_unix_us: Option<i64>,

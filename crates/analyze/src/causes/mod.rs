@@ -94,8 +94,8 @@ pub fn explain(episode: &Episode, service: Service, route: Route) -> Explanation
     Explanation::new(episode, parts(episode, &index, service, route))
 }
 
-/// Returns the causes that the recording has one after the other: their order in time
-/// is unknown. A rest is unexplained. `None`: the trace data explains the episode.
+/// Returns the recorded causes as consecutive parts, because their order in time is unknown. The
+/// remaining time is unexplained. `None`: the trace data explains the episode.
 fn recorded_parts(episode: &Episode) -> Option<Vec<Part>> {
     if episode.causes.is_empty() {
         return None;

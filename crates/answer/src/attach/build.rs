@@ -365,7 +365,7 @@ fn woken_by(source: WokenWay, symbols: &Symbols) -> String {
 }
 
 fn wakers(line: &LineState, symbols: &Symbols) -> Vec<AttachWaker> {
-    // Functions with the same name are one waker.
+    // Functions with the same name count as one waker.
     let mut counts: BTreeMap<(AttachWakerKind, Option<String>), u64> = BTreeMap::new();
     for (waker, &count) in &line.wakers {
         let key = match waker {

@@ -183,7 +183,7 @@ fn load_ran_throughout(recordings: &[Recording]) -> Result<(), CompareError> {
 }
 
 fn has(manifest: &Manifest, service: Service) -> bool {
-    // The interrupts of all series are a service without series.
+    // The interrupts of all series count as one service, which does not have a series.
     !service.has_lines() || manifest.lines.iter().any(|line| line.service == service)
 }
 

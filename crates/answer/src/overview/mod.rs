@@ -99,7 +99,7 @@ pub enum MissingFits {
     TooShort {
         /// Names of the applications.
         applications: Vec<String>,
-        /// Length of a buffer of the first of them.
+        /// Length of a buffer of the first application.
         buffer_ns: Nanos,
         /// Shortest length that can be replayed, approximately.
         min_ns: Nanos,

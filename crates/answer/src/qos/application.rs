@@ -94,8 +94,8 @@ pub fn by_name(name: &str) -> Result<Application, ApplicationError> {
 /// Lengths of a buffer, us, that stand for applications that are not in the catalogue.
 const BUFFER_LENGTHS_US: [u64; 8] = [250, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000];
 
-/// Returns `first`, or otherwise the usual application, then the catalogue, and two buffers
-/// of typical lengths with 25 % work.
+/// Returns the applications to choose from: `first` or the usual application, then the catalogue,
+/// then two buffers of each typical length with 25 % work.
 ///
 /// # Errors
 /// When the catalogue is damaged. A test excludes this.

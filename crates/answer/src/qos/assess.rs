@@ -73,7 +73,7 @@ pub(crate) fn assess_series(
     assess_series_at(load, application, series, CONFIDENCE)
 }
 
-/// Estimates the same with intervals of this `confidence`.
+/// Estimates like [`assess_series`], with intervals of this `confidence`.
 pub(crate) fn assess_series_at(
     load: &Load,
     application: &Application,

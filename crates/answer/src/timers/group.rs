@@ -25,7 +25,7 @@ pub struct TimerGroup {
 pub struct TimersSummary {
     /// Timers that expire as requested, apart from a delay.
     pub as_requested: Vec<TimerApi>,
-    /// Timers that do not, in at least one row.
+    /// Timers that do not expire as requested in at least one row.
     pub not_as_requested: Vec<TimerApi>,
     /// Timers of `as_requested` with a row that is unknown or not available.
     pub partly_unknown: Vec<TimerApi>,

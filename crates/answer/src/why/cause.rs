@@ -80,11 +80,11 @@ pub struct RhythmRow {
     /// Probability that chance alone gives as clear a period to any of the causes that were
     /// searched.
     pub p: f64,
-    /// First time, since the start of the recording, if chance does not explain its absence
-    /// before.
+    /// First time, since the start of the recording. Absent if earlier times may be missing by
+    /// chance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub none_before_ns: Option<Nanos>,
-    /// Last time, if chance does not explain its absence after.
+    /// Last time. Absent if later times may be missing by chance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub none_after_ns: Option<Nanos>,
 }

@@ -69,7 +69,7 @@ impl Rhythms {
         }
     }
 
-    /// Returns the period of a cause at any place.
+    /// Returns the period of a cause, wherever in the code it was sampled.
     pub(super) fn get(&self, cause: &NamedCause) -> Option<Rhythm> {
         self.rhythms.get(self.without_place.get(cause)?).copied()
     }

@@ -9,7 +9,7 @@ use super::{CauseShare, Explained, SeriesMaxima};
 
 /// Largest automatic threshold. Earlier versions chose up to 10 ms.
 const MAX_AUTOMATIC_THRESHOLD: Nanos = Nanos::from_ms(1);
-/// Threshold of series whose own was not chosen.
+/// Threshold of series without a chosen threshold.
 const UNDECIDED_THRESHOLD: Nanos = Nanos::from_us(50);
 /// Minimum share of laggard's threads for a remark.
 const MIN_OWN_SHARE: f64 = 0.01;

@@ -542,7 +542,7 @@ fn every_command_that_is_asked_answers_of_a_good_recording() {
 
         let output = run(command, &good[0], &good[1], &place.path().join("o"));
 
-        // Else mutants are refused before they are read.
+        // With a usage error, the mutants below would be refused before they are read.
         let stderr = output.errors();
         assert!(!stderr.contains("Usage:"), "{command}: {stderr}");
         assert_eq!(fault(&output), None, "{command}");

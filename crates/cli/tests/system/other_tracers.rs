@@ -1,4 +1,4 @@
-//! Others who trace are named: here, another recording.
+//! Warning that names other programs that trace: here, another recording.
 
 use std::path::Path;
 use std::process::Stdio;

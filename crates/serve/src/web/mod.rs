@@ -125,7 +125,7 @@ impl Web {
                 None => {
                     self.state.replace(state);
                     if files != self.files {
-                        // The state of newly named files was not read yet.
+                        // Other files are named now, and their state was not read yet.
                         self.seen.clear();
                         self.files = files;
                     }

@@ -157,7 +157,7 @@ impl<'a> Phase<'a> {
                 self.steps.push(Step::Work(work));
             }
             EventKind::Sleep => {
-                // One of 0 does not sleep.
+                // A sleep of 0 returns at once.
                 if integer(entry, (0, MAX_INTEGER))? > 0 {
                     return unsupported(Problem::Sleeps(key()));
                 }
@@ -178,7 +178,7 @@ impl<'a> Phase<'a> {
                 let reference = timer.text("ref")?.unwrap_or("unknown");
                 timer.text("mode")?;
                 let period = timer.integer("period", (0, MAX_INTEGER))?.unwrap_or(0);
-                // One of 0 does not wait.
+                // A timer with period 0 does not wait.
                 if period > 0 {
                     self.steps.push(Step::Wait {
                         key: key(),

@@ -38,7 +38,7 @@ fn interrupt_raised_on_time_passes_every_stage_on_every_kernel() {
         )
     });
     for (name, outcome) in outcomes {
-        // 3: the overhead of the measurement there, which `show` reports below.
+        // 3: the overhead of the measurement may be too high in the guest. `show` reports it below.
         let status = outcome.status;
         assert!([0, 3].contains(&status), "{name}: {}", outcome.output);
         let served = served(&outcome, "r.laggard");
