@@ -1,5 +1,4 @@
-//! A recording with something in every field, for the tests of what becomes of
-//! it in other hands.
+//! A recording with data in every field, for the tests of redaction and of foreign names.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
@@ -41,7 +40,7 @@ pub(crate) fn record_late(path: &Path, keep: Keep, is_killed: bool) {
     record(path, keep, is_killed, episodes, notes("on_it"));
 }
 
-/// A manifest with something in every field.
+/// Returns a manifest with data in every field.
 pub(crate) fn manifest(keep: Keep) -> Manifest {
     let line = Line {
         cpu: Cpu(1),
