@@ -13,6 +13,8 @@ pub enum Obstacle {
     /// Text of the system's error when it refused.
     System(String),
     Policy,
+    /// This user's limit of real-time priority is lower.
+    PriorityAbove(u8),
     /// The CPUs of the machine are partitioned (cpusets), or this process may not use all of
     /// them. The kernel accepts a deadline thread only if it may run on all CPUs that share their
     /// bandwidth.
@@ -116,6 +118,9 @@ impl Display for Obstacle {
         f.write_str(match self {
             Self::System(message) => message,
             Self::Policy => "this user may not use real-time priorities",
+            Self::PriorityAbove(limit) => {
+                return write!(f, "this user may use real-time priorities up to {limit}");
+            }
             Self::DeadlineCpus => {
                 "the kernel refuses a deadline thread that may not run on every CPU of its bandwidth domain, and this process may not use all of them (a cpuset)"
             }

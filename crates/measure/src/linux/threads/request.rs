@@ -166,6 +166,7 @@ pub fn refusal(err: &io::Error, rights: &Rights) -> (Obstacle, Help) {
         (1.., _) => Help::LowerPriority,
     };
     let obstacle = match err.raw_os_error() {
+        Some(libc::EPERM) if rights.priority > 0 => Obstacle::PriorityAbove(rights.priority),
         Some(libc::EPERM) => Obstacle::Policy,
         _ => err.into(),
     };

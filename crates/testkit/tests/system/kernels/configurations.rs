@@ -77,13 +77,15 @@ fn exhausted_quota_is_the_largest_cause_with_control_groups_of_each_version() {
     }
 }
 
+/// Defines `$user`, which runs laggard as an ordinary user.
+const USER: &str = "chmod 777 /result; echo user:x:65534:65534::/tmp:/bin/sh >>/etc/passwd\n\
+    user='start-stop-daemon -q -S -c user -x /usr/bin/laggard --'\n";
+
 /// Debian's kernels allow an ordinary user no performance event at level 3, which is their default.
 #[test]
 #[ignore = "boots a kernel"]
 fn user_without_rights_gets_what_the_level_of_perf_events_allows() {
     const LEVELS: [(&str, bool); 2] = [("3", false), ("2", true)];
-    const USER: &str = "chmod 777 /result; echo user:x:65534:65534::/tmp:/bin/sh >>/etc/passwd\n\
-        user='start-stop-daemon -q -S -c user -x /usr/bin/laggard --'\n";
     let Some(laggard) = laggard() else { return };
     let Some(kernel) = fetch("6.12") else { return };
     let command: String = LEVELS
@@ -130,6 +132,31 @@ fn user_without_rights_gets_what_the_level_of_perf_events_allows() {
             "{level}: {switch_ins}"
         );
     }
+}
+
+/// The limit is that of `rtprio` and `memlock` in /etc/security/limits.conf.
+#[test]
+#[ignore = "boots a kernel"]
+fn user_with_a_limit_of_real_time_priority_measures_threads_up_to_it() {
+    let Some(laggard) = laggard() else { return };
+    let Some(kernel) = fetch("6.12") else { return };
+    let host = TestHost::new(kernel)
+        .program(&laggard)
+        .deadline(DEADLINE)
+        .command(&format!(
+            "{USER}ulimit -r 80 && ulimit -l unlimited || exit 2\n\
+             $user record -q --services fifo:80 --duration 2s -o /result/r.laggard \
+                 || [ $? = 3 ] || exit 3\n\
+             $user record -q --services fifo:81 --duration 2s -o /result/none.laggard"
+        ));
+    let Some(outcome) = run(host) else { return };
+    let outcome = outcome.unwrap();
+
+    assert_eq!(outcome.status, 1, "{}", outcome.output);
+    let limit = "cannot measure `fifo:81`: this user may use real-time priorities up to 80";
+    assert!(outcome.output.contains(limit), "{}", outcome.output);
+    let wakeups = served(&outcome, "r.laggard");
+    assert!(wakeups.len() > 100, "{}", wakeups.len());
 }
 
 /// A kernel without the timer of the local APIC uses the HPET. Under Hyper-V (WSL2) and Xen it is
