@@ -416,7 +416,7 @@ mod tests {
         assert!(!text.contains("alice"), "{text}");
     }
 
-    /// Names of threads are whoever's who runs programs there.
+    /// Anyone who runs programs on the machine chooses names of threads.
     #[test]
     fn a_hostile_name_stays_text_in_and_out_of_a_block() {
         let hostile = "```\n@all|<b>";

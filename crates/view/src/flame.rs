@@ -1,4 +1,4 @@
-//! Episodes as a flame graph: to whom their time went, and in which code.
+//! Flame graph of late wakeups: their time per cause and call chain.
 //!
 //! Width is time, not a number of samples: each cause is as wide as its time
 //! in all episodes, to the nanosecond. Within it, the time is spread over the
@@ -14,14 +14,14 @@ use laggard_model::text::{Unit, count, span};
 
 use laggard_model::{Nanos, printable};
 
-/// How [`MultiPalette::Java`] tells code of the kernel by colour.
+/// Suffix that [`MultiPalette::Java`] colours as kernel code.
 const KERNEL: &str = "_[k]";
-/// The same for user code.
+/// Suffix for user code.
 const USER: &str = "_[j]";
-/// The same for who took the time.
+/// Suffix for the thread or interrupt that took the time.
 const WHO: &str = "_[i]";
 
-/// Why there is no flame graph.
+/// Reason why a flame graph cannot be drawn.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FlameError {

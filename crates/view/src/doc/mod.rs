@@ -54,7 +54,7 @@ pub enum Block {
     Paragraph(String),
     /// Text that belongs to the block above, such as the remedy for a cause.
     Detail(String),
-    /// Facts, each on a line of its own.
+    /// Facts, one per line.
     Lines(Vec<String>),
     /// Items with bullets.
     List(Vec<String>),
@@ -137,7 +137,7 @@ impl Document {
         self.push(Block::Paragraph(text.into()));
     }
 
-    /// Adds notes below a title, or nothing if there are none.
+    /// Adds notes below a title, unless the list is empty.
     pub fn notes(&mut self, title: impl Into<String>, notes: Vec<String>) {
         if !notes.is_empty() {
             let title = title.into();
@@ -145,7 +145,7 @@ impl Document {
         }
     }
 
-    /// Adds lines, or nothing if there are none.
+    /// Adds lines, unless the list is empty.
     pub fn lines(&mut self, lines: Vec<String>) {
         if !lines.is_empty() {
             self.push(Block::Lines(lines));

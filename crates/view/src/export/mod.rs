@@ -44,7 +44,7 @@ pub enum ExportError {
 
 impl From<ParquetError> for ExportError {
     fn from(error: ParquetError) -> Self {
-        // What the disk says is told as such.
+        // An error of the disk stays an I/O error.
         if let ParquetError::External(source) = error {
             return match source.downcast::<io::Error>() {
                 Ok(error) => Self::Io(*error),
@@ -57,7 +57,7 @@ impl From<ParquetError> for ExportError {
 
 impl From<ArrowError> for ExportError {
     fn from(error: ArrowError) -> Self {
-        // What the disk says is told as such.
+        // An error of the disk stays an I/O error.
         if let ArrowError::IoError(_, error) = error {
             return Self::Io(error);
         }
@@ -72,7 +72,7 @@ pub enum ExportFormat {
     Csv,
     /// Samples: one Parquet file, in groups of 65,536 rows.
     Parquet,
-    /// Samples: one Arrow file, in record batches of as many.
+    /// Samples: one Arrow file, in record batches of 65,536 rows.
     Arrow,
     /// The same as a stream.
     ArrowStream,
@@ -154,7 +154,7 @@ impl ExportFormat {
     }
 }
 
-/// Where a recording goes, by what a format is of.
+/// Writer of a recording, by the content of the format.
 #[expect(missing_debug_implementations, reason = "a table is behind a trait")]
 pub enum ExportWriter<'a, W> {
     /// Every sample, batch by batch.
@@ -178,7 +178,7 @@ pub trait Table {
     fn finish(self: Box<Self>) -> Result<(), ExportError>;
 }
 
-/// The columns before those of the stages.
+/// Columns before the columns of stages.
 const COLUMNS: [&str; 9] = [
     "line",
     "cpu",

@@ -7,7 +7,7 @@ use laggard_answer::Trust;
 use laggard_answer::show::{HistogramView, RecordingReport, ServiceRow};
 use laggard_model::{LoadLabel, LossReason, Nanos, printable};
 
-/// Buckets of ours in one that is written: an octave.
+/// Histogram buckets of the recording per exported bucket: an octave.
 const PER_OCTAVE: usize = 64;
 
 /// A metric's name, its help, and its value of a service.
@@ -68,8 +68,8 @@ fn line(text: &mut String, name: &str, labels: &str, value: impl std::fmt::Displ
     let _ = writeln!(text, "{name}{{{labels}}} {value}");
 }
 
-/// A value as the standard has it: a backslash before backslashes and quotes. What cannot
-/// be seen is shown (`\x1b`), since people read such files in a terminal, too.
+/// Escapes a value as the standard requires: a backslash before backslashes and quotes.
+/// Invisible characters are written as `\x1b`, because people read such files in a terminal.
 fn escaped(text: &str) -> String {
     let text = printable(text).to_string();
     text.replace('\\', "\\\\").replace('"', "\\\"")

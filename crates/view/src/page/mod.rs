@@ -33,9 +33,9 @@ const PLACE: &str = r#"<script id="laggard-data" type="application/json">"#;
 /// All that the page shows.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct PageData {
-    /// What `laggard show --json` says of the same recordings.
+    /// Answer of `laggard show --json` for the recordings.
     pub report: Report,
-    /// What the page draws besides, one entry per recording.
+    /// Further data of the figures, per recording.
     pub charts: Vec<Charts>,
     /// Answer of `laggard forecast`; absent if the recordings have no wakeup.
     pub forecast: Option<ForecastPage>,
@@ -127,11 +127,11 @@ impl QosPage {
     }
 }
 
-/// Why there is no page.
+/// Reason why a page cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PageError {
-    /// The data has no JSON.
+    /// The data cannot be written as JSON.
     #[error("write the figures as JSON")]
     Json(#[source] serde_json::Error),
 }
@@ -139,7 +139,7 @@ pub enum PageError {
 /// The page with its data: one file that asks the network for nothing.
 ///
 /// # Errors
-/// When the data has no JSON.
+/// If the data cannot be written as JSON.
 pub fn html(data: &PageData) -> Result<String, PageError> {
     let mut page = String::new();
     let read = flate2::read::ZlibDecoder::new(PAGE).read_to_string(&mut page);

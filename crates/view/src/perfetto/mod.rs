@@ -1,7 +1,7 @@
 //! Export of episodes to Perfetto's viewer (<https://ui.perfetto.dev>).
 //!
 //! Tracks per CPU show its threads and interruptions. Tracks per line show each late wakeup with
-//! its stages, and beneath them its causes. Stack samples are instants and Perfetto's own samples.
+//! its stages, and beneath them its causes. Stack samples are point events and samples of Perfetto.
 //! Switches and wakeups have the form of the kernel's tracer. Times are `CLOCK_MONOTONIC`, ns.
 
 mod chains;

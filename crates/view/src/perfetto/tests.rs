@@ -145,7 +145,7 @@ fn times_are_those_of_the_monotonic_clock() {
     }
 }
 
-/// An episode whose thread is known, which is what wakeups are told of.
+/// Returns an episode with a known thread; only these have scheduler events.
 fn of_a_thread(number: u64) -> Episode {
     Episode {
         thread: Some(Tid(90)),

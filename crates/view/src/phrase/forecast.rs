@@ -13,7 +13,7 @@ use laggard_model::{NamedCause, Nanos, UsagePattern, printable};
 use super::cause;
 use crate::doc::{Cell, Reason, code};
 
-/// Chance above which a lower limit of it says no more.
+/// Chance that is almost sure: a lower limit above it adds no information.
 const ALMOST_SURE: f64 = 0.999;
 /// Relative difference below which two periods are the same.
 const SAME_PERIOD: f64 = 0.01;

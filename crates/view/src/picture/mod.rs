@@ -91,7 +91,7 @@ impl Named for FigureKind {
     }
 }
 
-/// What is drawn: a figure, and what it is of.
+/// Figure with its data.
 #[derive(Clone, Copy, Debug)]
 pub enum Picture<'a> {
     /// How often each latency was seen, or the fraction that is later.
@@ -190,7 +190,7 @@ pub struct Style {
     pub dark: bool,
 }
 
-/// Why there is no picture.
+/// Reason why a picture cannot be drawn.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PictureError {
@@ -200,7 +200,7 @@ pub enum PictureError {
     /// The library refused.
     #[error("draw the picture: {0}")]
     Draw(String),
-    /// The pixels have no PNG.
+    /// The pixels cannot be encoded as PNG.
     #[error("write the picture as PNG")]
     Png(#[from] png::EncodingError),
 }
@@ -208,7 +208,7 @@ pub enum PictureError {
 /// The picture as SVG.
 ///
 /// # Errors
-/// When there is nothing to draw.
+/// If the recording lacks the data of the figure.
 pub fn svg(picture: Picture<'_>, style: Style) -> Result<String, PictureError> {
     let mut text = String::new();
     let size = (style.width * SVG_POINTS, style.height * SVG_POINTS);
@@ -226,7 +226,7 @@ pub fn svg(picture: Picture<'_>, style: Style) -> Result<String, PictureError> {
 /// The picture as PNG, with twice the pixels in each direction.
 ///
 /// # Errors
-/// When there is nothing to draw.
+/// If the recording lacks the data of the figure.
 pub fn png(picture: Picture<'_>, style: Style) -> Result<Vec<u8>, PictureError> {
     let (width, height) = (style.width * PNG_PIXELS, style.height * PNG_PIXELS);
     let mut pixels = vec![0; width as usize * height as usize * 3];
@@ -307,7 +307,7 @@ fn draw<B: DrawingBackend>(
     backend.present().map_err(|err| failed(err.to_string()))
 }
 
-/// What runs besides, in a few words.
+/// Names the load.
 fn load(report: &RecordingReport) -> String {
     let label = LoadLabel::of(report.load.as_ref());
     match label.load() {
@@ -334,12 +334,12 @@ fn place(report: &RecordingReport) -> String {
     parts.join(", ")
 }
 
-/// What was lost, who was still waiting at the end, and whether the figures can
-/// be trusted.
+/// States the lost samples, the series that were still waiting at the end, and whether the
+/// figures can be trusted.
 fn doubts(report: &RecordingReport) -> String {
     let lost = count(report.losses.activations());
     let mut text = match report.plan.rows {
-        // What a trace lost is not of rows.
+        // The losses of a trace are not rows.
         RowsOf::Traced => format!("{}: an imported trace", report.path),
         _ => {
             format!("{}: {lost} samples lost", report.path)

@@ -1,5 +1,5 @@
-//! Each remedy fits the machine that was recorded: what it has done already, or
-//! cannot do, is not advised.
+//! Each remedy fits the recorded machine. A setting that is already active, or that the
+//! machine lacks, is not advised.
 
 use laggard_answer::show::RecordingReport;
 use laggard_answer::why::{CauseShare, LateWakeups};
@@ -194,7 +194,7 @@ fn what_the_machine_has_done_already_is_not_advised_again() {
             "sched_rt_runtime",
             "fair_server",
         ),
-        // A recording of an earlier version does not tell one from the other.
+        // A recording of an earlier version does not distinguish them.
         (
             C::RtThrottled,
             None,

@@ -37,7 +37,7 @@ fn late(clusters: f64) -> LateCount {
     }
 }
 
-/// A rate of so many clusters on either side, and what that means.
+/// Returns a level with these numbers of clusters, and its verdict.
 fn level(clusters: [f64; 2], ratio: [f64; 3], change: Change) -> LevelComparison {
     let is_known = clusters[0] > 0.0;
     let too_few = Change::Unclear(Unclear::TooFew);
@@ -233,7 +233,7 @@ fn all_figures_of_a_comparison() {
 fn page_of_a_comparison_has_every_table_and_a_figure_of_each_service() {
     let page = page(&report()).unwrap();
 
-    // Figures have tests of their own.
+    // Other tests check the figures.
     let parts: Vec<&str> = page.split("<svg").collect();
     assert_eq!(parts.len(), 1 + 5);
     let figures = parts[1..]

@@ -145,7 +145,7 @@ proptest! {
         let wide = Look { columns: 100_000, ..Look::default() };
         let shown = terminal(&document(&report, Detail::Full), wide).plain();
         prop_assert!(is_clean(&shown), "{shown:?}");
-        // A new line in a name is none of the view's.
+        // A line break in a name does not start a line.
         let other = terminal(&document(&plain, Detail::Full), wide).plain();
         prop_assert_eq!(lines(&shown), lines(&other));
         let reports = [report, plain];

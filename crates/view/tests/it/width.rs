@@ -1,5 +1,5 @@
-//! No line of a view is wider than the terminal, but for a name that cannot be
-//! broken: that has a line of its own, so that nothing of it is lost.
+//! No line of a view is wider than the terminal, except a name that cannot be
+//! broken. It has a separate line and is complete.
 
 use laggard_answer::Shortfall;
 use laggard_answer::why::{Explained, RecordedEpisodes, handlers};
@@ -25,7 +25,7 @@ fn looks() -> impl Iterator<Item = Look> {
         .flat_map(|columns| [Unit::Auto, Unit::Us, Unit::Ns].map(|unit| Look { columns, unit }))
 }
 
-/// A line is no wider, or is one name, whole.
+/// Checks that each line fits the terminal or is a single complete name.
 fn assert_fits(what: &str, text: &str, look: Look) {
     assert!(!text.is_empty(), "{what}");
     for line in text.lines() {

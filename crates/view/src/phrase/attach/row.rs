@@ -1,4 +1,4 @@
-//! Sentences about one thread and one way in which it is woken.
+//! Sentences about one thread and one kind of its wakeups.
 
 use laggard_answer::attach::{
     AttachBeside, AttachCycles, AttachDeadline, AttachKill, AttachLargest, AttachRow, AttachWaker,
