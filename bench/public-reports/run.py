@@ -58,7 +58,7 @@ REPORTS = [
     Report("executor", "ros2/ros2#1026", "executor.c", "executor", "10ms",
            "`sleep_for` in the callback of another timer", ("nanosleep",), "nanosleep", timer_ms=20),
     Report("asyncio", "home-assistant/core#94236", "asyncio-sleep.py", "main", "10ms",
-           "`time.sleep` in a callback of the event loop", ("nanosleep",), "nanosleep", nice=-15),
+           "`time.sleep` in a callback of the event loop", ("nanosleep",), "nanosleep", nice=-15, timer_ms=20),
     Report("log-pipe", "coreos/bugs#990", "log-pipe.c", "control", "5ms",
            "full pipe of the log", ("write", "pipe"), "pipe_write|pipe"),
     Report("fsync", "mavlink-router/mavlink-router#176", "fsync.c", "router", "2ms",
@@ -86,7 +86,8 @@ REPORTS = [
            "other goroutines and the garbage collector on the same processor",
            ("execution time|overrun",), "never", nice=-15),
     Report("housekeeper", "brettwooldridge/HikariCP#668", "Housekeeper.java", "housekeeper", "10ms",
-           "long task on the same executor", ("execution time|overrun",), "never", nice=-15),
+           "long task on the same executor", ("execution time|overrun",), "never", nice=-15,
+           timer_ms=20),
 ]
 
 BPFTRACE = """

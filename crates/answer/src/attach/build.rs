@@ -311,7 +311,7 @@ fn row(
                 misses: phase.misses,
             })
             .collect(),
-        timers: line.timers.figures(),
+        timers: line.timer_figures(),
         stops: state.stops,
         killed: killed(state),
         asked: period(source, line, measured),

@@ -10,7 +10,8 @@ use super::course::CourseBuilder;
 use super::cycle::ThreadCycle;
 use super::growth::{AttachJob, GROWTHS};
 use super::period::{differ, grid, multiple_of, period};
-use super::timers::ThreadTimers;
+use super::timeline::{PassedCycles, Timeline, TimelineCycle};
+use super::timers::{AttachTimer, ThreadTimers};
 
 /// Number of newest cycles that a period is estimated from.
 const MAX_FOR_PERIOD: usize = 32;
@@ -18,8 +19,6 @@ const MAX_FOR_PERIOD: usize = 32;
 const MIN_MISFITS: usize = 8;
 /// Maximum number of cycles that wait for a period; older cycles do not get one.
 const MAX_PENDING: usize = 256;
-/// Maximum number of cycles of other origin between two cycles of a timer.
-const MAX_OTHERS: usize = 64;
 /// Maximum number of periods per thread.
 const MAX_PHASES: usize = 32;
 const MAX_MISSES: usize = 1_000;
@@ -86,28 +85,14 @@ pub(super) struct LineState {
     pub(super) counted: AttachCounts,
     /// Whether the deadline was given; otherwise it is the period of each phase.
     is_given: bool,
-    given_period: Option<Nanos>,
     /// Cycles whose period is not known yet: at least the newest.
     pending: VecDeque<DueUnknown>,
-    /// Due time of the newest cycle of the periodic timer. Between its cycles, other timers of
-    /// the same thread may expire.
-    grid: Option<Nanos>,
+    /// Due times of the cycles, unless the thread has several known timers.
+    timeline: Timeline,
     /// Timers of the thread, if they are known.
-    pub(super) timers: ThreadTimers,
+    timers: ThreadTimers,
     /// Misses without a wakeup since the last call of [`LineState::take_passed`].
     passed: Vec<PassedCycles>,
-}
-
-/// Cycles without a wakeup that missed the deadline: they were due while another cycle of the
-/// thread went on.
-#[derive(Clone, Debug)]
-pub(super) struct PassedCycles {
-    /// Cycle that went on.
-    pub(super) cycle: ThreadCycle,
-    pub(super) policy: ThreadPolicy,
-    pub(super) deadline: Nanos,
-    /// Due times, in order; at least one.
-    pub(super) due: Vec<Nanos>,
 }
 
 /// Time span while a thread's cycles have one period.
@@ -196,8 +181,6 @@ pub(super) struct DueUnknown {
     pub(super) cycle: ThreadCycle,
     pub(super) policy: ThreadPolicy,
     job: AttachJob,
-    /// Later cycles of the thread that something other than a timer started.
-    others: Vec<ThreadCycle>,
 }
 
 /// Result of adding a cycle: cycles to analyse.
@@ -259,9 +242,8 @@ impl LineState {
             deadline,
             counted: AttachCounts::default(),
             is_given: deadline.is_some(),
-            given_period,
             pending: VecDeque::new(),
-            grid: None,
+            timeline: Timeline::new(given_period),
             timers: ThreadTimers::default(),
             passed: Vec::new(),
         }
@@ -309,26 +291,12 @@ impl LineState {
         if let Some(deadline) = self.deadline {
             self.pass_timers(cycle, policy, deadline);
         }
-        if let Some(period) = self.given_period
-            && !self.timers.are_several()
-            && let Some(newest) = self.pending.back()
-            && let Some(deadline) = self.deadline
-        {
-            let passed = passed(
-                &mut self.grid,
-                newest,
-                activation.origin,
-                (period, deadline),
-            );
-            self.counted.pass(&passed);
-            self.passed.extend(passed);
-        }
+        self.follow_timeline(cycle, policy, true, has_deadline);
         let mut earlier = self.place_pending(activation.origin, has_deadline);
         self.pending.push_back(DueUnknown {
             cycle: cycle.clone(),
             policy,
             job,
-            others: Vec::new(),
         });
         let mut missed = false;
         if let Some(deadline) = self.deadline.filter(|_| self.is_given) {
@@ -345,16 +313,66 @@ impl LineState {
 
     /// Adds a cycle of the thread that something other than a timer started: its timers may expire
     /// during the cycle.
-    pub(super) fn add_other(&mut self, cycle: &ThreadCycle) {
+    pub(super) fn add_other(&mut self, cycle: &ThreadCycle, policy: ThreadPolicy) {
         if let Some(deadline) = self.deadline {
-            self.pass_timers(cycle, cycle.thread.policy, deadline);
+            self.pass_timers(cycle, policy, deadline);
         }
-        let limit = self.deadline.or(self.period()).unwrap_or(Nanos::ZERO);
-        if let Some(newest) = self.pending.back_mut()
-            && newest.others.len() < MAX_OTHERS
-            && cycle.whole.response() > limit
-        {
-            newest.others.push(cycle.clone());
+        self.follow_timeline(cycle, policy, false, self.deadline.is_some());
+    }
+
+    /// Counts the cycles that were due, late and without a wakeup, as far as the cycle shows them.
+    /// `is_due`: it is a cycle of this line.
+    fn follow_timeline(
+        &mut self,
+        cycle: &ThreadCycle,
+        policy: ThreadPolicy,
+        is_due: bool,
+        has_deadline: bool,
+    ) {
+        if self.timers.are_several() {
+            return;
+        }
+        let entry = TimelineCycle {
+            cycle: cycle.clone(),
+            policy,
+            deadline: self.deadline.filter(|_| self.is_given),
+            is_due,
+        };
+        let newest = self.phases.last().map(|phase| phase.period);
+        let passed = self.timeline.add(entry, newest);
+        // A program that catches up has cycles at short intervals, which are no period.
+        let is_usual = match (self.period(), self.timeline.period()) {
+            (Some(usual), Some(period)) => 2 * period.ns() >= usual.ns(),
+            _ => true,
+        };
+        if is_usual && (self.is_given || has_deadline) {
+            self.count_passed(passed);
+        }
+    }
+
+    /// Returns the cycle that was due in an interruption of the sleep before it, such as a stop;
+    /// `None`: none was due.
+    pub(super) fn due_in(&self, interruption: &ThreadCycle) -> Option<ThreadCycle> {
+        if self.timers.are_several() {
+            return None;
+        }
+        let due = self.timeline.due_in(&interruption.whole)?;
+        let mut cycle = interruption.passed(due);
+        cycle.whole.woken = self.slowest.as_ref()?.activation.woken;
+        Some(cycle)
+    }
+
+    fn count_passed(&mut self, passed: Vec<PassedCycles>) {
+        self.counted.pass(&passed);
+        self.passed.extend(passed);
+    }
+
+    /// Returns the figures of the timers of the thread; empty: it has at most one.
+    pub(super) fn timer_figures(&self) -> Vec<AttachTimer> {
+        if self.timers.are_several() {
+            self.timers.figures()
+        } else {
+            self.timeline.figures()
         }
     }
 
@@ -371,9 +389,7 @@ impl LineState {
             deadline,
             due,
         });
-        let passed: Vec<PassedCycles> = passed.collect();
-        self.counted.pass(&passed);
-        self.passed.extend(passed);
+        self.count_passed(passed.collect());
     }
 
     /// Estimates the period of the waiting cycles; the next one was due at `next`. Returns the
@@ -389,7 +405,7 @@ impl LineState {
             && fits(phase.period)
         {
             // The phase goes on; the cycles that did not fit belong to it.
-            return self.end_pending(Some(next), has_deadline);
+            return self.end_pending(has_deadline);
         }
         if self.pending.len() < MIN_MISFITS {
             return Vec::new();
@@ -403,9 +419,10 @@ impl LineState {
         let estimate = lengths
             .into_iter()
             .find_map(|length| period(&origins[origins.len().saturating_sub(length)..]));
-        if let Some(period) = estimate.or_else(|| self.grid_of_timer(&origins)) {
+        let estimate = estimate.or_else(|| self.grid_of_timer(&origins));
+        if let Some(period) = estimate.or_else(|| self.timeline.period()) {
             self.start_phase(period);
-            return self.end_pending(Some(next), has_deadline);
+            return self.end_pending(has_deadline);
         }
         if self.pending.len() >= MAX_PENDING {
             self.pending.pop_front();
@@ -438,9 +455,8 @@ impl LineState {
     }
 
     /// Counts the waiting cycles in the newest phase, and returns the cycles that missed its
-    /// period. The cycle after them was due at `next`.
-    fn end_pending(&mut self, next: Option<Nanos>, has_deadline: bool) -> Vec<MissedEarlier> {
-        let usual = self.period();
+    /// period.
+    fn end_pending(&mut self, has_deadline: bool) -> Vec<MissedEarlier> {
         let Some(phase) = self.phases.last_mut() else {
             self.pending.clear();
             return Vec::new();
@@ -449,21 +465,6 @@ impl LineState {
         let has_deadline = has_deadline && !self.is_given;
         if has_deadline {
             self.deadline = Some(limit);
-        }
-        // A program that catches up has cycles at short intervals, which are not periods.
-        let is_usual = usual.is_none_or(|usual| 2 * limit.ns() >= usual.ns());
-        if let Some(deadline) = self.deadline
-            && self.given_period.is_none()
-            && !self.timers.are_several()
-            && is_usual
-        {
-            let nexts = self.pending.iter().skip(1);
-            let nexts = nexts.map(|pending| pending.cycle.whole.origin).chain(next);
-            for (pending, next) in self.pending.iter().zip(nexts) {
-                let passed = passed(&mut self.grid, pending, next, (limit, deadline));
-                self.counted.pass(&passed);
-                self.passed.extend(passed);
-            }
         }
         let mut missed = Vec::new();
         for pending in self.pending.drain(..) {
@@ -528,7 +529,11 @@ impl LineState {
         if self.pending.len() > MIN_MISFITS {
             self.pending.clear();
         }
-        self.end_pending(None, has_deadline)
+        let passed = self.timeline.settle();
+        if self.is_given || has_deadline {
+            self.count_passed(passed);
+        }
+        self.end_pending(has_deadline)
     }
 
     /// Returns whether the cycle still has the largest response or latency.
@@ -624,67 +629,6 @@ fn removals(taken: &[AttachTaken], excess: Nanos) -> Vec<Removal> {
         }
     }
     removals
-}
-
-/// Returns the cycles that were due and late while `pending` or a cycle after it went on, before
-/// the one that was due at `next`: a program that is behind does not sleep between them. A program
-/// that continues at another phase skips them, and a program with relative sleeps does not have
-/// any. The cycle itself may be of another timer of the thread: then they are counted from `grid`.
-fn passed(
-    grid: &mut Option<Nanos>,
-    pending: &DueUnknown,
-    next: Nanos,
-    (period, deadline): (Nanos, Nanos),
-) -> Vec<PassedCycles> {
-    /// As a part of the period.
-    const PHASE_TOLERANCE: f64 = 0.02;
-    let activation = &pending.cycle.whole;
-    let tolerance = pending
-        .cycle
-        .timeout_resolution
-        .as_f64()
-        .max(PHASE_TOLERANCE * period.as_f64());
-    let periods_since = |from: Nanos| {
-        let gap = next.saturating_sub(from).as_f64();
-        let periods = multiple_of(gap, period.as_f64())?;
-        let phase = gap - periods as f64 * period.as_f64();
-        (phase.abs() <= tolerance).then_some(periods)
-    };
-    let starts = [Some(activation.origin), *grid];
-    let from = starts
-        .into_iter()
-        .flatten()
-        .find_map(|from| Some((from, periods_since(from)?)));
-    let Some((from, periods)) = from else {
-        grid.get_or_insert(activation.origin);
-        return Vec::new();
-    };
-    *grid = Some(next);
-    if pending.cycle.is_relative {
-        return Vec::new();
-    }
-    let due = |number: u64| from + Nanos::from_ns(number * period.ns());
-    let mut since = activation.origin;
-    let mut passed = Vec::new();
-    for cycle in std::iter::once(&pending.cycle).chain(&pending.others) {
-        let done = cycle.whole.done;
-        let first = since.saturating_sub(from).ns() / period.ns().max(1);
-        let due = (first.max(1)..periods)
-            .map(due)
-            .filter(|&due| due > since && due > cycle.whole.origin)
-            .take_while(|&due| due + deadline < done);
-        let due: Vec<Nanos> = due.collect();
-        since = since.max(done);
-        if !due.is_empty() {
-            passed.push(PassedCycles {
-                cycle: cycle.clone(),
-                policy: pending.policy,
-                deadline,
-                due,
-            });
-        }
-    }
-    passed
 }
 
 impl AttachCounts {

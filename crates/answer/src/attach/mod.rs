@@ -9,6 +9,7 @@ mod cause;
 mod course;
 mod cycle;
 mod cycles;
+mod done;
 mod growth;
 mod late;
 mod line;
@@ -17,6 +18,7 @@ mod ready;
 mod row;
 mod step;
 mod taken;
+mod timeline;
 mod timers;
 mod worst;
 
@@ -24,8 +26,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use laggard_model::{
-    ActivationEnd, Caveat, Host, Names, Nanos, ThreadActivation, ThreadExit, ThreadHappening,
-    ThreadMark, ThreadTold, Tid, UnfinishedActivation, WatchedThread, WokenWay,
+    Caveat, Host, Names, Nanos, ThreadActivation, ThreadExit, ThreadHappening, ThreadMark,
+    ThreadTold, Tid, UnfinishedActivation, WatchedThread, WokenWay,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -40,7 +42,7 @@ pub use cycles::AttachCycles;
 use cycles::MarkedCycles;
 use growth::Backlog;
 pub use late::{CYCLE_SCHEMA, LateCycle};
-use line::{LineState, MissedEarlier, PassedCycles};
+use line::LineState;
 use ready::ReadySpans;
 pub use row::{
     AttachDeadline, AttachFigures, AttachGrowth, AttachHeld, AttachKill, AttachLargest, AttachLate,
@@ -211,8 +213,9 @@ struct ThreadState {
     cycles: MarkedCycles,
     /// Cycles without a line.
     uncounted: u64,
-    /// Cycles without a due expiry: a stop or a signal ended a timed sleep early.
-    interruptions: u64,
+    /// Stop or signal that ended the last sleep early. The next cycle shows whether the thread
+    /// went on with the sleep.
+    interruption: Option<ThreadCycle>,
 }
 
 impl ThreadState {
@@ -479,7 +482,7 @@ impl AttachCollector {
             kernel_time: KernelTime::default(),
             cycles: MarkedCycles::default(),
             uncounted: 0,
-            interruptions: 0,
+            interruption: None,
         });
         state.came += 1;
         state.highest = state.highest.max(u64::from(record.sequence) + 1);
@@ -596,102 +599,10 @@ impl AttachCollector {
         false
     }
 
-    fn done(&mut self, number: u32, cycle: ThreadCycle) {
-        let source = cycle.whole.woken.way();
-        let has_deadline = self.implies_deadline(number, source);
-        let Some(state) = self.threads.get_mut(&number) else {
-            return;
-        };
-        for part in cycle.parts() {
-            if part.was_frozen {
-                state.stops.frozen += 1;
-                state.stops.frozen_ns += part.waking.saturating_sub(part.due);
-            }
-        }
-        for two in cycle.parts().windows(2) {
-            let length = two[1].waking.saturating_sub(two[0].done);
-            match two[0].end {
-                ActivationEnd::Frozen => {
-                    state.stops.frozen += 1;
-                    state.stops.frozen_ns += length;
-                }
-                ActivationEnd::Stopped | ActivationEnd::Traced => {
-                    state.stops.stopped += 1;
-                    state.stops.stopped_ns += length;
-                }
-                ActivationEnd::Slept | ActivationEnd::Period | ActivationEnd::Blocked => {}
-            }
-        }
-        if cycle.is_interruption {
-            state.interruptions += 1;
-            return;
-        }
-        let job = state.backlog.job(&cycle.whole);
-        let policy = cycle.thread.policy;
-        let key = (number, source);
-        let has_room = self.lines.len() < MAX_LINES || policy.is_real_time();
-        if !has_room && !self.lines.contains_key(&key) {
-            state.uncounted += 1;
-            return;
-        }
-        let line = self.lines.entry(key).or_insert_with(|| {
-            LineState::new(self.asked.limit(), self.asked.period, self.asked.steps)
-        });
-        let picked = line.add(&cycle, policy, job, has_deadline);
-        let passed = line.take_passed();
-        let page_fault = self.asked.page_fault;
-        let earlier = picked.earlier.into_iter();
-        self.chosen
-            .extend(earlier.map(|late| AttachChosen::new(key, late, page_fault)));
-        let is_above = above(self.wanted_above, &cycle.whole);
-        if picked.missed || picked.is_largest || is_above {
-            self.chosen.push(AttachChosen {
-                number,
-                way: source,
-                policy,
-                cycle: cycle.clone(),
-                missed: picked.missed,
-                passed: 0,
-                deadline: line.deadline,
-                page_fault,
-                ready: Vec::new(),
-            });
-        }
-        self.choose_passed((number, source), &passed);
-        let by_timer = (number, WokenWay::Timer);
-        if source != WokenWay::Timer
-            && let Some(line) = self.lines.get_mut(&by_timer)
-        {
-            line.add_other(&cycle);
-            let passed = line.take_passed();
-            self.choose_passed(by_timer, &passed);
-        }
-        self.ended.push(cycle);
-    }
-
-    /// Chooses some of the cycles that were due while an earlier one went on: each represents
-    /// the cycles next to it.
-    fn choose_passed(&mut self, key: (u32, WokenWay), passed: &[PassedCycles]) {
-        const MAX_CHOSEN: usize = 8;
-        for passed in passed {
-            let length = passed.due.len().div_ceil(MAX_CHOSEN);
-            for due in passed.due.chunks(length) {
-                let late = MissedEarlier {
-                    cycle: passed.cycle.passed(due[due.len() / 2]),
-                    policy: passed.policy,
-                    deadline: passed.deadline,
-                };
-                self.chosen.push(AttachChosen {
-                    passed: due.len() as u64,
-                    ..AttachChosen::new(key, late, self.asked.page_fault)
-                });
-            }
-        }
-    }
-
     /// Ends the collection: compares the remaining cycles with their deadlines.
     pub fn settle(&mut self) {
         self.told(&mut Vec::new(), Nanos::MAX);
+        self.settle_interruptions();
         let keys: Vec<(u32, WokenWay)> = self.lines.keys().copied().collect();
         for (number, source) in keys {
             let has_deadline = self.implies_deadline(number, source);

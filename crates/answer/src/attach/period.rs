@@ -31,7 +31,23 @@ pub(super) fn period(origins: &[Nanos]) -> Option<Nanos> {
         gaps.iter().filter(|gap| is_it(**gap)).count() as f64 / gaps.len() as f64
     };
     (share(&fits) >= MIN_FITTING && share(&is_single) >= MIN_SINGLE)
-        .then(|| Nanos::from_f64(median))
+        .then(|| Nanos::from_f64(mean_period(&gaps, median)))
+}
+
+/// Returns the mean of the gaps that are about one or more medians long. A program that rounds its
+/// timeouts has long gaps and a few short ones.
+fn mean_period(gaps: &[f64], median: f64) -> f64 {
+    /// As a part of the median.
+    const ROUNDING: f64 = 0.15;
+    let (mut time, mut periods) = (0.0, 0.0);
+    for gap in gaps {
+        let count = (gap / median).round();
+        if count >= 1.0 && (gap - count * median).abs() <= ROUNDING * median {
+            time += gap;
+            periods += count;
+        }
+    }
+    time / periods
 }
 
 /// Returns the period of a timer with these expiries, in order, if they are on a grid. A thread that

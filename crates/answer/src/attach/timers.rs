@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::cycle::ThreadCycle;
 use super::period::{grid, period};
+use super::timeline::PassedCycles;
 
 const MAX_TIMERS: usize = 16;
 /// Number of newest expiries that a period is estimated from.
@@ -42,9 +43,41 @@ struct TimerState {
     is_placed: bool,
     /// Due time of its last cycle, with or without a wakeup.
     last: Nanos,
-    cycles: u64,
+    figures: TimerFigures,
+}
+
+/// Cycles of a timer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct TimerFigures {
+    pub(super) cycles: u64,
     misses: u64,
     largest: Nanos,
+}
+
+impl TimerFigures {
+    /// Counts a cycle that was due.
+    pub(super) fn end(&mut self, response: Nanos, deadline: Option<Nanos>) {
+        self.cycles += 1;
+        self.misses += u64::from(deadline.is_some_and(|deadline| response > deadline));
+        self.largest = self.largest.max(response);
+    }
+
+    /// Counts late cycles that were due while another cycle went on.
+    pub(super) fn pass(&mut self, passed: &PassedCycles) {
+        for &due in &passed.due {
+            let response = passed.cycle.whole.done.saturating_sub(due);
+            self.end(response, Some(passed.deadline));
+        }
+    }
+
+    pub(super) const fn timer(&self, period: Option<Nanos>) -> AttachTimer {
+        AttachTimer {
+            period_ns: period,
+            cycles: self.cycles,
+            misses: self.misses,
+            largest_ns: self.largest,
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -73,7 +106,7 @@ impl ThreadTimers {
         {
             let timer = self.timers.entry(number).or_default();
             timer.expire(activation.origin);
-            timer.end(activation.response(), deadline);
+            timer.figures.end(activation.response(), Some(deadline));
         }
         if self.timers.is_empty() {
             return Vec::new();
@@ -106,12 +139,8 @@ impl ThreadTimers {
         if !self.are_several() {
             return Vec::new();
         }
-        let timers = self.timers.values().map(|timer| AttachTimer {
-            period_ns: timer.period,
-            cycles: timer.cycles,
-            misses: timer.misses,
-            largest_ns: timer.largest,
-        });
+        let timers = self.timers.values();
+        let timers = timers.map(|timer| timer.figures.timer(timer.period));
         let mut timers: Vec<AttachTimer> = timers.collect();
         timers.sort_by_key(|timer| std::cmp::Reverse(timer.cycles));
         timers
@@ -128,13 +157,6 @@ impl TimerState {
         self.last = time;
         let expiries: Vec<Nanos> = self.expiries.iter().copied().collect();
         self.period = period(&expiries).or_else(|| grid(&expiries));
-    }
-
-    /// Counts a cycle that was due.
-    fn end(&mut self, response: Nanos, deadline: Nanos) {
-        self.cycles += 1;
-        self.misses += u64::from(response > deadline);
-        self.largest = self.largest.max(response);
     }
 
     /// Counts the expiries during the cycles before its period was known.
@@ -181,7 +203,7 @@ impl TimerState {
                 continue;
             }
             let response = cycle.done.saturating_sub(due);
-            self.end(response, deadline);
+            self.figures.end(response, Some(deadline));
             if response > deadline {
                 late.push(due);
             }

@@ -693,6 +693,149 @@ fn timer_of_a_thread_that_is_mostly_late_has_a_period() {
     assert_eq!((deadline.passed, deadline.misses), (40, 80));
 }
 
+/// Reaction of a program to a cycle that ended after the next one was due.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Overrun {
+    /// It runs the cycles that were due, one after the other.
+    CatchUp,
+    /// Its next cycle is due a period later.
+    Restart,
+}
+
+/// Returns 300 cycles of a loop that sleeps with timeouts in ms, and the number of those that ended
+/// more than 5 ms after their due time. The period is 10 ms; each eleventh cycle takes up to 34 ms.
+fn loop_with_timeouts(overrun: Overrun) -> (Vec<ThreadTold>, u64) {
+    const PERIOD: u64 = 10_000;
+    let mut script = Script::new(1);
+    let (mut now, mut due, mut missed) = (400, PERIOD, 0);
+    let mut cycle = (0, 400);
+    for number in 1..=300_u64 {
+        if due > now {
+            script.add(TIMER, (cycle.0, cycle.1, now), POLL);
+            let timeout = (due - now).div_ceil(1_000) * 1_000;
+            cycle = (now + timeout, now + timeout + 10);
+            now = cycle.1;
+        }
+        now += match number % 11 {
+            // A freeze.
+            5 if number == 159 => 804_000,
+            5 => 6_000 + number * 7_919 % 28_000,
+            _ => 300,
+        };
+        missed += u64::from(now > due + 5_000);
+        due += PERIOD;
+        if overrun == Overrun::Restart && due < now {
+            due = now + PERIOD;
+        }
+    }
+    script.add(TIMER, (cycle.0, cycle.1, now), POLL);
+    (script.records, missed)
+}
+
+#[test]
+fn cycles_of_a_loop_with_timeouts_count_if_the_program_catches_up() {
+    for overrun in [Overrun::CatchUp, Overrun::Restart] {
+        let (records, missed) = loop_with_timeouts(overrun);
+        let request = AttachRequest {
+            deadline: Some(us(5_000)),
+            ..request()
+        };
+
+        let report = report(request, records);
+
+        let row = &report.rows[0];
+        let period = row.period_ns.unwrap().as_f64() / 1e3;
+        assert!((period - 10_000.0).abs() < 250.0, "{period}");
+        let counted = row.deadline.as_ref().unwrap().misses;
+        // Rounded wakeups hide up to 1 ms.
+        let is_close = counted.abs_diff(missed) <= missed / 20 + 1;
+        assert!(is_close, "{counted} of {missed}");
+        assert!(row.timers.is_empty(), "{:?}", row.timers);
+    }
+}
+
+/// A loop with a timer of 10 ms and one of 70 ms, for which the kernel has one timer. Each ninth
+/// callback of the second takes 26 ms: two or three cycles of the first are due in that time.
+#[test]
+fn timers_of_a_loop_are_found_by_their_expiries() {
+    let mut script = Script::new(1);
+    let condition = wait("futex", 64, 0x89, 0);
+    let mut due = [10_000_u64, 13_000];
+    let mut missed = [0, 0];
+    let (mut now, mut number) = (0, 0);
+    while now < 4_000_000 {
+        let timer = usize::from(due[1] < due[0]);
+        let origin = due[timer];
+        let start = now.max(origin);
+        number += timer;
+        let is_long = timer == 1 && number % 9 == 8;
+        now = start + if is_long { 26_000 } else { 300 };
+        // Callbacks that are due run without a sleep.
+        let mut next = timer;
+        loop {
+            missed[next] += u64::from(now > due[next] + 5_000);
+            due[next] += [10_000, 70_000][next];
+            if due[0] >= now {
+                break;
+            }
+            now += 300;
+            next = 0;
+        }
+        script.add(TIMER, (origin, start, now), condition);
+    }
+    let request = AttachRequest {
+        deadline: Some(us(5_000)),
+        ..request()
+    };
+
+    let report = report(request, script.records);
+
+    let row = &report.rows[0];
+    let [first, second] = row.timers[..] else {
+        panic!("{:?}", row.timers);
+    };
+    assert_eq!(first.period_ns, Some(us(10_000)));
+    assert_eq!(second.period_ns, Some(us(70_000)));
+    assert_eq!([first.misses, second.misses], missed);
+    let deadline = row.deadline.as_ref().unwrap();
+    assert_eq!(deadline.misses, missed[0] + missed[1]);
+}
+
+/// A signal stops a thread for 24 ms while it waits for a timer of 10 ms. Two cycles are late:
+/// the one that it waited for, and the next.
+#[test]
+fn stop_in_a_wait_is_not_a_cycle() {
+    let mut script = Script::new(1);
+    let read = wait("read", 5, 0, 0);
+    let signal = by_thread(7, "kill");
+    let stopped = (ActivationEnd::Stopped, read.1);
+    for number in 0..100 {
+        let due = 10_000 * number;
+        match number % 20 {
+            7 => {
+                let stop = due - 3_000;
+                script.add(signal, (stop, stop + 20, stop + 40), stopped);
+                script.add(signal, (stop + 24_000, stop + 24_010, stop + 24_200), read);
+            }
+            8 | 9 => {}
+            _ => script.add_cycle(due, read),
+        }
+    }
+    let request = AttachRequest {
+        deadline: Some(us(5_000)),
+        ..request()
+    };
+
+    let report = report(request, script.records);
+
+    let [row] = &report.rows[..] else {
+        panic!("{:?}", report.rows);
+    };
+    assert_eq!(row.stops.stopped, 5);
+    assert_eq!(row.deadline.as_ref().unwrap().misses, 10);
+    assert_eq!(row.response.unwrap().largest_ns, us(21_200));
+}
+
 /// Returns the records of a timer with `SIGEV_THREAD`: each expiry starts a thread, which ends
 /// after 300 us or, each fifth, after 1.5 ms. `process`: the process of these threads.
 fn threads_of_a_timer(process: u32) -> Vec<ThreadTold> {

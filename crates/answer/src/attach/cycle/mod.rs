@@ -370,7 +370,9 @@ impl CycleBuilder {
         );
         let is_by_timer = matches!(whole.woken, WokenBy::Timer(_));
         let is_cut_short = whole.waits.stops > 0 || !self.is_start_known;
-        let is_interruption = !whole.start_seen || (is_timed && !is_by_timer && is_cut_short);
+        let is_interruption = !whole.start_seen
+            || (is_timed && !is_by_timer && is_cut_short)
+            || parts.first().is_some_and(is_stop);
         ThreadCycle {
             thread,
             whole,
@@ -421,6 +423,17 @@ impl CycleBuilder {
             (Some(_), _) => true,
         }
     }
+}
+
+/// Returns whether a thread woke only to stop.
+fn is_stop(activation: &ThreadActivation) -> bool {
+    const MAX_EXECUTION: Nanos = Nanos::from_us(200);
+    let stops = matches!(
+        activation.end,
+        ActivationEnd::Stopped | ActivationEnd::Traced | ActivationEnd::Frozen
+    );
+    let by_thread = matches!(activation.woken, WokenBy::Thread(..));
+    stops && by_thread && activation.execution() <= MAX_EXECUTION
 }
 
 /// Joins an activation to the earlier ones of its cycle.

@@ -1,0 +1,148 @@
+//! Counts the cycles that ended.
+
+use laggard_model::{ActivationEnd, WokenWay};
+
+use super::cycle::ThreadCycle;
+use super::line::{LineState, MissedEarlier};
+use super::timeline::PassedCycles;
+use super::{AttachChosen, AttachCollector, AttachStops, MAX_LINES, above};
+
+impl AttachCollector {
+    /// Counts a cycle, or keeps it until it is known whether a cycle was due in it.
+    pub(super) fn done(&mut self, number: u32, cycle: ThreadCycle) {
+        let Some(state) = self.threads.get_mut(&number) else {
+            return;
+        };
+        state.stops.add(&cycle);
+        if let Some(interruption) = state.interruption.take() {
+            let by_timer = cycle.whole.woken.way() == WokenWay::Timer;
+            let goes_on = by_timer && cycle.whole.origin <= interruption.whole.done;
+            self.end_interruption(number, &interruption, goes_on);
+        }
+        if !cycle.is_interruption {
+            self.count(number, cycle);
+        } else if let Some(state) = self.threads.get_mut(&number) {
+            state.interruption = Some(cycle);
+        }
+    }
+
+    /// Ends the interruptions whose next cycle did not come.
+    pub(super) fn settle_interruptions(&mut self) {
+        let threads = self.threads.iter_mut();
+        let last =
+            threads.filter_map(|(&number, state)| Some((number, state.interruption.take()?)));
+        for (number, interruption) in last.collect::<Vec<_>>() {
+            self.end_interruption(number, &interruption, false);
+        }
+    }
+
+    /// Counts the cycle that was due in an interruption. `goes_on`: the sleep went on after it, and
+    /// the cycle that was due in it is the next one.
+    fn end_interruption(&mut self, number: u32, interruption: &ThreadCycle, goes_on: bool) {
+        let Some(line) = self.lines.get_mut(&(number, WokenWay::Timer)) else {
+            return;
+        };
+        if !goes_on && let Some(cycle) = line.due_in(interruption) {
+            self.count(number, cycle);
+        } else {
+            line.add_other(interruption, interruption.thread.policy);
+            let passed = line.take_passed();
+            self.choose_passed((number, WokenWay::Timer), &passed);
+        }
+    }
+
+    fn count(&mut self, number: u32, cycle: ThreadCycle) {
+        let source = cycle.whole.woken.way();
+        let has_deadline = self.implies_deadline(number, source);
+        let Some(state) = self.threads.get_mut(&number) else {
+            return;
+        };
+        let job = state.backlog.job(&cycle.whole);
+        let policy = cycle.thread.policy;
+        let key = (number, source);
+        let has_room = self.lines.len() < MAX_LINES || policy.is_real_time();
+        if !has_room && !self.lines.contains_key(&key) {
+            state.uncounted += 1;
+            return;
+        }
+        let line = self.lines.entry(key).or_insert_with(|| {
+            LineState::new(self.asked.limit(), self.asked.period, self.asked.steps)
+        });
+        let picked = line.add(&cycle, policy, job, has_deadline);
+        let passed = line.take_passed();
+        let page_fault = self.asked.page_fault;
+        let earlier = picked.earlier.into_iter();
+        self.chosen
+            .extend(earlier.map(|late| AttachChosen::new(key, late, page_fault)));
+        let is_above = above(self.wanted_above, &cycle.whole);
+        if picked.missed || picked.is_largest || is_above {
+            self.chosen.push(AttachChosen {
+                number,
+                way: source,
+                policy,
+                cycle: cycle.clone(),
+                missed: picked.missed,
+                passed: 0,
+                deadline: line.deadline,
+                page_fault,
+                ready: Vec::new(),
+            });
+        }
+        self.choose_passed((number, source), &passed);
+        let by_timer = (number, WokenWay::Timer);
+        if source != WokenWay::Timer
+            && let Some(line) = self.lines.get_mut(&by_timer)
+        {
+            line.add_other(&cycle, policy);
+            let passed = line.take_passed();
+            self.choose_passed(by_timer, &passed);
+        }
+        self.ended.push(cycle);
+    }
+
+    /// Chooses some of the cycles that were due while an earlier one went on: each represents
+    /// the cycles next to it.
+    pub(super) fn choose_passed(&mut self, key: (u32, WokenWay), passed: &[PassedCycles]) {
+        const MAX_CHOSEN: usize = 8;
+        for passed in passed {
+            let length = passed.due.len().div_ceil(MAX_CHOSEN);
+            for due in passed.due.chunks(length) {
+                let late = MissedEarlier {
+                    cycle: passed.cycle.passed(due[due.len() / 2]),
+                    policy: passed.policy,
+                    deadline: passed.deadline,
+                };
+                self.chosen.push(AttachChosen {
+                    passed: due.len() as u64,
+                    ..AttachChosen::new(key, late, self.asked.page_fault)
+                });
+            }
+        }
+    }
+}
+
+impl AttachStops {
+    /// Adds the stops in a cycle.
+    fn add(&mut self, cycle: &ThreadCycle) {
+        for part in cycle.parts() {
+            if part.was_frozen {
+                self.frozen += 1;
+                self.frozen_ns += part.waking.saturating_sub(part.due);
+            }
+        }
+        for two in cycle.parts().windows(2) {
+            let length = two[1].waking.saturating_sub(two[0].done);
+            match two[0].end {
+                ActivationEnd::Frozen => {
+                    self.frozen += 1;
+                    self.frozen_ns += length;
+                }
+                ActivationEnd::Stopped | ActivationEnd::Traced => {
+                    self.stopped += 1;
+                    self.stopped_ns += length;
+                }
+                ActivationEnd::Slept | ActivationEnd::Period | ActivationEnd::Blocked => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,550 @@
+//! Times at which the cycles of a thread are due, estimated from its wakeups.
+//!
+//! A cycle that is due while an earlier one goes on has no wakeup of its own. Whether it counts as
+//! missed depends on the program. A program with an absolute timeline continues at one of the old
+//! due times. A program that starts a new timeline after a late cycle has skipped no cycle.
+
+use std::collections::VecDeque;
+
+use laggard_model::{Nanos, ThreadActivation, ThreadPolicy, WokenBy};
+
+use super::cycle::ThreadCycle;
+use super::timers::{AttachTimer, TimerFigures};
+
+/// Number of newest cycles that the grid is searched in.
+const MAX_EARLY: usize = 64;
+/// Wakeups that a grid has at least.
+const MIN_WAKES: usize = 8;
+/// Number of cycles between two searches for a grid.
+const SEARCH_CYCLES: u32 = 8;
+/// Cycles in a row that start a new timeline before the grid is searched again.
+const MAX_MISFITS: u32 = 8;
+/// Maximum number of cycles between two expiries of the regular timer.
+const MAX_STRAYS: usize = 64;
+/// Minimum number of expiries of other timers in a thread with several timers, and their minimum
+/// share.
+const MIN_OTHERS: u64 = 4;
+const MIN_OTHER_SHARE: f64 = 0.01;
+/// Maximum number of due times in one cycle.
+const MAX_PASSED: usize = 100_000;
+
+/// Cycles without a wakeup that missed the deadline: they were due while another cycle of the
+/// thread went on.
+#[derive(Clone, Debug)]
+pub(super) struct PassedCycles {
+    /// Cycle that went on.
+    pub(super) cycle: ThreadCycle,
+    pub(super) policy: ThreadPolicy,
+    pub(super) deadline: Nanos,
+    /// Due times, in order; at least one.
+    pub(super) due: Vec<Nanos>,
+}
+
+/// Cycle of the thread, in order of their ends.
+#[derive(Clone, Debug)]
+pub(super) struct TimelineCycle {
+    pub(super) cycle: ThreadCycle,
+    pub(super) policy: ThreadPolicy,
+    /// Given deadline; otherwise it is the period.
+    pub(super) deadline: Option<Nanos>,
+    /// Whether the cycle belongs to the line; otherwise it only keeps the thread busy.
+    pub(super) is_due: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Timeline {
+    given_period: Option<Nanos>,
+    grid: Option<Grid>,
+    /// Newest cycles before the grid is known.
+    early: VecDeque<TimelineCycle>,
+    searches: u32,
+    /// Late due times. The next wakeup shows whether the program has kept its timeline.
+    waiting: Vec<PassedCycles>,
+    /// Late cycles after which the program kept its timeline, and after which it did not.
+    kept: u32,
+    restarted: u32,
+    misfits: u32,
+    /// Cycles since the last expiry on the grid.
+    strays: Vec<TimelineCycle>,
+    regular: TimerFigures,
+    /// Timeline of the other timers of the thread.
+    others: Option<Box<Self>>,
+}
+
+/// Due times: `anchor` and multiples of `period` later.
+#[derive(Clone, Copy, Debug)]
+struct Grid {
+    anchor: Nanos,
+    /// ns
+    period: f64,
+    /// First due time of the timeline, and the number of periods since then.
+    start: Nanos,
+    periods: f64,
+    /// Largest deviation of the recent wakeups from the grid, ns.
+    jitter: f64,
+    /// Last due time that was evaluated.
+    evaluated: Nanos,
+    /// End of the last cycle of the thread.
+    free_since: Nanos,
+}
+
+/// Position of a wakeup.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Place {
+    /// It is the expected one.
+    OnGrid,
+    /// It is of another timer: the expected one is still to come.
+    Before,
+    /// A due time has passed while the thread slept: the program has another timeline.
+    After,
+}
+
+impl Timeline {
+    pub(super) fn new(given_period: Option<Nanos>) -> Self {
+        Self {
+            given_period,
+            ..Self::default()
+        }
+    }
+
+    /// Period of the regular timer.
+    pub(super) fn period(&self) -> Option<Nanos> {
+        self.grid.map(|grid| Nanos::from_f64(grid.period))
+    }
+
+    /// Adds a cycle, and returns the late cycles that turned out to be due. `usual`: the period of
+    /// the line, if it is known.
+    pub(super) fn add(&mut self, entry: TimelineCycle, usual: Option<Nanos>) -> Vec<PassedCycles> {
+        // A program that sleeps for a time is due a sleep after its last cycle.
+        if entry.cycle.is_relative {
+            return Vec::new();
+        }
+        let mut passed = Vec::new();
+        if self.grid.is_some() {
+            self.follow(entry, &mut passed);
+            return passed;
+        }
+        let resolution = entry.cycle.timeout_resolution;
+        let is_due = entry.is_due;
+        let response = entry.cycle.whole.response();
+        if !is_due && entry.deadline.is_some_and(|deadline| response <= deadline) {
+            return passed;
+        }
+        if self.early.len() == MAX_EARLY
+            && let Some(oldest) = self.early.pop_front()
+        {
+            self.count_regular(&oldest);
+        }
+        self.early.push_back(entry);
+        self.searches += u32::from(is_due);
+        let is_time = usual.is_some() || self.searches.is_multiple_of(SEARCH_CYCLES);
+        if !is_due || !is_time || self.early.len() < MIN_WAKES {
+            return passed;
+        }
+        let due = self.early.iter().filter(|entry| entry.is_due);
+        let origins: Vec<Nanos> = due.map(|entry| entry.cycle.whole.origin).collect();
+        let found = Grid::find(&origins, self.given_period.or(usual), resolution);
+        if let Some(found) = found {
+            for entry in std::mem::take(&mut self.early) {
+                let origin = entry.cycle.whole.origin;
+                if origin > found.anchor {
+                    self.follow(entry, &mut passed);
+                } else {
+                    self.count_regular(&entry);
+                    if origin == found.anchor {
+                        self.evaluate(found, entry);
+                    }
+                }
+            }
+        }
+        passed
+    }
+
+    /// Returns the due time of the cycle that the thread slept for, if it is within an interruption
+    /// of that sleep.
+    pub(super) fn due_in(&self, interruption: &ThreadActivation) -> Option<Nanos> {
+        let grid = self.grid?;
+        let due = grid.point(grid.steps_to(grid.free_since));
+        (interruption.origin <= due && due < interruption.done).then_some(due)
+    }
+
+    /// Returns the late due times that the end of the measurement leaves undecided, if the program
+    /// has kept its timeline before.
+    pub(super) fn settle(&mut self) -> Vec<PassedCycles> {
+        let mut passed = Vec::new();
+        self.confirm_strays(&mut passed);
+        if self.kept > self.restarted {
+            let waiting = std::mem::take(&mut self.waiting);
+            self.pass(waiting, &mut passed);
+        }
+        if let Some(others) = &mut self.others {
+            passed.extend(others.settle());
+        }
+        for entry in std::mem::take(&mut self.early) {
+            self.count_regular(&entry);
+        }
+        passed
+    }
+
+    /// Returns the figures of each timer; empty: there is only one.
+    pub(super) fn figures(&self) -> Vec<AttachTimer> {
+        let Some(others) = &self.others else {
+            return Vec::new();
+        };
+        let (regular, other) = (self.regular.cycles, others.cycles());
+        if other < MIN_OTHERS || (other as f64) < MIN_OTHER_SHARE * regular as f64 {
+            return Vec::new();
+        }
+        let mut figures = vec![self.regular.timer(self.period())];
+        let further = others.figures();
+        if further.is_empty() {
+            figures.push(others.regular.timer(others.period()));
+        } else {
+            figures.extend(further);
+        }
+        figures
+    }
+
+    fn cycles(&self) -> u64 {
+        let others = self.others.as_ref().map_or(0, |others| others.cycles());
+        self.regular.cycles + others
+    }
+
+    fn count_regular(&mut self, entry: &TimelineCycle) {
+        if entry.is_due {
+            let deadline = entry.deadline.or(self.period());
+            self.regular.end(entry.cycle.whole.response(), deadline);
+        }
+    }
+
+    fn pass(&mut self, late: Vec<PassedCycles>, passed: &mut Vec<PassedCycles>) {
+        for cycles in &late {
+            self.regular.pass(cycles);
+        }
+        passed.extend(late);
+    }
+
+    /// Places a cycle on the grid.
+    fn follow(&mut self, entry: TimelineCycle, passed: &mut Vec<PassedCycles>) {
+        let Some(mut grid) = self.grid else {
+            return;
+        };
+        let activation = &entry.cycle.whole;
+        let by_timer = matches!(activation.woken, WokenBy::Timer(_));
+        let resolution = entry.cycle.timeout_resolution;
+        if entry.is_due {
+            match grid.place(activation, resolution) {
+                Place::OnGrid => {
+                    let skipped = self.skipped(activation.origin, grid.tolerance(1, resolution));
+                    self.decide(skipped, grid.is_restart(activation, resolution), passed);
+                    self.confirm_strays(passed);
+                    grid.adjust(activation.origin, self.given_period, resolution);
+                    self.count_regular(&entry);
+                    self.misfits = 0;
+                }
+                Place::Before if by_timer && self.strays.len() < MAX_STRAYS => {
+                    self.strays.push(entry.clone());
+                }
+                Place::Before | Place::After => {
+                    self.restarted += u32::from(!self.waiting.is_empty());
+                    self.waiting.clear();
+                    for stray in std::mem::take(&mut self.strays) {
+                        self.count_regular(&stray);
+                        self.busy(stray, passed);
+                    }
+                    self.count_regular(&entry);
+                    grid.restart(activation.origin);
+                    self.misfits += 1;
+                }
+            }
+        }
+        let is_stray = self.strays.last().is_some_and(|stray| {
+            entry.is_due && stray.cycle.whole.origin == entry.cycle.whole.origin
+        });
+        if !is_stray {
+            self.busy(entry.clone(), passed);
+        }
+        self.evaluate(grid, entry);
+    }
+
+    /// Notes the late due times within a cycle.
+    fn evaluate(&mut self, mut grid: Grid, entry: TimelineCycle) {
+        let activation = &entry.cycle.whole;
+        grid.free_since = grid.free_since.max(activation.done);
+        let deadline = entry
+            .deadline
+            .unwrap_or_else(|| Nanos::from_f64(grid.period));
+        let due = grid.late_within(activation, deadline);
+        if !due.is_empty() {
+            self.waiting.push(PassedCycles {
+                policy: entry.policy,
+                deadline,
+                due,
+                cycle: entry.cycle,
+            });
+        }
+        self.grid = (self.misfits < MAX_MISFITS).then_some(grid);
+        if self.grid.is_none() {
+            self.misfits = 0;
+        }
+    }
+
+    /// Returns the late due times before a wakeup on the grid. The due time of the wakeup is not one
+    /// of them: its cycle was delayed, not skipped.
+    fn skipped(&mut self, origin: Nanos, tolerance: f64) -> Vec<PassedCycles> {
+        let tolerance = Nanos::from_f64(tolerance);
+        let mut skipped = Vec::new();
+        for late in std::mem::take(&mut self.waiting) {
+            let with = |due: Vec<Nanos>| PassedCycles {
+                due,
+                ..late.clone()
+            };
+            let due = late.due.iter().copied();
+            let before: Vec<Nanos> = due.filter(|&due| due + tolerance < origin).collect();
+            let due = late.due.iter().copied();
+            let after: Vec<Nanos> = due.filter(|&due| due > origin + tolerance).collect();
+            if !before.is_empty() {
+                skipped.push(with(before));
+            }
+            if !after.is_empty() {
+                self.waiting.push(with(after));
+            }
+        }
+        skipped
+    }
+
+    /// Counts skipped cycles if the program keeps its timeline. `is_restart`: the wakeup can also
+    /// be the first one of a new timeline.
+    fn decide(
+        &mut self,
+        skipped: Vec<PassedCycles>,
+        is_restart: bool,
+        passed: &mut Vec<PassedCycles>,
+    ) {
+        if skipped.is_empty() {
+            return;
+        }
+        if !is_restart {
+            self.kept += 1;
+        }
+        let is_kept = self.kept > self.restarted || (self.kept == self.restarted && !is_restart);
+        if is_kept {
+            self.pass(skipped, passed);
+        }
+    }
+
+    /// Adds the cycles since the last expiry on the grid to the other timers.
+    fn confirm_strays(&mut self, passed: &mut Vec<PassedCycles>) {
+        let strays = std::mem::take(&mut self.strays);
+        if strays.is_empty() {
+            return;
+        }
+        let others = self.others.get_or_insert_default();
+        for stray in strays {
+            passed.extend(others.add(stray, None));
+        }
+    }
+
+    /// Tells the other timers that the thread was busy with a cycle.
+    fn busy(&mut self, entry: TimelineCycle, passed: &mut Vec<PassedCycles>) {
+        if let Some(others) = &mut self.others {
+            let entry = TimelineCycle {
+                is_due: false,
+                ..entry
+            };
+            passed.extend(others.add(entry, None));
+        }
+    }
+}
+
+impl Grid {
+    /// Shortest tolerance, ns: the kernel programs timers to the nanosecond.
+    const MIN_TOLERANCE: f64 = 10e3;
+    /// Largest tolerance, as a part of the period.
+    const MAX_TOLERANCE: f64 = 0.02;
+    /// Error of the period.
+    const DRIFT: f64 = 5e-4;
+
+    /// Finds the grid that has most of the wakeups, from the newest back. `usual`: the period, if
+    /// it is known.
+    fn find(origins: &[Nanos], usual: Option<Nanos>, resolution: Nanos) -> Option<Self> {
+        /// Number of gaps from the newest wakeup that can be the period.
+        const MAX_CANDIDATES: usize = 4;
+        let (&last, earlier) = origins.split_last()?;
+        let gaps = earlier.iter().rev().take(MAX_CANDIDATES);
+        let gaps = gaps.map(|&before| last.saturating_sub(before));
+        let candidates = match usual {
+            Some(usual) => vec![usual],
+            None => gaps.collect(),
+        };
+        let with_period =
+            |candidate: Nanos| Self::with_period(origins, candidate, usual.is_some(), resolution);
+        candidates.into_iter().find_map(with_period)
+    }
+
+    /// Returns the grid with about this period, if enough wakeups are on it. It starts with the
+    /// first of them. `is_known`: the wakeups are known to have this period.
+    fn with_period(
+        origins: &[Nanos],
+        candidate: Nanos,
+        is_known: bool,
+        resolution: Nanos,
+    ) -> Option<Self> {
+        /// Number of due times without a wakeup in a row.
+        const MAX_GAP: u32 = 4;
+        const MIN_SHARE: f64 = 0.4;
+        const MIN_PRESENT: f64 = 0.5;
+        let candidate = candidate.as_f64();
+        let (&last, earlier) = origins.split_last()?;
+        let tolerance = (Self::MAX_TOLERANCE * candidate).max(resolution.as_f64());
+        if candidate <= 2.0 * tolerance {
+            return None;
+        }
+        let (mut anchor, mut period) = (last, candidate);
+        let (mut matched, mut periods) = (1, 0.0);
+        let mut jitter = 0.0_f64;
+        for &origin in earlier.iter().rev() {
+            let back = anchor.saturating_sub(origin).as_f64();
+            let steps = (back / period).round();
+            if steps > f64::from(MAX_GAP) {
+                break;
+            }
+            let deviation = (back - steps * period).abs();
+            if steps >= 1.0 && deviation <= tolerance {
+                jitter = jitter.max(deviation);
+                anchor = origin;
+                matched += 1;
+                periods += steps;
+                period = last.saturating_sub(origin).as_f64() / periods;
+            }
+        }
+        let is_dense = matched as f64 >= MIN_SHARE * origins.len() as f64
+            && matched as f64 >= MIN_PRESENT * periods;
+        let is_grid = matched >= MIN_WAKES && (is_dense || is_known);
+        is_grid.then_some(Self {
+            anchor,
+            period,
+            start: anchor,
+            periods: 0.0,
+            jitter,
+            evaluated: anchor,
+            free_since: anchor,
+        })
+    }
+
+    /// Deviation of a wakeup from the grid after `steps` periods, ns.
+    fn tolerance(&self, steps: u64, resolution: Nanos) -> f64 {
+        let steps = steps as f64;
+        let rounding = resolution.as_f64() * (1.1 + steps / self.periods.max(MIN_WAKES as f64));
+        let largest = (Self::MAX_TOLERANCE * self.period).max(rounding.min(self.period / 4.0));
+        let usual = 2.0 * self.jitter + steps * Self::DRIFT * self.period;
+        usual.max(Self::MIN_TOLERANCE).min(largest)
+    }
+
+    /// Starts a new timeline with the same period.
+    const fn restart(&mut self, origin: Nanos) {
+        self.anchor = origin;
+        self.start = origin;
+        self.periods = 0.0;
+    }
+
+    /// Returns the number of whole periods from the anchor to the grid point at or after `time`.
+    fn steps_to(&self, time: Nanos) -> u64 {
+        let steps = (time.saturating_sub(self.anchor).as_f64() / self.period).ceil();
+        Nanos::from_f64(steps).ns().max(1)
+    }
+
+    fn point(&self, steps: u64) -> Nanos {
+        self.anchor + Nanos::from_f64(steps as f64 * self.period)
+    }
+
+    fn place(&self, activation: &ThreadActivation, resolution: Nanos) -> Place {
+        let origin = activation.origin;
+        // Timers are exact; other sources of wakeups are not.
+        let tolerance = |steps: u64| {
+            let exact = self.tolerance(steps, resolution);
+            let is_timer = matches!(activation.woken, WokenBy::Timer(_));
+            Nanos::from_f64(if is_timer {
+                exact
+            } else {
+                exact.max(Self::MAX_TOLERANCE * self.period)
+            })
+        };
+        let half = Nanos::from_f64(self.period / 2.0);
+        let nearest = self.steps_to(origin.saturating_sub(half));
+        let is_near = |steps: u64| {
+            let point = self.point(steps);
+            point.max(origin).saturating_sub(point.min(origin)) <= tolerance(steps)
+        };
+        // The thread does not sleep past a due time.
+        let next = self.steps_to(self.free_since);
+        let is_slept_past = nearest > next && {
+            let point = self.point(next);
+            point.saturating_sub(self.free_since) > tolerance(next) || nearest > next + 1
+        };
+        if is_near(nearest) && !is_slept_past {
+            Place::OnGrid
+        } else if origin < self.point(next) {
+            Place::Before
+        } else {
+            Place::After
+        }
+    }
+
+    /// Returns whether a wakeup can be the first one of a new timeline: the thread slept for a whole
+    /// period before it, and due times are not exact.
+    fn is_restart(&self, activation: &ThreadActivation, resolution: Nanos) -> bool {
+        const EXACT: f64 = 0.01;
+        let tolerance = self.tolerance(1, resolution);
+        let slept = activation.origin.saturating_sub(self.free_since).as_f64();
+        let whole = self.period - tolerance.max(resolution.as_f64());
+        tolerance > EXACT * self.period && slept >= whole
+    }
+
+    /// Moves the anchor to a wakeup on the grid.
+    fn adjust(&mut self, origin: Nanos, given_period: Option<Nanos>, resolution: Nanos) {
+        /// Weight of a wakeup whose time was rounded, and of a gap.
+        const ROUNDED_WEIGHT: f64 = 0.25;
+        const GAP_WEIGHT: f64 = 1.0 / 16.0;
+        const JITTER_DECAY: f64 = 0.95;
+        let half = Nanos::from_f64(self.period / 2.0);
+        let steps = self.steps_to(origin.saturating_sub(half));
+        let expected = self.point(steps);
+        let deviation = origin.as_f64() - expected.as_f64();
+        self.jitter = (self.jitter * JITTER_DECAY).max(deviation.abs());
+        self.periods += steps as f64;
+        if given_period.is_none() {
+            self.period = if resolution > Nanos::ZERO && self.periods > MAX_EARLY as f64 {
+                origin.saturating_sub(self.start).as_f64() / self.periods
+            } else {
+                self.period + GAP_WEIGHT * deviation / steps as f64
+            };
+        }
+        self.anchor = if resolution > Nanos::ZERO {
+            Nanos::from_f64(expected.as_f64() + ROUNDED_WEIGHT * deviation)
+        } else {
+            origin
+        };
+        self.evaluated = self.evaluated.max(origin);
+    }
+
+    /// Returns the due times during a cycle that were not evaluated before and that were late when
+    /// the cycle ended.
+    fn late_within(&mut self, cycle: &ThreadActivation, deadline: Nanos) -> Vec<Nanos> {
+        let from = self.evaluated.max(cycle.origin);
+        let mut late = Vec::new();
+        let first = self.steps_to(from);
+        for steps in (first..).take(MAX_PASSED) {
+            let due = self.point(steps);
+            if due >= cycle.done {
+                break;
+            }
+            let is_new = due.saturating_sub(from).as_f64() > Self::MAX_TOLERANCE * self.period;
+            if is_new && due + deadline < cycle.done {
+                late.push(due);
+                self.evaluated = due;
+            }
+        }
+        late
+    }
+}
