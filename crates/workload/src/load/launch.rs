@@ -8,13 +8,14 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use laggard_model::CpuList;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::unistd::geteuid;
 
 use super::error::LaunchError;
-use super::guard::Guard;
+use super::guard::{GRACE, Guard};
 use super::process::LoadProcess;
 use crate::scheduling::{self, Policy};
 
@@ -31,6 +32,10 @@ pub enum Output {
     /// [`Ended`](super::Ended). For programs that write little.
     Memory,
 }
+
+/// Time for a held load to end by itself. It removes its files and then prints its throughput,
+/// which takes seconds on a busy machine.
+const HELD_GRACE: Duration = Duration::from_secs(10);
 
 /// Load to start.
 #[derive(Clone, Debug)]
@@ -170,7 +175,10 @@ impl Launch {
         let mut guard = Guard::new(self.user.map(|user| user.user)).map_err(LaunchError::Guard)?;
         let started = self.spawn(program, arguments, &guard);
         match started {
-            Ok((main, output)) => Ok(LoadProcess::new(self.name(), main, guard, output)),
+            Ok((main, output)) => {
+                let grace = if self.is_held { HELD_GRACE } else { GRACE };
+                Ok(LoadProcess::new(self.name(), main, guard, output, grace))
+            }
             Err(err) => {
                 guard.end().map_err(LaunchError::Guard)?;
                 Err(err)

@@ -18,13 +18,15 @@ use super::stopped::{Halt, halt, killed};
 /// group, if they keep their environment.
 ///
 /// They end with this value, and also when this process is killed: SIGTERM first,
-/// SIGKILL two seconds later.
+/// SIGKILL two seconds later, or ten if the load was [held](super::Launch::held).
 #[derive(Debug)]
 pub struct LoadProcess {
     name: String,
     main: Child,
     guard: Guard,
     output: Option<File>,
+    /// Time to end by itself after SIGTERM.
+    grace: Duration,
     /// Pipe for the signal to start; `None` if none is needed or it was sent.
     word: Option<ChildStdin>,
     ended: Option<Ended>,
@@ -37,13 +39,20 @@ pub const READY: &str = "ready";
 const POLL: Duration = Duration::from_millis(5);
 
 impl LoadProcess {
-    pub(super) fn new(name: String, mut main: Child, guard: Guard, output: Option<File>) -> Self {
+    pub(super) fn new(
+        name: String,
+        mut main: Child,
+        guard: Guard,
+        output: Option<File>,
+        grace: Duration,
+    ) -> Self {
         Self {
             word: main.stdin.take(),
             name,
             main,
             guard,
             output,
+            grace,
             ended: None,
         }
     }
@@ -122,8 +131,8 @@ impl LoadProcess {
         }
     }
 
-    /// Ends the load: SIGTERM to all its processes, and SIGKILL to the rest after two
-    /// seconds or after the end of the first process.
+    /// Ends the load: SIGTERM to all its processes, and SIGKILL to the rest after its
+    /// grace time or after the end of the first process.
     ///
     /// # Errors
     /// If a process cannot be signalled or waited for.
@@ -139,7 +148,7 @@ impl LoadProcess {
                 .signal(Signal::SIGTERM)
                 .map_err(|err| self.lost(err))?;
         }
-        let deadline = Instant::now() + GRACE;
+        let deadline = Instant::now() + self.grace;
         loop {
             if let Some(ended) = self.poll()? {
                 return Ok(ended);

@@ -386,6 +386,20 @@ fn load_killed_after_it_was_ready_does_not_report_ready_as_its_error() {
     assert_eq!(ended.to_string(), "killed by signal 9");
 }
 
+/// A busy machine takes seconds to end a program and to remove its files.
+#[test]
+fn held_load_has_time_to_clean_up_and_report_its_throughput() {
+    let script = r#"end() { sleep 3; echo '{"unit": "steps", "count": 7, "elapsed_ns": 9}'; exit; }
+        trap end TERM; echo ready; read -r word; while :; do sleep 0.01; done"#;
+    let mut load = Launch::new(sh(script)).held().start().unwrap();
+    eventually("readiness", || load.is_ready().unwrap().then_some(()));
+    load.begin();
+
+    let ended = load.stop().unwrap();
+
+    assert_eq!(ended.throughput.unwrap().count, 7);
+}
+
 #[test]
 fn built_in_load_reports_its_throughput_when_stopped() {
     let script = tempfile::NamedTempFile::new().unwrap();
