@@ -177,6 +177,9 @@ pub struct Culprit {
     pub function: Option<Activity>,
     /// Innermost kernel address of the sample that shows it.
     pub frame: Option<Address>,
+    /// System call in which that code runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_call: Option<Arc<str>>,
     /// Number of the control group whose quota was exhausted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<u64>,
@@ -238,6 +241,7 @@ impl NamedCause {
     pub fn without_place(class: CauseClass, culprit: &Culprit, symbols: &Symbols) -> Self {
         let culprit = Culprit {
             frame: None,
+            system_call: None,
             ..culprit.clone()
         };
         Self::from_culprit(class, &culprit, symbols)

@@ -182,6 +182,12 @@ pub fn who(culprit: &Culprit, symbols: &Symbols) -> Option<String> {
             .frame
             .map(|frame| format!("in {}", printable(&symbols.kernel_name(frame)))),
     );
+    words.extend(
+        culprit
+            .system_call
+            .as_deref()
+            .map(|call| format!("system call {}", printable(call))),
+    );
     words.extend(culprit.group.map(|group| quota_words(group, symbols)));
     words.extend(
         culprit

@@ -70,7 +70,26 @@ pub struct SchedEntity {
     pub weight: u64,
 }
 
+/// Functions where system calls start, by architecture; the name follows.
+const CALL_PREFIXES: [&str; 6] = [
+    "__x64_sys_",
+    "__arm64_sys_",
+    "__riscv_sys_",
+    "__ia32_sys_",
+    "__do_sys_",
+    "__se_sys_",
+];
+
 impl Symbols {
+    /// Returns the name of the system call that starts at a kernel address, if one does.
+    pub fn system_call(&self, address: Address) -> Option<&str> {
+        let name = self.kernel.get(&address)?.name.as_deref()?;
+        let name = name.split('+').next().unwrap_or(name);
+        CALL_PREFIXES
+            .iter()
+            .find_map(|prefix| name.strip_prefix(prefix))
+    }
+
     /// Returns a kernel address in words: its function, or the bare address.
     pub fn kernel_name(&self, address: Address) -> String {
         name_of(self.kernel.get(&address), address)

@@ -27,6 +27,7 @@ mod samples;
 mod silence;
 mod spell;
 mod steal;
+mod system_call;
 mod timeline;
 
 use std::sync::Arc;
@@ -240,6 +241,7 @@ pub fn explain_named(
     let index = EvidenceIndex::new(&episode.evidence);
     let mut parts = parts(episode, &index, service, route);
     fault::name_page_faults(&mut parts, &index, symbols);
+    system_call::name_system_calls(&mut parts, &index, symbols);
     doubt::doubt_interrupts(&mut parts, &index);
     group::name_groups(&mut parts, episode, &index, symbols);
     mark_ours(&mut parts, symbols);

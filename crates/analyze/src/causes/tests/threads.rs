@@ -391,6 +391,34 @@ fn thread_in_page_faults_is_named_with_them() {
     assert_eq!(named(6).culprit.activity, None);
 }
 
+#[test]
+fn thread_with_interrupts_disabled_is_named_with_its_system_call() {
+    // The timer interrupt is 3 ms late, and samples the code that enables interrupts.
+    let episode = late_interrupt(3_000, 95)
+        .sample(3_002, 95, &[7, 8, 9])
+        .episode;
+    let named = |entry: &str| {
+        let mut symbols = Symbols::default();
+        for (address, name) in [(7, "_raw_spin_unlock_irq"), (8, entry)] {
+            let symbol = Symbol {
+                name: Some(name.into()),
+                ..Symbol::default()
+            };
+            symbols.kernel.insert(Address(address), symbol);
+        }
+        let explained = explain_named(&episode, Service::Fifo(90), Route::Direct, &symbols);
+        let cause = explained.causes[0].clone();
+        let name = laggard_model::name::who(&cause.culprit, &symbols);
+        (cause.class, name.unwrap())
+    };
+
+    let (class, name) = named("__x64_sys_ioctl");
+
+    assert_eq!(class, CauseClass::InterruptsOff);
+    assert_eq!(name, "cat, in _raw_spin_unlock_irq, system call ioctl");
+    assert_eq!(named("ret_from_fork").1, "cat, in _raw_spin_unlock_irq");
+}
+
 /// Returns a scene with a timer interrupt on time and a thread that still waits `by` us
 /// later at the end of the measurement.
 fn starved(by: u64) -> Scene {

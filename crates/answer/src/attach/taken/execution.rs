@@ -7,16 +7,8 @@ use laggard_model::{Cpu, Evidence, Nanos, StackSample, ThreadActivation, ThreadU
 use super::CycleTime;
 use crate::attach::cause::{AttachCauseKind, HolderState};
 
-/// Functions where system calls start, by architecture; the name follows.
-const CALL_PREFIXES: [&str; 6] = [
-    "__x64_sys_",
-    "__arm64_sys_",
-    "__riscv_sys_",
-    "__ia32_sys_",
-    "__do_sys_",
-    "__se_sys_",
-];
-/// Functions that call them. A compiler may leave them out, and go to an inner function.
+/// Functions that call the functions where system calls start. A compiler may leave those out, and
+/// go to an inner function.
 const DISPATCHERS: [&str; 5] = [
     "do_syscall_64",
     "x64_sys_call",
@@ -155,9 +147,7 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
         for &address in sample.kernel.iter().rev() {
             let name = symbols.kernel_name(address);
             let name = name.split('+').next().unwrap_or_default();
-            let call = CALL_PREFIXES
-                .iter()
-                .find_map(|prefix| name.strip_prefix(prefix));
+            let call = symbols.system_call(address);
             if call == Some("futex")
                 && let Some(lock) = self.spinning()
             {
