@@ -1018,7 +1018,7 @@ export interface Throughput {
   unit: string;
 }
 
-export type TimerApi = "clock_nanosleep-abs" | "nanosleep-realtime" | "nanosleep-boottime" | "nanosleep-tai" | "clock_nanosleep" | "usleep" | "timerfd-abs" | "timerfd" | "timer_create" | "timer_create-thread" | "setitimer" | "setitimer-virtual" | "setitimer-prof" | "poll" | "ppoll" | "select" | "pselect" | "epoll_wait" | "epoll_pwait2" | "futex" | "sem_timedwait" | "cond_timedwait" | "mutex_timedlock" | "sigtimedwait" | "so_rcvtimeo" | "mq_timedreceive" | "semtimedop" | "io_uring" | "io_uring-multishot" | "Sleep" | "WaitForSingleObject" | "SleepConditionVariable" | "winsock-select" | "WaitableTimer-abs" | "WaitableTimer" | "WaitableTimer-periodic" | "HighResTimer" | "HighResTimer-periodic" | "timeSetEvent" | "CreateTimerQueueTimer" | "SetThreadpoolTimer";
+export type TimerApi = "clock_nanosleep-abs" | "nanosleep-realtime" | "nanosleep-boottime" | "nanosleep-tai" | "clock_nanosleep" | "usleep" | "timerfd-abs" | "timerfd" | "timer_create" | "timer_create-thread" | "setitimer" | "setitimer-virtual" | "setitimer-prof" | "poll" | "ppoll" | "select" | "pselect" | "epoll_wait" | "epoll_pwait2" | "futex" | "sem_timedwait" | "cond_timedwait" | "mutex_timedlock" | "sigtimedwait" | "so_rcvtimeo" | "mq_timedreceive" | "semtimedop" | "io_uring" | "io_uring-multishot" | "tick-relative" | "tick-absolute" | "Sleep" | "WaitForSingleObject" | "SleepConditionVariable" | "winsock-select" | "WaitableTimer-abs" | "WaitableTimer" | "WaitableTimer-periodic" | "HighResTimer" | "HighResTimer-periodic" | "timeSetEvent" | "CreateTimerQueueTimer" | "SetThreadpoolTimer";
 
 export type Tone = "plain" | "strong" | "good" | "bad" | "open" | "faint";
 

@@ -22,7 +22,7 @@ macro_rules! timers {
 
         impl TimerApi {
             /// All timers, including timers of other systems, in display order.
-            pub const ALL: [Self; 41] = [$(Self::$timer,)*];
+            pub const ALL: [Self; 43] = [$(Self::$timer,)*];
 
             /// Returns the name, which `--api` takes.
             pub const fn name(self) -> &'static str {
@@ -78,6 +78,8 @@ timers! {
     Semtimedop, "semtimedop", NANOSECOND, "semtimedop on a System V semaphore";
     IoUring, "io_uring", NANOSECOND, "io_uring with a timeout (Linux 5.4)";
     IoUringMultishot, "io_uring-multishot", NANOSECOND, "io_uring with a timeout that expires again and again (Linux 6.4)";
+    TickRelative, "tick-relative", NANOSECOND, "wait for a time, on an injected tick of 976.5625 us";
+    TickAbsolute, "tick-absolute", NANOSECOND, "wait until a time, on an injected tick of 976.5625 us";
     Sleep, "Sleep", MILLISECOND, "Sleep, in whole milliseconds";
     WaitForSingleObject, "WaitForSingleObject", MILLISECOND, "WaitForSingleObject of an event that is never set, in whole milliseconds";
     SleepConditionVariable, "SleepConditionVariable", MILLISECOND, "SleepConditionVariableSRW that is never woken, in whole milliseconds";
@@ -94,7 +96,7 @@ timers! {
 
 impl TimerApi {
     /// Number of Linux timers in [`Self::ALL`]; Windows timers follow.
-    const OF_LINUX: usize = 29;
+    const OF_LINUX: usize = 31;
 
     /// Timers of this system, in display order.
     pub const HERE: &'static [Self] = {
@@ -102,6 +104,11 @@ impl TimerApi {
         let (of_linux, of_windows) = timers.split_at(Self::OF_LINUX);
         if cfg!(windows) { of_windows } else { of_linux }
     };
+
+    /// Returns whether it has an injected fault, and is tested only if it is named.
+    pub const fn is_injected(self) -> bool {
+        matches!(self, Self::TickRelative | Self::TickAbsolute)
+    }
 
     /// Returns the unit of its periods, if it has one. Other periods are not possible.
     pub const fn period_unit(self) -> Option<Nanos> {
@@ -129,6 +136,7 @@ impl TimerApi {
                 | Self::TimerCreate
                 | Self::TimerCreateThread
                 | Self::Setitimer
+                | Self::TickAbsolute
                 | Self::WaitableTimerAbs
                 | Self::WaitableTimerPeriodic
                 | Self::HighResTimerPeriodic
@@ -285,7 +293,7 @@ mod tests {
         let (first, last) = if cfg!(windows) {
             ("Sleep", "SetThreadpoolTimer")
         } else {
-            ("clock_nanosleep-abs", "io_uring-multishot")
+            ("clock_nanosleep-abs", "tick-absolute")
         };
         let begin = format!("`nanonap` is not a known timer; choose from {first}, ");
         assert!(err.starts_with(&begin), "{err}");
@@ -296,7 +304,7 @@ mod tests {
     fn each_timer_belongs_to_one_system() {
         let (of_linux, of_windows) = TimerApi::ALL.split_at(TimerApi::OF_LINUX);
 
-        assert_eq!(of_linux.last(), Some(&TimerApi::IoUringMultishot));
+        assert_eq!(of_linux.last(), Some(&TimerApi::TickAbsolute));
         assert_eq!(of_windows.first(), Some(&TimerApi::Sleep));
     }
 }

@@ -143,7 +143,8 @@ fn plans(args: &TimersArgs) -> anyhow::Result<Vec<TimerPlan>> {
     }
     here::check_policies(&args.policy)?;
     let apis = if named.is_empty() {
-        TimerApi::HERE.to_vec()
+        let apis = TimerApi::HERE.iter().copied();
+        apis.filter(|api| !api.is_injected()).collect()
     } else {
         named
     };

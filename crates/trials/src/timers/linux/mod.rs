@@ -3,6 +3,7 @@
 mod calling;
 mod clocks;
 mod computing;
+mod hidden_tick;
 mod kept;
 mod locks;
 mod messages;
@@ -194,6 +195,8 @@ fn open(api: TimerApi, service: Service) -> io::Result<Box<dyn TimedWait>> {
         TimerApi::Setitimer => Box::new(kept::IntervalTimer),
         TimerApi::SetitimerVirtual => Box::new(computing::ComputingTimer::virtual_time(service)?),
         TimerApi::SetitimerProf => Box::new(computing::ComputingTimer::profiling(service)?),
+        TimerApi::TickRelative => hidden_tick::relative(),
+        TimerApi::TickAbsolute => Box::new(hidden_tick::Absolute),
         TimerApi::SoRcvtimeo => Box::new(messages::Socket::open()?),
         TimerApi::MqTimedreceive => {
             let queue = messages::MessageQueue::open()?;
