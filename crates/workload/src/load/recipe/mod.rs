@@ -46,6 +46,13 @@ pub struct Recipe {
     pub unit: String,
     /// Usage pattern of the imitated applications, if known.
     pub usage: Option<UsagePattern>,
+    /// Whether `NAME:HOST` lets another machine take part.
+    #[serde(default)]
+    pub takes_host: bool,
+    /// That machine. Its name is in the variable `LAGGARD_LOAD_HOST` of the commands, which is
+    /// empty without one.
+    #[serde(skip)]
+    pub host: Option<String>,
     /// Commands that are run once before.
     #[serde(default)]
     pub prepare: Vec<Step>,
@@ -243,6 +250,12 @@ impl Recipe {
         if let Some(position) = recipes.iter().position(|recipe| recipe.name == name) {
             return Ok(recipes.swap_remove(position));
         }
+        if let Some((base, host)) = name.split_once(':')
+            && let Some(position) = recipes.iter().position(|recipe| recipe.name == base)
+            && recipes[position].takes_host
+        {
+            return recipes.swap_remove(position).with_host(host);
+        }
         let file = Path::new(name);
         if !name.ends_with(".toml") {
             let recipes = recipes.iter().map(|recipe| recipe.name.as_str());
@@ -255,6 +268,23 @@ impl Recipe {
         let text = laggard_files::read_text(file)
             .map_err(|source| RecipeError::Unreadable(file.into(), source))?;
         Self::parse(&text, name)
+    }
+
+    fn with_host(self, host: &str) -> Result<Self, RecipeError> {
+        let is_part = |letter: char| letter.is_ascii_alphanumeric() || ".-:%_".contains(letter);
+        // A leading dash would be an option of the program that gets it.
+        if host.is_empty() || host.starts_with('-') || !host.chars().all(is_part) {
+            let why = format!(
+                "`{host}` is not the name or address of a host; write `{}:192.0.2.7`",
+                self.name
+            );
+            return Err(RecipeError::Invalid(self.name, why));
+        }
+        Ok(Self {
+            name: [&self.name, host].join(":"),
+            host: Some(host.into()),
+            ..self
+        })
     }
 
     /// Returns the text of the built-in recipe of this name.
@@ -325,6 +355,21 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn load_with_a_host_has_it_in_its_name() {
+        let load = Recipe::find("net:fe80::1%eth0").unwrap();
+
+        assert_eq!(load.name, "net:fe80::1%eth0");
+        assert_eq!(load.host.as_deref(), Some("fe80::1%eth0"));
+        assert_eq!(Recipe::find("net").unwrap().host, None);
+        for name in ["net:", "net:-R", "net:a b", "net:$(id)"] {
+            let err = Recipe::find(name).unwrap_err().to_string();
+            assert!(err.contains("write `net:192.0.2.7`"), "{name}: {err}");
+        }
+        let err = Recipe::find("office:there").unwrap_err().to_string();
+        assert!(err.contains("is not a load"), "{err}");
+    }
 
     #[test]
     fn directory_writable_by_others_is_not_safe_for_root() {

@@ -18,6 +18,8 @@ use crate::load::Gate;
 
 /// Interval of the checks of a running command.
 const POLL: Duration = Duration::from_millis(20);
+/// Variable with the machine that takes part.
+const HOST: &str = "LAGGARD_LOAD_HOST";
 /// Time for a command to end after SIGTERM.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -224,6 +226,7 @@ impl RecipeRun<'_> {
             // directory.
             .env("HOME", self.folder)
             .env("TMPDIR", self.folder)
+            .env(HOST, self.recipe.host.as_deref().unwrap_or_default())
             .stdin(Stdio::null())
             .stdout(stdout)
             .stderr(Stdio::null())
@@ -283,6 +286,8 @@ mod tests {
             order,
             unit: "runs".into(),
             usage: None,
+            takes_host: false,
+            host: None,
             prepare: Vec::new(),
             step: commands.iter().map(step).collect(),
             clean: Vec::new(),
@@ -366,6 +371,23 @@ mod tests {
             // Two at once: of six, four have ended.
             assert!(done.count >= least, "{work:?}: {done:?}");
             assert!(least > 0 || done.count == 0, "{work:?}: {done:?}");
+        }
+    }
+
+    #[test]
+    fn commands_get_the_host_or_an_empty_variable() {
+        for (host, expected) in [(Some("there"), "[there]"), (None, "[]")] {
+            let (_dir, marker, _) = marker();
+            let command = format!("echo \"[$LAGGARD_LOAD_HOST]\" >> {}", marker.display());
+            let load = Recipe {
+                host: host.map(Into::into),
+                ..recipe(Order::Sequence, &[&command])
+            };
+
+            run_until(&load, &marker, 1).unwrap();
+
+            let text = fs::read_to_string(&marker).unwrap();
+            assert_eq!(text.lines().next(), Some(expected));
         }
     }
 
