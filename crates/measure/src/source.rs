@@ -121,13 +121,15 @@ pub enum SourcePlan {
         cpus: CpuList,
         /// Period of each thread.
         period: Nanos,
+        /// `SCHED_FIFO` priority of each thread.
+        priority: u8,
     },
 }
 
 /// Returns the error that the tracer is not available.
 pub fn no_tracer(reason: impl ToString) -> ProbeError {
     ProbeError::Service {
-        service: Service::Kthread,
+        service: Service::KTHREAD,
         reason: reason.to_string(),
         remedy: "run as root with tracefs and the kernel's timerlat tracer (CONFIG_TIMERLAT_TRACER=y), which no other program may use; see `laggard doctor`".into(),
     }
@@ -170,10 +172,23 @@ pub fn plan(mut request: Request) -> Result<Vec<SourcePlan>, ProbeError> {
     let (of_tracer, of_threads): (Vec<Service>, Vec<Service>) = request
         .services
         .iter()
-        .partition(|&&service| service == Service::Kthread);
-    let tracer = (!of_tracer.is_empty()).then(|| SourcePlan::Tracer {
-        cpus: request.cpus.clone(),
-        period: request.period,
+        .partition(|&&service| matches!(service, Service::Kthread(_)));
+    if let [first, .., second] = of_tracer[..]
+        && first != second
+    {
+        return Err(ProbeError::Service {
+            service: second,
+            reason: format!("the tracer's threads have one priority, and {first} another"),
+            remedy: "make a recording for each".into(),
+        });
+    }
+    let tracer = of_tracer.first().and_then(|&service| match service {
+        Service::Kthread(priority) => Some(SourcePlan::Tracer {
+            cpus: request.cpus.clone(),
+            period: request.period,
+            priority,
+        }),
+        _ => None,
     });
     request.services = of_threads;
     let is_alone = request.services.is_empty() && tracer.is_some();
@@ -233,7 +248,11 @@ mod tests {
             SourcePlan::Uio(request, device) => {
                 format!("{} {:?}", device.display(), request.services)
             }
-            SourcePlan::Tracer { cpus, period } => format!("tracer {cpus} {period}"),
+            SourcePlan::Tracer {
+                cpus,
+                period,
+                priority,
+            } => format!("tracer {cpus} {period} {priority}"),
         };
         Ok(plan.into_iter().map(words).collect())
     }
@@ -252,9 +271,9 @@ mod tests {
                 "other,kthread",
                 Drive::Timer,
                 false,
-                &["timer [Other]", "tracer 0-1 1ms"],
+                &["timer [Other]", "tracer 0-1 1ms 95"],
             ),
-            ("kthread", Drive::Timer, false, &["tracer 0-1 1ms"]),
+            ("kthread", Drive::Timer, false, &["tracer 0-1 1ms 95"]),
             ("other", device(), false, &["/dev/uio0 [Other]"]),
             // By default there are several services, but only one thread can wait.
             (

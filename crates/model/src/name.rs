@@ -41,7 +41,7 @@ pub fn service_words(service: Service) -> String {
         Service::Dpc => "DPC of a timer".into(),
         Service::SystemThread(priority) => format!("Windows kernel thread ({priority})"),
         Service::Deadline => "SCHED_DEADLINE".into(),
-        Service::Kthread => "kthread (FIFO 95)".into(),
+        Service::Kthread(priority) => format!("kthread (FIFO {priority})"),
         Service::Task(task) => format!("thread {}, by {}", task.thread(), task.way()),
         Service::Traced(trace) => trace.words(),
     }

@@ -35,8 +35,6 @@ const NORMAL: i16 = 100;
 const USUAL_OF_WINDOWS: u8 = 8;
 /// Minimum priority that MMCSS gives a `Pro Audio` thread.
 const MMCSS: u8 = 23;
-/// Priority of the timerlat tracer's kernel threads, `SCHED_FIFO` 95.
-const KTHREAD: i16 = 4;
 
 /// A thread that waits for the CPU.
 #[derive(Clone, Copy, Debug)]
@@ -63,8 +61,9 @@ impl Waiter {
     ) -> Option<Self> {
         let priority = match service {
             // The priority applies from its request to the end of its work.
-            Service::Fifo(priority) | Service::Lent(priority) => NORMAL - 1 - i16::from(priority),
-            Service::Kthread => KTHREAD,
+            Service::Fifo(priority) | Service::Lent(priority) | Service::Kthread(priority) => {
+                NORMAL - 1 - i16::from(priority)
+            }
             // The kernel's priority of a deadline thread.
             Service::Deadline => -1,
             // Only its switches can show the real priority.
@@ -154,7 +153,7 @@ impl<'a> Judge<'a> {
             (Service::Irq, _) => None,
             (Service::Softirq, _) => first(&[Stage::Raise]),
             (Service::Worker, _) => first(&[Stage::Signal, Stage::Softirq, Stage::Raise]),
-            (Service::Kthread | Service::Task(_) | Service::Traced(_), _)
+            (Service::Kthread(_) | Service::Task(_) | Service::Traced(_), _)
             | (
                 Service::Fifo(_)
                 | Service::Deadline

@@ -325,7 +325,7 @@ fn exposure(run: &Run, stream: &Stream) -> f64 {
     }
     let same_cpu = run.streams.iter().filter(|other| other.cpu == stream.cpu);
     let requested = same_cpu
-        .filter(|other| !matches!(other.service, Service::Irq | Service::Kthread))
+        .filter(|other| !matches!(other.service, Service::Irq | Service::Kthread(_)))
         .map(|other| other.samples)
         .sum::<u64>();
     let share = stream.samples as f64 / requested.max(1) as f64;
@@ -386,7 +386,7 @@ mod tests {
                     stream(Service::Fifo(90), 0, 600),
                     stream(Service::Other, 0, 400),
                     // Interrupts of other timers.
-                    stream(Service::Kthread, 0, 5_000),
+                    stream(Service::KTHREAD, 0, 5_000),
                     stream(Service::Fifo(90), 1, 9_000),
                 ],
                 own_cpus: 0.0,

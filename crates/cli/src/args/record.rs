@@ -69,8 +69,8 @@ pub(crate) struct RecordArgs {
     #[arg(short, long, value_name = "LIST")]
     pub(crate) cpus: Option<CpuList>,
     /// Services to measure: irq, softirq, worker, deadline, fifo:1 to fifo:99, pi:1 to pi:99, other,
-    /// nice:-20 to nice:19, slice:100us to slice:100ms, kthread. All of them must be available
-    /// [default: the available ones of irq,softirq,worker,fifo:90,fifo:50,other]
+    /// nice:-20 to nice:19, slice:100us to slice:100ms, kthread, kthread:32 to kthread:99. All
+    /// of them must be available [default: the available ones of irq,softirq,worker,fifo:90,fifo:50,other]
     #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) services: Option<Vec<Service>>,
     /// Skip services of --services that this machine cannot measure

@@ -179,12 +179,17 @@ fn evidence() -> Vec<Ability> {
             fs::File::open("/dev/cpu/0/msr").map(|_| ()),
             Help::Registers,
         ),
-        optional_ability(
-            "timerlat tracer",
-            super::timerlat::check(),
-            Help::TimerlatTracer,
-        ),
+        timerlat_ability(),
     ]
+}
+
+/// Tries the kernel's timerlat tracer, which provides [`Service::Kthread`].
+pub fn timerlat_ability() -> Ability {
+    optional_ability(
+        "timerlat tracer",
+        super::timerlat::check(),
+        Help::TimerlatTracer,
+    )
 }
 
 /// Returns the remedy for `err`. `otherwise` is the remedy if the user's rights are not the

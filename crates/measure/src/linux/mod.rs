@@ -49,7 +49,7 @@ mod unneeded;
 mod usage;
 pub mod witness;
 
-pub use abilities::{abilities, method, not_loaded, optional_ability};
+pub use abilities::{abilities, method, not_loaded, optional_ability, timerlat_ability};
 pub use attach::{
     AttachError, AttachGroup, AttachLosses, AttachProbe, AttachTarget, GroupError, MarkReader,
     UnseenCause, find_descendants, find_threads, is_system_call,
@@ -158,7 +158,7 @@ fn forbidden_cpus() -> CpuList {
 
 /// Returns whether softirqs run in threads that others preempt: on every `PREEMPT_RT` kernel.
 /// Mainline kernels with it lack `/sys/kernel/realtime`.
-fn softirqs_are_preempted() -> bool {
+pub fn softirqs_are_preempted() -> bool {
     let preemption = host::identify(&Files::default()).preemption;
     preemption.as_deref() == Some("rt")
 }

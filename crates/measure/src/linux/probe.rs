@@ -99,9 +99,13 @@ fn open(plan: SourcePlan, wanted: BackendChoice) -> Result<Box<dyn Source>, Prob
             let device = External::open(&device, &mut request)?;
             Box::new(ThreadSource::new(request, Some(&device), wanted)?)
         }
-        SourcePlan::Tracer { cpus, period } => {
+        SourcePlan::Tracer {
+            cpus,
+            period,
+            priority,
+        } => {
             threads::check(&cpus, period)?;
-            Box::new(Timerlat::new(&cpus, period)?)
+            Box::new(Timerlat::new(&cpus, period, priority)?)
         }
     })
 }

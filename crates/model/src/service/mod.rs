@@ -43,8 +43,9 @@ pub enum Service {
     SystemThread(u8),
     /// `SCHED_DEADLINE` thread.
     Deadline,
-    /// Kernel thread of the kernel's timerlat tracer, `SCHED_FIFO` 95.
-    Kthread,
+    /// Kernel thread of the kernel's timerlat tracer, with this `SCHED_FIFO` priority:
+    /// [`Self::KTHREAD`], or 32 to 99.
+    Kthread(u8),
     /// Thread of another program, observed by `attach`.
     Task(WatchedTask),
     /// Service of a trace of another system, read by `import`.
@@ -74,7 +75,7 @@ impl Service {
             Self::Worker => Stage::Worker,
             // The kernel starts the timer's callback, which the DPC is.
             Self::Dpc => Stage::Expire,
-            Self::Kthread | Self::SystemThread(_) => Stage::Kthread,
+            Self::Kthread(_) | Self::SystemThread(_) => Stage::Kthread,
             // The thread is measured to the end of its work, not to its first
             // instruction.
             Self::Task(_) => Stage::Done,
@@ -103,6 +104,9 @@ impl Service {
     /// Priorities of [`Service::Realtime`] and [`Service::SystemThread`].
     pub const REALTIME: (u8, u8) = (16, 31);
 
+    /// Service of the tracer's threads with the priority that the kernel gives them.
+    pub const KTHREAD: Self = Self::Kthread(95);
+
     /// Returns the position in the display order, from the interrupt outward: irq,
     /// softirq, DPC, threads by falling priority, boosted threads, Windows threads, normal threads,
     /// work items; threads of other programs and systems by name. Lower is more direct; positions
@@ -122,7 +126,9 @@ impl Service {
             Self::Deadline => 2,
             Self::Dpc => 3,
             // A FIFO thread of priority 95, before the user's of that priority.
-            Self::Kthread => 7,
+            Self::Kthread(95) => 7,
+            // Between the normal threads with a nice value and the threads of Windows.
+            Self::Kthread(priority) => 600 - priority as u64,
             Self::Fifo(priority) if priority > 95 => 102 - priority as u64,
             Self::Fifo(priority) => 103 - priority as u64,
             Self::Lent(priority) => 202 - priority as u64,
@@ -152,10 +158,10 @@ impl Service {
             Self::Fifo(priority)
             | Self::Lent(priority)
             | Self::Realtime(priority)
-            | Self::SystemThread(priority) => priority,
+            | Self::SystemThread(priority)
+            | Self::Kthread(priority) => priority,
             // From 23 to 26, as the class scheduler assigns.
             Self::Mmcss => 24,
-            Self::Kthread => 95,
             Self::Other | Self::Nice(_) | Self::Slice(_) | Self::Worker => 0,
             // It may change, and is not stored in a recording.
             Self::Task(_) => 0,
@@ -217,7 +223,8 @@ impl fmt::Display for Service {
             Self::Irq => f.write_str("irq"),
             Self::Softirq => f.write_str("softirq"),
             Self::Worker => f.write_str("worker"),
-            Self::Kthread => f.write_str("kthread"),
+            &Self::KTHREAD => f.write_str("kthread"),
+            Self::Kthread(priority) => write!(f, "kthread:{priority}"),
             Self::Fifo(priority) => write!(f, "fifo:{priority}"),
             Self::Lent(priority) => write!(f, "pi:{priority}"),
             Self::Realtime(priority) => write!(f, "realtime:{priority}"),
@@ -267,7 +274,7 @@ mod tests {
         services.extend((-20..=19).filter(|nice| *nice != 0).map(Service::Nice));
         services.extend((1..=99).map(Service::Lent));
         services.extend((16..=31).map(Service::Realtime));
-        services.extend([Service::Worker, Service::Other, Service::Kthread]);
+        services.extend([Service::Worker, Service::Other, Service::KTHREAD]);
         services.extend([Service::SLICES.1, Service::SLICES.0].map(Service::Slice));
         services.push(Service::Deadline);
         services.extend([Service::Softirq, Service::Irq]);

@@ -32,7 +32,7 @@ const NAMES: [&str; 14] = [
 pub enum ParseServiceError {
     /// Unknown name.
     #[error(
-        "`{0}` is not a service; use irq, softirq, worker, deadline, fifo:1 to fifo:99, pi:1 to pi:99, other, nice:-20 to nice:19, slice:100us to slice:100ms, or kthread; on Windows realtime:16 to realtime:31, mmcss, dpc, or kthread:16 to kthread:31{meant}",
+        "`{0}` is not a service; use irq, softirq, worker, deadline, fifo:1 to fifo:99, pi:1 to pi:99, other, nice:-20 to nice:19, slice:100us to slice:100ms, kthread, or kthread:32 to kthread:99; on Windows realtime:16 to realtime:31, mmcss, dpc, or kthread:16 to kthread:31{meant}",
         meant = nearest(.0, &NAMES)
     )]
     Unknown(String),
@@ -54,8 +54,10 @@ pub enum ParseServiceError {
     /// The priority is outside the range of the real-time class.
     #[error("the priority of `{0}` is not 16 to 31; write it as `realtime:31`")]
     Realtime(String),
-    /// The priority is outside the range of Windows system threads.
-    #[error("the priority of `{0}` is not 16 to 31; write it as `kthread:28`")]
+    /// The priority is outside the ranges of kernel threads.
+    #[error(
+        "the priority of `{0}` is not 32 to 99; write it as `kthread:50` (on Windows 16 to 31, `kthread:28`)"
+    )]
     SystemThread(String),
     /// The priority is outside the range of `SCHED_FIFO`.
     #[error("the priority of `{0}` is not 1 to 99; write it as `fifo:90`")]
@@ -70,7 +72,7 @@ impl FromStr for Service {
             "irq" => Ok(Self::Irq),
             "softirq" => Ok(Self::Softirq),
             "worker" => Ok(Self::Worker),
-            "kthread" => Ok(Self::Kthread),
+            "kthread" => Ok(Self::KTHREAD),
             "other" => Ok(Self::Other),
             "deadline" => Ok(Self::Deadline),
             "mmcss" => Ok(Self::Mmcss),
@@ -90,6 +92,7 @@ impl FromStr for Service {
                 },
                 Some(("kthread", priority)) => match priority.parse() {
                     Ok(priority @ 16..=31) => Ok(Self::SystemThread(priority)),
+                    Ok(priority @ 32..=99) => Ok(Self::Kthread(priority)),
                     _ => Err(ParseServiceError::SystemThread(other.into())),
                 },
                 Some(("nice", nice)) => match nice.parse() {
@@ -141,7 +144,7 @@ impl JsonSchema for Service {
         schemars::json_schema!({
             "type": "string",
             "description": "Level at which an application can run code.",
-            "pattern": "^(irq|softirq|worker|other|deadline|kthread|mmcss|dpc|(fifo|pi):[1-9][0-9]?|(realtime|kthread):(1[6-9]|2[0-9]|3[01])|nice:-?[1-9][0-9]?|slice:[1-9][0-9]*(ns|us|ms)|task:.*/[a-z]+(-[0-9]+)?|(isr|dpc):.+|ready:[0-9]+|hardfault)$"
+            "pattern": "^(irq|softirq|worker|other|deadline|kthread|mmcss|dpc|(fifo|pi):[1-9][0-9]?|realtime:(1[6-9]|2[0-9]|3[01])|kthread:(1[6-9]|[2-9][0-9])|nice:-?[1-9][0-9]?|slice:[1-9][0-9]*(ns|us|ms)|task:.*/[a-z]+(-[0-9]+)?|(isr|dpc):.+|ready:[0-9]+|hardfault)$"
         })
     }
 }
@@ -171,7 +174,8 @@ mod tests {
             Service::Slice(Nanos::from_us(100)),
             Service::Slice(Nanos::from_us(1_500)),
             Service::Deadline,
-            Service::Kthread,
+            Service::KTHREAD,
+            Service::Kthread(50),
             Service::Task("kworker/0:1#3/timer".parse().unwrap()),
             Service::Traced("dpc:ndis.sys".parse().unwrap()),
             Service::Traced("ready:24".parse().unwrap()),

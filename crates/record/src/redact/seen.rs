@@ -124,7 +124,7 @@ impl Redactor {
             | Service::Dpc
             | Service::SystemThread(_)
             | Service::Deadline
-            | Service::Kthread => {}
+            | Service::Kthread(_) => {}
         }
         line
     }

@@ -139,6 +139,31 @@ fn a_boosted_thread_has_its_work_after_any_context_and_before_one_that_waits_for
     assert!(shares[4..].iter().sum::<f64>() < 0.05, "{bumps:#}");
 }
 
+/// `/proc/PID/stat` has the real-time priority in field 40.
+#[test]
+fn kernel_threads_get_the_requested_priority() {
+    let Some(laggard) = laggard() else { return };
+    let Some(kernel) = fetch("6.12") else { return };
+    let command = "laggard record -q --services kthread:50 --episodes off --duration 3s -o /result/r.laggard &
+        record=$!; sleep 2
+        for thread in /proc/[0-9]*; do
+            [ \"$(cat $thread/comm)\" != timerlat/0 ] || cut -d ' ' -f 40 $thread/stat
+        done
+        wait $record; code=$?; [ $code = 0 ] || [ $code = 3 ]";
+    let host = TestHost::new(kernel)
+        .program(&laggard)
+        .deadline(DEADLINE)
+        .command(command);
+    let Some(outcome) = run(host) else { return };
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.status, 0, "{}", outcome.output);
+
+    let mut lines = outcome.output.lines();
+    assert!(lines.any(|line| line.trim() == "50"), "{}", outcome.output);
+    let manifest = fs::read_to_string(outcome.files.join("r.laggard/manifest.json")).unwrap();
+    assert!(manifest.contains("\"kthread:50\""), "{manifest}");
+}
+
 /// The HPET interrupts a machine with one CPU. Its clock runs while interrupts are off for 1 ms,
 /// so this time is in the ISR latency. It is not in the dispatch latency.
 #[test]

@@ -1,6 +1,7 @@
 //! The kthread service: a kernel thread, measured with the kernel's timerlat tracer.
 //!
-//! The tracer has a `SCHED_FIFO` 95 thread on each CPU, which a timer wakes every period. It
+//! The tracer has a `SCHED_FIFO` thread on each CPU, which a timer wakes every period. The kernel
+//! gives it priority 95; laggard sets another on request. It
 //! records the latency of the timer's callback (stage `expire`) and of the thread (stage
 //! `kthread`). laggard starts it in a separate instance and reads its records. Its expiries lie
 //! on a fixed grid, because the kernel does not dither.
@@ -10,6 +11,7 @@
 
 mod page;
 mod series;
+mod threads;
 mod tracefs;
 
 use std::fs::File;
@@ -44,6 +46,8 @@ pub(super) struct Timerlat {
     format: Format,
     lines: Vec<Line>,
     period: Nanos,
+    /// Priority of its threads.
+    priority: u8,
     /// Reason why its settings were not restored.
     restore_error: Option<String>,
 }
@@ -57,11 +61,11 @@ struct CpuSeries {
 }
 
 impl Timerlat {
-    pub(super) fn new(cpus: &CpuList, period: Nanos) -> Result<Self, ProbeError> {
-        Self::set_up(cpus, period).map_err(no_tracer)
+    pub(super) fn new(cpus: &CpuList, period: Nanos, priority: u8) -> Result<Self, ProbeError> {
+        Self::set_up(cpus, period, priority).map_err(no_tracer)
     }
 
-    fn set_up(cpus: &CpuList, period: Nanos) -> io::Result<Self> {
+    fn set_up(cpus: &CpuList, period: Nanos, priority: u8) -> io::Result<Self> {
         let root = Path::new(tracefs::ROOT);
         let format = super::tracefs::read(&root.join("events/ftrace/timerlat/format"));
         let of_cpu = |&cpu| CpuSeries {
@@ -71,7 +75,7 @@ impl Timerlat {
         };
         let line = |&cpu| Line {
             cpu,
-            service: Service::Kthread,
+            service: Service::Kthread(priority),
             route: Route::Direct,
         };
         Ok(Self {
@@ -80,6 +84,7 @@ impl Timerlat {
             series: cpus.as_slice().iter().map(of_cpu).collect(),
             lines: cpus.as_slice().iter().map(line).collect(),
             period,
+            priority,
             restore_error: None,
         })
     }
@@ -164,6 +169,11 @@ impl Timerlat {
     fn start_tracer(&mut self, first: LineId) -> io::Result<()> {
         // The kernel does not start a tracer that is being read, either.
         self.instance.start()?;
+        if Service::Kthread(self.priority) != Service::KTHREAD {
+            for cpu_series in &self.series {
+                threads::set_priority(Path::new("/proc"), cpu_series.cpu, self.priority)?;
+            }
+        }
         for (cpu_series, place) in self.series.iter_mut().zip(usize::from(first.0)..) {
             cpu_series.series.settled.line =
                 LineId::at(place).expect("more lines are refused before");
@@ -177,8 +187,8 @@ impl Timerlat {
         Caveat::new(
             CaveatKind::Tracer,
             format!(
-                "the kernel's timerlat tracer runs during the measurement, with a SCHED_FIFO 95 thread on each CPU every {} without dither; it adds a little time to every interrupt and context switch",
-                self.period
+                "the kernel's timerlat tracer runs during the measurement, with a SCHED_FIFO {} thread on each CPU every {} without dither; it adds a little time to every interrupt and context switch",
+                self.priority, self.period
             ),
             "to measure the other services undisturbed, omit `kthread`",
         )
