@@ -25,6 +25,8 @@ use crate::{measuring, pipe};
 
 const MIN_DURATION: Nanos = Nanos::from_secs(1);
 const MAX_DURATION: Nanos = Nanos::from_secs(600);
+/// Times between two interrupts of the HPET. The handler takes some microseconds.
+const HPET_PERIODS: [Nanos; 2] = [Nanos::from_us(50), Nanos::from_ms(1)];
 /// A computing thread that is not preempted gives up after this time.
 const MAX_LIMIT: Nanos = Nanos::from_ms(20);
 
@@ -244,16 +246,28 @@ fn plan(args: &RtosArgs) -> anyhow::Result<(RtosPlan, Vec<RtosCriterion>)> {
     };
     criteria.sort_unstable();
     criteria.dedup();
-    if args.source != InterruptSource::default() && !criteria.contains(&RtosCriterion::Interrupts) {
-        bail!(
-            "--source {} needs the criterion `interrupts`: add it to --only",
-            args.source
-        );
+    if let Some(source) = args.source
+        && !criteria.contains(&RtosCriterion::Interrupts)
+    {
+        bail!("--source {source} needs the criterion `interrupts`: add it to --only");
+    }
+    if let Some(every) = args.every {
+        if args.source != Some(InterruptSource::Hpet) {
+            bail!("--every {every} sets the HPET; add --source hpet");
+        }
+        if !(HPET_PERIODS[0]..=HPET_PERIODS[1]).contains(&every) {
+            bail!(
+                "--every {every} is not {} to {}",
+                HPET_PERIODS[0],
+                HPET_PERIODS[1]
+            );
+        }
     }
     let plan = RtosPlan {
         cpu: measuring::one_cpu(args.cpu)?,
         duration,
         source: args.source,
+        hpet_period: args.every,
     };
     Ok((plan, criteria))
 }

@@ -50,9 +50,12 @@ pub(crate) struct RtosArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "idle,fp,fileio,kernel,net", add = completion::loads())]
     pub(crate) loads: Vec<String>,
     /// Interrupt source for `interrupts`: another CPU, or the HPET, a timer with a separate
-    /// clock (/dev/hpet). The HPET must interrupt the tested CPU
-    #[arg(long, value_name = "cpu|hpet", default_value_t)]
-    pub(crate) source: InterruptSource,
+    /// clock (/dev/hpet) [default: the HPET if it can interrupt the tested CPU]
+    #[arg(long, value_name = "cpu|hpet")]
+    pub(crate) source: Option<InterruptSource>,
+    /// Time between two interrupts of the HPET: 50 us to 1 ms [default: 200 us]
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
+    pub(crate) every: Option<Nanos>,
     /// CPU to test [default: the last CPU that this process may use]
     #[arg(short, long, value_name = "CPU")]
     pub(crate) cpu: Option<u32>,

@@ -11,9 +11,9 @@ use super::trial::refused;
 use laggard_measure::linux::reason_of;
 
 const PATH: &str = "/dev/hpet";
-/// Interrupts per second: about the rate of the interrupts from another CPU, and not a multiple of
-/// a tick.
-const RATE_HZ: libc::c_ulong = 4_999;
+/// Time between two interrupts by default: about that of the interrupts from another CPU, and not
+/// a multiple of a tick.
+pub(super) const PERIOD: Nanos = Nanos::from_ns(200_040);
 
 /// `linux/hpet.h`: `HPET_IE_ON`, `HPET_INFO`, `HPET_EPI`, `HPET_IRQFREQ`
 /// (`asm-generic/ioctl.h`).
@@ -47,13 +47,14 @@ pub(super) struct Hpet {
 }
 
 impl Hpet {
-    /// Starts to interrupt `cpu`.
+    /// Starts to interrupt `cpu` every `period`.
     ///
     /// # Errors
     ///
     /// Returns an error if no timer is free, if its interrupt goes to another CPU or is shared
     /// with another device, or if this user may not request this rate.
-    pub(super) fn start(cpu: Cpu) -> Result<Self, Absence> {
+    pub(super) fn start(cpu: Cpu, period: Nanos) -> Result<Self, Absence> {
+        let rate_hz = (1_000_000_000 / period.ns().max(1)).max(1);
         let device = File::open(PATH).map_err(|err| {
             if err.kind() != io::ErrorKind::NotFound {
                 return refused(PATH, &err);
@@ -72,8 +73,8 @@ impl Hpet {
         check(unsafe { libc::ioctl(fd, INFO as libc::Ioctl, &raw mut info) })
             .map_err(|err| refused(PATH, &err))?;
         // SAFETY: takes a number.
-        check(unsafe { libc::ioctl(fd, SET_RATE as libc::Ioctl, RATE_HZ) })
-            .map_err(|err| refused(&format!("{RATE_HZ} interrupts a second of {PATH}"), &err))?;
+        check(unsafe { libc::ioctl(fd, SET_RATE as libc::Ioctl, rate_hz) })
+            .map_err(|err| refused(&format!("{rate_hz} interrupts a second of {PATH}"), &err))?;
         if info.flags & IS_PERIODIC != 0 {
             // SAFETY: the arguments are integers. Without this call, each handler requests the next
             //         interrupt.
@@ -101,7 +102,7 @@ impl Hpet {
             _ => Ok(Self {
                 _device: device,
                 irq,
-                period: Nanos::from_ns(1_000_000_000 / RATE_HZ),
+                period: Nanos::from_ns(1_000_000_000 / rate_hz),
             }),
         }
     }

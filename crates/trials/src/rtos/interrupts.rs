@@ -28,7 +28,7 @@ const INTERVAL: Nanos = Nanos::from_us(100);
 /// Random addition to the interval.
 const INTERVAL_JITTER: Nanos = Nanos::from_us(200);
 /// Maximum number of interrupts of one trial.
-const MAX_INTERRUPTS: usize = 2_000;
+const MAX_INTERRUPTS: usize = 4_000;
 
 /// Thread on another CPU that interrupts the tested CPU until it is dropped.
 #[derive(Debug)]

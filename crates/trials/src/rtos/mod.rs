@@ -41,7 +41,7 @@ use crate::random::Random;
 use laggard_measure::linux::flight::{OutsideCounters, StealClock};
 pub use laggard_measure::linux::lock::LockProtocol;
 use laggard_measure::linux::witness::Witness;
-use laggard_measure::linux::{clock, policy};
+use laggard_measure::linux::{clock, policy, softirqs_are_preempted};
 
 /// Real-time priority of the computing thread.
 const RUNNING_PRIORITY: u8 = 50;
@@ -93,7 +93,10 @@ pub struct RtosPlan {
     pub cpu: Cpu,
     /// Maximum duration of each test.
     pub duration: Nanos,
-    pub source: InterruptSource,
+    /// Source of the interrupts. `None`: the HPET, or another CPU.
+    pub source: Option<InterruptSource>,
+    /// Time between two interrupts of the HPET.
+    pub hpet_period: Option<Nanos>,
 }
 
 /// Runner of the tests.
@@ -318,26 +321,24 @@ impl RtosBench {
     pub fn interrupts(&mut self, stop: &AtomicBool) -> Result<RtosInterrupts, Absence> {
         let cpu = self.plan.cpu;
         // Interrupts come until the source is dropped.
-        let (requests, irq, _caller, _hpet) = match self.plan.source {
-            InterruptSource::Cpu => {
-                let caller = Caller::start(cpu)?;
-                (caller.requests(), None, Some(caller), None)
-            }
-            InterruptSource::Hpet => {
-                let hpet = Hpet::start(cpu)?;
-                (
-                    Requests::Periodic(hpet.period),
-                    Some(hpet.irq),
-                    None,
-                    Some(hpet),
-                )
-            }
+        let period = self.plan.hpet_period.unwrap_or(hpet::PERIOD);
+        let (hpet, caller) = match self.plan.source {
+            Some(InterruptSource::Cpu) => (None, Some(Caller::start(cpu)?)),
+            Some(InterruptSource::Hpet) => (Some(Hpet::start(cpu, period)?), None),
+            None => any_source(cpu, period)?,
         };
+        let irq = hpet.as_ref().map(|hpet| hpet.irq);
+        let period = hpet.as_ref().map(|hpet| Requests::Periodic(hpet.period));
+        let requests = period.or_else(|| caller.as_ref().map(Caller::requests));
+        let requests = requests.expect("one of the two interrupts the CPU");
         let watch = InterruptWatch::start(cpu, irq)?;
         self.outside.read();
         let begin = clock::now();
         let mut results = RtosInterrupts {
-            source: self.plan.source,
+            source: match hpet {
+                Some(_) => InterruptSource::Hpet,
+                None => InterruptSource::Cpu,
+            },
             ..RtosInterrupts::default()
         };
         let mut readings = 0;
@@ -456,6 +457,25 @@ impl RtosBench {
 impl Drop for RtosBench {
     fn drop(&mut self) {
         policy::unlock_memory();
+    }
+}
+
+/// Starts the source that is best for this kernel: the HPET, because it has a separate clock. On
+/// `PREEMPT_RT`, whose threads keep the HPET's line masked for milliseconds, another CPU.
+fn any_source(cpu: Cpu, period: Nanos) -> Result<(Option<Hpet>, Option<Caller>), Absence> {
+    if softirqs_are_preempted() {
+        let caller = Caller::start(cpu);
+        return match caller {
+            Ok(caller) => Ok((None, Some(caller))),
+            Err(absence) => match Hpet::start(cpu, period) {
+                Ok(hpet) => Ok((Some(hpet), None)),
+                Err(_) => Err(absence),
+            },
+        };
+    }
+    match Hpet::start(cpu, period) {
+        Ok(hpet) => Ok((Some(hpet), None)),
+        Err(_) => Ok((None, Some(Caller::start(cpu)?))),
     }
 }
 
