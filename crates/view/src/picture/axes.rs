@@ -101,6 +101,31 @@ impl Axes {
         x: &Axis<'_>,
         y: &Axis<'_>,
     ) -> Result<Self, PictureError> {
+        Self::draw_with(canvas, frame, (x, y), (42.0, 8, 0.0))
+    }
+
+    /// Draws one of several areas with the same x axis, whose marks and name only the last has.
+    pub(super) fn draw_strip<B: DrawingBackend>(
+        canvas: &mut Canvas<'_, B>,
+        frame: Area,
+        x: &Axis<'_>,
+        y: &Axis<'_>,
+        is_last: bool,
+    ) -> Result<Self, PictureError> {
+        let foot = if is_last { 42.0 } else { 6.0 };
+        // The same for all, so that equal latencies are below each other.
+        let room = canvas.width_of("1000k", SMALL);
+        Self::draw_with(canvas, frame, (x, y), (foot, 2, room))
+    }
+
+    /// `foot` is the room for the marks and the name of the x axis. The y axis has about `count`
+    /// marks, and at least `room` for their names.
+    fn draw_with<B: DrawingBackend>(
+        canvas: &mut Canvas<'_, B>,
+        frame: Area,
+        (x, y): (&Axis<'_>, &Axis<'_>),
+        (foot, count, room): (f64, usize, f64),
+    ) -> Result<Self, PictureError> {
         let marks = |axis: &Axis<'_>, count| {
             if axis.marks.is_empty() {
                 axis.scale.ticks(count)
@@ -108,17 +133,17 @@ impl Axes {
                 axis.marks.clone()
             }
         };
-        let (across, up) = (marks(x, 10), marks(y, 8));
+        let (across, up) = (marks(x, 10), marks(y, count));
         let widest = up
             .iter()
             .map(|mark| canvas.width_of(&(y.write)(*mark), SMALL))
-            .fold(0.0, f64::max);
+            .fold(room, f64::max);
         let axes = Self {
             frame: Area {
                 left: frame.left + 20.0 + widest + 8.0,
                 top: frame.top + 6.0,
                 right: frame.right - 12.0,
-                bottom: frame.bottom - 42.0,
+                bottom: frame.bottom - foot,
             },
             x: x.scale,
             y: y.scale,

@@ -23,6 +23,42 @@ pub(super) enum Anchor {
     Upwards,
 }
 
+/// Pattern of a line. Curves differ by it, too, because colours alone are hard to tell apart.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Stroke {
+    Solid,
+    Dashes,
+    Dots,
+    DashesAndDots,
+}
+
+impl Stroke {
+    /// Returns the pattern of curve `number` of several of the same kind.
+    pub(super) const fn nth(number: usize) -> Self {
+        match number % 4 {
+            0 => Self::Solid,
+            1 => Self::Dashes,
+            2 => Self::Dots,
+            _ => Self::DashesAndDots,
+        }
+    }
+
+    /// Returns dashes if `is_dashed`.
+    pub(super) const fn dashed(is_dashed: bool) -> Self {
+        if is_dashed { Self::Dashes } else { Self::Solid }
+    }
+
+    /// Returns the lengths of dashes and gaps in turn, pixels.
+    const fn lengths(self) -> &'static [f64] {
+        match self {
+            Self::Solid => &[],
+            Self::Dashes => &[6.0, 4.0],
+            Self::Dots => &[2.0, 3.0],
+            Self::DashesAndDots => &[9.0, 3.0, 2.0, 3.0],
+        }
+    }
+}
+
 /// Area of a picture: left, top, right, bottom.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Area {
@@ -92,11 +128,24 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
 
     /// Draws a dashed line.
     pub(super) fn dashes(&mut self, points: &[(f64, f64)], colour: RGBColor, width: f64) -> Drawn {
-        const DASH: f64 = 6.0;
-        const GAP: f64 = 4.0;
+        self.stroke(points, colour, width, Stroke::Dashes)
+    }
+
+    /// Draws a line with a pattern.
+    pub(super) fn stroke(
+        &mut self,
+        points: &[(f64, f64)],
+        colour: RGBColor,
+        width: f64,
+        stroke: Stroke,
+    ) -> Drawn {
+        let mut lengths = stroke.lengths().iter().copied().cycle();
+        let Some(mut left) = lengths.next() else {
+            return self.line(points, colour, width);
+        };
         let mut dash = Vec::new();
-        // Remaining length of the current dash or gap.
-        let (mut left, mut is_on) = (DASH, true);
+        // `left` is the remaining length of the current dash or gap.
+        let mut is_on = true;
         for two in points.windows(2) {
             let (mut from, to) = (two[0], two[1]);
             if is_on && dash.is_empty() {
@@ -124,7 +173,7 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
                     dash = vec![from];
                 }
                 is_on = !is_on;
-                left = if is_on { DASH } else { GAP };
+                left = lengths.next().unwrap_or(left);
             }
         }
         if is_on && dash.len() > 1 {
@@ -257,24 +306,20 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
     /// area.
     pub(super) fn legend(
         &mut self,
-        entries: &[(String, RGBColor, bool)],
+        entries: &[(String, RGBColor, Stroke)],
         frame: Area,
     ) -> Result<Area, PictureError> {
         const SIGN: f64 = 22.0;
         const GAP: f64 = 16.0;
         const LINE: f64 = 19.0;
         let (mut x, mut y) = (frame.left, frame.top + 6.0);
-        for (name, colour, is_dashed) in entries {
+        for (name, colour, stroke) in entries {
             let width = SIGN + 6.0 + self.width_of(name, SMALL);
             if x > frame.left && x + width > frame.right {
                 (x, y) = (frame.left, y + LINE);
             }
             let sign = [(x, y), (x + SIGN, y)];
-            if *is_dashed {
-                self.dashes(&sign, *colour, 2.0)?;
-            } else {
-                self.line(&sign, *colour, 2.0)?;
-            }
+            self.stroke(&sign, *colour, 2.0, *stroke)?;
             let point = (x + SIGN + 6.0, y);
             let ink = self.theme.ink;
             self.text(name, point, Anchor::Left, SMALL, ink)?;

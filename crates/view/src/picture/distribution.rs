@@ -9,8 +9,8 @@ use laggard_model::{Histogram, Route, whole};
 use plotters::backend::DrawingBackend;
 
 use super::axes::{Axes, Axis, Scale, write_time};
-use super::canvas::{Anchor, Area, Canvas, TEXT};
-use super::{PictureError, Shape, doubts, load, place};
+use super::canvas::{Anchor, Area, Canvas, SMALL, Stroke, TEXT};
+use super::{PictureError, Shape, doubts, is_doubtful, load, place};
 
 /// Number of a recording's buckets in one step of a curve of counts: a quarter of a doubling.
 /// Smaller steps would show the resolution of the clock.
@@ -27,7 +27,7 @@ pub(super) struct Curve {
     name: String,
     /// Buckets and their counts, ascending.
     buckets: Vec<(usize, u64)>,
-    is_dashed: bool,
+    stroke: Stroke,
     /// True if the maximum is a lower limit, because a wakeup was still pending at the end.
     is_open: bool,
 }
@@ -36,16 +36,23 @@ impl Curve {
     /// Creates the curves of all services of all recordings.
     pub(super) fn of_services(reports: &[RecordingReport]) -> Vec<Self> {
         let mut curves = Vec::new();
+        let service = common_service(reports);
         for report in reports {
             for view in &report.histograms {
-                let service = series_words(view.service, view.route);
-                let name = if reports.len() > 1 {
-                    format!("{service}, {}", load(report))
-                } else {
-                    service
+                let name = match (&service, reports.len()) {
+                    (Some(_), 2..) => load(report),
+                    (None, 2..) => {
+                        let service = series_words(view.service, view.route);
+                        format!("{service}, {}", load(report))
+                    }
+                    _ => series_words(view.service, view.route),
                 };
-                let is_dashed = view.route == Route::Deferred;
-                let curve = Self::of(view, name, is_dashed);
+                let stroke = match service {
+                    // Only the load differs.
+                    Some(_) => Stroke::nth(curves.len()),
+                    None => Stroke::dashed(view.route == Route::Deferred),
+                };
+                let curve = Self::of(view, name, stroke);
                 curves.push(curve.open(&report.services, view));
             }
         }
@@ -58,7 +65,7 @@ impl Curve {
         let curve = |(letter, side): (&str, &LatencyCounts)| Self {
             name: letter.into(),
             buckets: side.buckets.clone(),
-            is_dashed: false,
+            stroke: Stroke::Solid,
             is_open: side.is_at_least,
         };
         sides.map(curve).into()
@@ -74,7 +81,7 @@ impl Curve {
             .iter()
             .filter(|view| series_words(view.service, view.route) == name)
             .filter_map(|view| {
-                let curve = Self::of(view, format!("CPU {}", view.cpu?), false);
+                let curve = Self::of(view, format!("CPU {}", view.cpu?), Stroke::Solid);
                 Some(curve.open(services, view))
             })
             .collect()
@@ -92,11 +99,11 @@ impl Curve {
         }
     }
 
-    fn of(view: &HistogramView, name: String, is_dashed: bool) -> Self {
+    fn of(view: &HistogramView, name: String, stroke: Stroke) -> Self {
         Self {
             name,
             buckets: view.buckets.clone(),
-            is_dashed,
+            stroke,
             is_open: false,
         }
     }
@@ -186,6 +193,16 @@ impl Curve {
             .collect()
     }
 
+    /// Returns the number of samples beyond the linear axis that ends at `end` ns.
+    fn later_than(&self, end: f64) -> u64 {
+        let middle = |bucket: usize| edge(bucket.saturating_sub(1)).midpoint(edge(bucket));
+        let later = self
+            .buckets
+            .iter()
+            .filter(|(bucket, _)| middle(*bucket) >= end);
+        later.map(|(_, count)| count).sum()
+    }
+
     /// Returns latencies and the share of later samples, as stairs.
     fn shares(&self) -> Vec<(f64, f64)> {
         let samples = self.samples() as f64;
@@ -198,6 +215,18 @@ impl Curve {
         }
         points
     }
+}
+
+/// Returns the service of several recordings, if all curves have the same.
+fn common_service(reports: &[RecordingReport]) -> Option<String> {
+    let names = |report: &RecordingReport| {
+        let views = report.histograms.iter();
+        let names = views.map(|view| series_words(view.service, view.route));
+        names.collect::<Vec<String>>()
+    };
+    let mut all = reports.iter().flat_map(names);
+    let first = all.next()?;
+    (reports.len() > 1 && all.all(|name| name == first)).then_some(first)
 }
 
 /// Returns the upper edge of a bucket, ns.
@@ -237,12 +266,21 @@ impl Words {
             Shape::Later | Shape::Percent => "fraction of wakeups above x",
             Shape::Counts | Shape::LinearCounts => "wakeups per latency",
         };
-        let mut captions: Vec<String> = reports.iter().map(doubts).collect();
-        captions.push(caption(shape).into());
+        let mut captions: Vec<String> = match reports {
+            [_] => reports.iter().map(doubts).collect(),
+            // Recordings without a doubt need no line each.
+            _ => reports
+                .iter()
+                .filter(|report| is_doubtful(report))
+                .map(doubts)
+                .collect(),
+        };
+        captions.extend(caption(shape).into_iter().map(Into::into));
         Self {
-            title: match service {
-                Some(name) => format!("{name}, per CPU: {what}"),
-                None => format!("Latencies of services: {what}"),
+            title: match (service, common_service(reports)) {
+                (Some(name), _) => format!("{name}, per CPU: {what}"),
+                (None, Some(name)) => format!("{name}: {what}"),
+                (None, None) => format!("Latencies of services: {what}"),
             },
             place: match reports {
                 [only] => place(only),
@@ -285,12 +323,15 @@ pub(super) fn draw<B: DrawingBackend>(
         ));
     };
     let frame = canvas.head_and_foot(&words.title, &words.place, &words.captions)?;
+    if shape == Shape::LinearCounts {
+        return draw_strips(canvas, curves, words, frame);
+    }
     let entries: Vec<_> = curves
         .iter()
         .enumerate()
         .map(|(number, curve)| {
             let name = format!("{} ({})", curve.name, count(curve.samples()));
-            (name, canvas.theme.series(number), curve.is_dashed)
+            (name, canvas.theme.series(number), curve.stroke)
         })
         .collect();
     let is_named = curves.len() <= NAMED;
@@ -299,13 +340,11 @@ pub(super) fn draw<B: DrawingBackend>(
     } else {
         canvas.legend(&entries, frame)?
     };
-    let end = curves.iter().map(Curve::p99).fold(1.0, f64::max);
     let lines: Vec<Vec<(f64, f64)>> = curves
         .iter()
         .map(|curve| match shape {
             Shape::Later | Shape::Percent => curve.shares(),
-            Shape::Counts => curve.counts(),
-            Shape::LinearCounts => curve.linear_counts(end),
+            Shape::Counts | Shape::LinearCounts => curve.counts(),
         })
         .collect();
     let heights = || lines.iter().flatten().map(|(_, y)| *y).filter(|y| *y > 0.0);
@@ -323,16 +362,9 @@ pub(super) fn draw<B: DrawingBackend>(
             Scale::decades(1e3, edge(last).max(1e9)),
             Scale::decades(heights().fold(1e-6, f64::min), 1.0),
         ),
-        Shape::Counts => (
+        Shape::Counts | Shape::LinearCounts => (
             Scale::decades(edge(first.saturating_sub(1)), edge(last)),
             Scale::decades(1.0, highest),
-        ),
-        Shape::LinearCounts => (
-            Scale::Linear { from: 0.0, to: end },
-            Scale::Linear {
-                from: 0.0,
-                to: highest * 1.05,
-            },
         ),
     };
     let (y_name, write_y): (_, &dyn Fn(f64) -> String) = match shape {
@@ -359,19 +391,10 @@ pub(super) fn draw<B: DrawingBackend>(
     let on_canvas = |points: &Vec<(f64, f64)>| points.iter().map(|&(x, y)| axes.at(x, y)).collect();
     let paths: Vec<Vec<(f64, f64)>> = lines.iter().map(on_canvas).collect();
     for ((path, curve), (_, colour, _)) in paths.iter().zip(curves).zip(&entries) {
-        if curve.is_dashed {
-            canvas.dashes(path, *colour, 1.5)?;
-        } else {
-            canvas.line(path, *colour, 1.8)?;
-        }
-        // The p99 is not the largest.
-        let last = curve
-            .buckets
-            .last()
-            .filter(|_| shape != Shape::LinearCounts);
-        if let Some(&(bucket, _)) = last {
-            let point = axes.at(edge(bucket), 0.0);
-            canvas.dot(point, 3.5, *colour, !curve.is_open)?;
+        canvas.stroke(path, *colour, 1.8, curve.stroke)?;
+        if let Some(&(bucket, _)) = curve.buckets.last() {
+            let at = axes.at(edge(bucket), 0.0);
+            canvas.dot(at, 3.5, *colour, !curve.is_open)?;
         }
     }
     if is_named {
@@ -388,6 +411,74 @@ pub(super) fn draw<B: DrawingBackend>(
     }
     Ok(())
 }
+
+/// Draws a strip per curve, one below the other, with the same linear x axis. Curves that lie on
+/// each other would hide their bumps.
+fn draw_strips<B: DrawingBackend>(
+    canvas: &mut Canvas<'_, B>,
+    curves: &[Curve],
+    words: &Words,
+    frame: Area,
+) -> Result<(), PictureError> {
+    let mut ends: Vec<f64> = curves.iter().map(Curve::p99).collect();
+    ends.sort_by(f64::total_cmp);
+    // One load with rare long latencies must not press the others against the axis.
+    let end = ends[ends.len() / 2];
+    let height = (frame.bottom - frame.top - FOOT) / curves.len() as f64;
+    for (number, curve) in curves.iter().enumerate() {
+        let is_last = number + 1 == curves.len();
+        let points = curve.linear_counts(end);
+        let highest = points.iter().map(|(_, count)| *count).fold(1.0, f64::max);
+        let top = frame.top + height * number as f64;
+        let strip = Area {
+            top,
+            bottom: top + height + if is_last { FOOT } else { 0.0 },
+            ..frame
+        };
+        let none = |_: f64| String::new();
+        let axes = Axes::draw_strip(
+            canvas,
+            strip,
+            &Axis {
+                scale: Scale::Linear { from: 0.0, to: end },
+                name: if is_last { &words.latency } else { "" },
+                write: if is_last { &write_time } else { &none },
+                marks: Vec::new(),
+            },
+            &Axis {
+                scale: Scale::Linear {
+                    from: 0.0,
+                    to: highest * 1.1,
+                },
+                name: "",
+                write: &write_count,
+                marks: Vec::new(),
+            },
+            is_last,
+        )?;
+        let colour = canvas.theme.series(number);
+        let path: Vec<(f64, f64)> = points.iter().map(|&(x, y)| axes.at(x, y)).collect();
+        let mut corners = path.clone();
+        corners.push(axes.at(end, 0.0));
+        corners.push(axes.at(0.0, 0.0));
+        canvas.fill(&corners, colour, 0.25)?;
+        canvas.line(&path, colour, 1.5)?;
+        let later = curve.later_than(end);
+        let name = format!(
+            "{} ({}, {} later)",
+            curve.name,
+            count(curve.samples()),
+            count(later)
+        );
+        let at = (axes.frame.right - 4.0, axes.frame.top + 9.0);
+        let ink = canvas.theme.ink;
+        canvas.text(&name, at, Anchor::Right, SMALL, ink)?;
+    }
+    Ok(())
+}
+
+/// Height of the marks and the name of the x axis, pixels.
+const FOOT: f64 = 36.0;
 
 /// Position of a curve's name.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -458,17 +549,22 @@ fn beside(paths: &[Vec<(f64, f64)>], widths: &[f64], frame: Area) -> Vec<NamePla
 /// Caption of a figure of two sides.
 const SIDES: &str = "A point (x, y): the fraction y of wakeups had a latency above x. Dots: max. Rings: lower limit of the max.";
 
-const fn caption(shape: Shape) -> &'static str {
+/// Explains the axes; each line fits into the width of a figure.
+const fn caption(shape: Shape) -> [&'static str; 2] {
+    const DOTS: &str = "Dots: max, not a bound. Rings: lower limit of the max, because a wakeup was still waiting.";
     match shape {
-        Shape::Later | Shape::Percent => {
-            "Both scales are logarithmic. A point (x, y): the fraction y of wakeups had a latency above x. Dots: max, not a bound. Rings: lower limit of the max, because a wakeup was still waiting at the end."
-        }
-        Shape::Counts => {
-            "Both scales are logarithmic. Counts are per quarter of a doubling of the latency. Dots: max, not a bound. Rings: lower limit of the max, because a wakeup was still waiting at the end."
-        }
-        Shape::LinearCounts => {
-            "Both scales are linear. Counts are per 1/120 of the x axis. It ends at the largest p99, so up to 1 % of the wakeups is further right."
-        }
+        Shape::Later | Shape::Percent => [
+            "Both scales are logarithmic. A point (x, y): the fraction y of wakeups had a latency above x.",
+            DOTS,
+        ],
+        Shape::Counts => [
+            "Both scales are logarithmic. Counts are per quarter of a doubling of the latency.",
+            DOTS,
+        ],
+        Shape::LinearCounts => [
+            "Both scales are linear. Counts are per 1/120 of the x axis, which ends at the median",
+            "of the p99 of the curves.",
+        ],
     }
 }
 
@@ -503,7 +599,7 @@ mod tests {
         Curve {
             name: "irq".into(),
             buckets: buckets.to_vec(),
-            is_dashed: false,
+            stroke: Stroke::Solid,
             is_open: false,
         }
     }

@@ -174,8 +174,8 @@ pub enum Shape {
     Percent,
     /// Counts, on logarithmic axes.
     Counts,
-    /// Counts up to the p99, on linear axes, on which bumps one time slice apart have the
-    /// same distance.
+    /// Counts on linear axes, on which bumps one time slice apart have the same distance, in a
+    /// strip per curve.
     LinearCounts,
 }
 
@@ -332,6 +332,15 @@ fn place(report: &RecordingReport) -> String {
         parts.extend(Some(host.processor.model.clone()).filter(|model| !model.is_empty()));
     }
     parts.join(", ")
+}
+
+/// Returns whether [`doubts`] has more than a name.
+fn is_doubtful(report: &RecordingReport) -> bool {
+    report.losses.activations() > 0
+        || report.plan.rows.early() > 0
+        || waiting(&report.waiting).is_some()
+        || trust::reasons(&report.trust).is_some()
+        || report.backend == laggard_model::Backend::Fake
 }
 
 /// States the lost samples, the series that were still waiting at the end, and whether the

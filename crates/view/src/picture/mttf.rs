@@ -9,7 +9,7 @@ use plotters::style::RGBColor;
 
 use super::PictureError;
 use super::axes::{Axes, Axis, Scale, write_time};
-use super::canvas::{Anchor, Canvas, SMALL};
+use super::canvas::{Anchor, Canvas, SMALL, Stroke};
 use crate::phrase::trust;
 
 /// Marks of the axis, ns.
@@ -21,7 +21,7 @@ const SIDE: f64 = 4.0;
 struct Curve<'a> {
     name: String,
     points: &'a [CurvePoint],
-    is_dashed: bool,
+    stroke: Stroke,
 }
 
 pub(super) fn draw<B: DrawingBackend>(
@@ -32,26 +32,35 @@ pub(super) fn draw<B: DrawingBackend>(
         return Err(PictureError::Nothing("no application was given".into()));
     };
     let is_single = reports.len() == 1;
-    let curves: Vec<Curve<'_>> = reports
+    let mut curves: Vec<Curve<'_>> = reports
         .iter()
         .flat_map(|report| {
             let buffer = report.application.buffer_ns;
-            report.loads.iter().map(move |load| (load, buffer))
+            report.loads.iter().map(move |load| (report, load, buffer))
         })
-        .flat_map(|(load, buffer)| {
+        .flat_map(|(report, load, buffer)| {
             load.services.iter().map(move |service| Curve {
                 name: if is_single {
                     let service = series_words(service.service, service.route);
                     format!("{service}, {}", load.load)
                 } else {
-                    format!("t = {buffer}, {}", load.load)
+                    let load = match report.loads.len() {
+                        0 | 1 => String::new(),
+                        _ => format!(", {}", load.load),
+                    };
+                    format!("t = {buffer}{load}")
                 },
                 points: &service.curve,
-                is_dashed: service.route == laggard_model::Route::Deferred,
+                stroke: Stroke::dashed(service.route == laggard_model::Route::Deferred),
             })
         })
         .filter(|curve| !curve.points.is_empty())
         .collect();
+    if !is_single {
+        for (number, curve) in curves.iter_mut().enumerate() {
+            curve.stroke = Stroke::nth(number);
+        }
+    }
     let points = || curves.iter().flat_map(|curve| curve.points);
     let known_times = || {
         points()
@@ -77,7 +86,7 @@ pub(super) fn draw<B: DrawingBackend>(
             (
                 curve.name.clone(),
                 canvas.theme.series(number),
-                curve.is_dashed,
+                curve.stroke,
             )
         })
         .collect();
@@ -137,8 +146,11 @@ fn words(report: &QosReport, is_single: bool) -> (String, String, Vec<String>) {
             application.buffer_ns, application.compute_ns, application.source
         )
     } else {
+        let loads = report.loads.iter().map(|load| load.load.to_string());
+        let loads: Vec<String> = loads.collect();
         format!(
-            "buffers of the length t, 25 % of t of work each; {}",
+            "{}; buffers of the length t, 25 % of t of work each; {}",
+            loads.join(", "),
             application.source
         )
     };
@@ -218,11 +230,7 @@ fn draw_curve<B: DrawingBackend>(
     if path.len() < 2 {
         return Ok(());
     }
-    if curve.is_dashed {
-        canvas.dashes(&path, colour, 1.8)
-    } else {
-        canvas.line(&path, colour, 1.8)
-    }
+    canvas.stroke(&path, colour, 1.8, curve.stroke)
 }
 
 fn write_mean(time: f64) -> String {

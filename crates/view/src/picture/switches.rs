@@ -8,7 +8,7 @@ use plotters::backend::DrawingBackend;
 
 use super::PictureError;
 use super::axes::{Axes, Axis, Scale, write_time};
-use super::canvas::Canvas;
+use super::canvas::{Canvas, Stroke};
 use crate::phrase::switch as phrase;
 
 /// Maximum number of mechanisms in a picture. More curves are hard to distinguish.
@@ -181,7 +181,13 @@ pub(super) fn growth<B: DrawingBackend>(
     let entries: Vec<_> = curves
         .iter()
         .enumerate()
-        .map(|(number, curve)| (curve.name.clone(), canvas.theme.series(number), false))
+        .map(|(number, curve)| {
+            (
+                curve.name.clone(),
+                canvas.theme.series(number),
+                Stroke::Solid,
+            )
+        })
         .collect();
     let frame = canvas.legend(&entries, frame)?;
     let axes = Axes::draw(

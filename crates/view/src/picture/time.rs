@@ -7,7 +7,7 @@ use laggard_model::text::{Unit, count};
 use plotters::backend::DrawingBackend;
 
 use super::axes::{Axes, Axis, Scale, write_time};
-use super::canvas::{Area, Canvas};
+use super::canvas::{Area, Canvas, Stroke};
 use super::{PictureError, doubts, place};
 
 pub(super) fn draw<B: DrawingBackend>(
@@ -129,7 +129,13 @@ fn legend<B: DrawingBackend>(
     let entries: Vec<_> = cpus
         .iter()
         .enumerate()
-        .map(|(number, cpu)| (format!("CPU {cpu}"), canvas.theme.series(number), false))
+        .map(|(number, cpu)| {
+            (
+                format!("CPU {cpu}"),
+                canvas.theme.series(number),
+                Stroke::Solid,
+            )
+        })
         .collect();
     canvas.legend(&entries, frame)
 }
