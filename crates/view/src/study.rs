@@ -50,8 +50,7 @@ pub fn document(report: &StudyReport, figures: &[String]) -> Document {
     document.notes(
         "Not repeated",
         report
-            .study
-            .gaps()
+            .gaps
             .iter()
             .map(|gap| phrase::gap(*gap).into())
             .collect(),
@@ -194,7 +193,7 @@ impl TableUnit {
 
 fn unit(study: StudyName, table: &str) -> Option<TableUnit> {
     match (study, table) {
-        (StudyName::Osdi99, "table3") => Some(TableUnit::Ms),
+        (StudyName::Osdi99, "table3" | "kernel_threads") => Some(TableUnit::Ms),
         (StudyName::Heubaum, _)
         | (StudyName::Timmerman, "switches" | "interrupts")
         | (StudyName::Hotos99, "table1" | "table1.paper") => Some(TableUnit::Us),

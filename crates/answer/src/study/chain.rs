@@ -50,8 +50,8 @@ pub(super) const PARTS: [Part; 11] = [
 /// Maximum of a part in a block of time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Max {
-    /// Maximum of the wakeups with both ends of the part observed.
-    seen: u64,
+    /// Maximum of the wakeups with both ends of the part observed. `None` without such a wakeup.
+    seen: Option<u64>,
     /// Maximum of the upper limits of the others.
     limit: u64,
     /// Whether one was still waiting when measuring ended.
@@ -68,7 +68,12 @@ impl Max {
     }
 
     fn high(self) -> u64 {
-        self.seen.max(self.limit)
+        self.seen.unwrap_or_default().max(self.limit)
+    }
+
+    /// Returns whether it has no wakeup at all.
+    const fn is_empty(self) -> bool {
+        self.seen.is_none() && self.limit == 0
     }
 }
 
@@ -128,7 +133,7 @@ impl Part {
         };
         match end.zip(start) {
             Some((end, start)) => Max {
-                seen: end.saturating_sub(start).ns(),
+                seen: Some(end.saturating_sub(start).ns()),
                 limit: 0,
                 is_open: wakeup.censored,
             },
@@ -141,7 +146,7 @@ impl Part {
                     wakeup.latency()
                 };
                 Max {
-                    seen: 0,
+                    seen: None,
                     limit: limit.ns(),
                     is_open: wakeup.censored,
                 }
@@ -331,30 +336,39 @@ impl MaximaCollector {
     }
 }
 
+/// Returns the cell of a maximum. Without a wakeup that has the part, the maximum is unknown, or
+/// limited from above alone.
 fn cell(max: Max, is_whole: bool) -> StudyCell {
-    let ns = max.seen as f64;
-    if !is_whole || max.is_open {
-        StudyCell::AtLeast { ns }
-    } else if max.high() > max.seen {
-        StudyCell::Between {
+    let is_lower_limit = !is_whole || max.is_open;
+    let high = max.high() as f64;
+    match max.seen.map(|ns| ns as f64) {
+        Some(ns) if is_lower_limit => StudyCell::AtLeast { ns },
+        Some(ns) if high > ns => StudyCell::Between {
             low_ns: ns,
-            high_ns: max.high() as f64,
-        }
-    } else {
-        StudyCell::Time { ns }
+            high_ns: high,
+        },
+        Some(ns) => StudyCell::Time { ns },
+        None if is_lower_limit || max.is_empty() => StudyCell::Missing {
+            reason: MissingReason::NoWakeup,
+        },
+        None => StudyCell::Between {
+            low_ns: 0.0,
+            high_ns: high,
+        },
     }
 }
 
-/// Returns the upper medians of the seen maxima and of their upper limits.
-fn median(maxima: Vec<Max>) -> Max {
-    let middle = |largest: fn(&Max) -> u64| {
-        let mut values: Vec<u64> = maxima.iter().map(largest).collect();
+/// Returns the upper medians of the seen maxima and of their upper limits. Spans without a wakeup
+/// do not count.
+fn median(mut maxima: Vec<Max>) -> Max {
+    maxima.retain(|max| !max.is_empty());
+    let middle = |mut values: Vec<u64>| {
         values.sort_unstable();
-        values.get(values.len() / 2).copied().unwrap_or_default()
+        values.get(values.len() / 2).copied()
     };
     Max {
-        seen: middle(|max| max.seen),
-        limit: middle(|max| max.high()),
+        seen: middle(maxima.iter().filter_map(|max| max.seen).collect()),
+        limit: middle(maxima.iter().map(|max| max.high()).collect()).unwrap_or_default(),
         is_open: maxima.iter().filter(|max| max.is_open).count() * 2 > maxima.len(),
     }
 }
@@ -364,5 +378,71 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
         a
     } else {
         greatest_common_divisor(b, a % b)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A recording of four blocks of 1 s, with the maxima of one part.
+    fn maxima(parts: [Max; 4]) -> Maxima {
+        Maxima {
+            block: 1_000_000_000,
+            blocks: 4,
+            recorded: Nanos::from_secs(4),
+            parts: vec![parts.to_vec()],
+        }
+    }
+
+    fn seen(ns: u64) -> Max {
+        Max {
+            seen: Some(ns),
+            ..Max::default()
+        }
+    }
+
+    /// Returns the cells of spans of 1 s, 2 s and 8 s.
+    fn cells(parts: [Max; 4]) -> [StudyCell; 3] {
+        let unrecorded = StudyCell::Record { ns: 0.0 };
+        maxima(parts).worst(0, [1, 2, 8], &unrecorded)
+    }
+
+    #[test]
+    fn span_without_a_wakeup_is_unknown_and_not_zero() {
+        let unknown = StudyCell::Missing {
+            reason: MissingReason::NoWakeup,
+        };
+
+        assert_eq!(
+            cells([Max::default(); 4]),
+            [(); 3].map(|()| unknown.clone())
+        );
+    }
+
+    #[test]
+    fn lost_spans_do_not_lower_the_median() {
+        let lost = Max::default();
+
+        let cells = cells([lost, lost, lost, seen(7)]);
+
+        assert_eq!(cells[0], StudyCell::Time { ns: 7.0 });
+        assert_eq!(cells[2], StudyCell::AtLeast { ns: 7.0 });
+    }
+
+    #[test]
+    fn wakeup_without_the_stage_limits_the_part_from_above_alone() {
+        let limit = Max {
+            limit: 9,
+            ..Max::default()
+        };
+
+        let cells = cells([limit; 4]);
+
+        let limited = StudyCell::Between {
+            low_ns: 0.0,
+            high_ns: 9.0,
+        };
+        assert_eq!(cells[0], limited);
     }
 }

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use laggard_model::{Host, Lacks, Nanos};
 use laggard_record::Recording;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::plan::Step;
+use super::plan::{Role, Step};
 use super::{
     MissingReason, StudyCell, StudyError, StudyMissing, StudyName, StudyStep, StudySystem,
     are_trusted,
@@ -31,11 +31,24 @@ const MAX_PIECES: usize = 1_000;
 /// A recording may end this much earlier than planned.
 pub const TOLERANCE: Nanos = Nanos::from_ms(100);
 
+/// Kind of a study: what its directory contains.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct StudyKind {
+    pub study: StudyName,
+    /// Whether the recordings have the lengths of `--quick`.
+    pub is_quick: bool,
+    /// Loads in place of the paper's; none for those of the paper.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loads: Vec<String>,
+}
+
 #[derive(Debug)]
 pub struct StudyDir {
     path: PathBuf,
-    name: StudyName,
     is_quick: bool,
+    steps: Vec<Step>,
+    /// Whether its loads are not those of the paper.
+    has_other_loads: bool,
     pieces: Vec<Vec<Piece>>,
     /// Results of the tests that stand for recordings, by the name of the step.
     results: BTreeMap<&'static str, Value>,
@@ -61,14 +74,21 @@ impl StudyDir {
     ///
     /// # Errors
     /// If a recording or a result cannot be read.
-    pub fn open(path: &Path, name: StudyName, is_quick: bool) -> Result<Self, StudyError> {
-        let pieces = name.steps().iter().map(|step| pieces(path, step));
+    pub fn open(path: &Path, kind: &StudyKind) -> Result<Self, StudyError> {
+        let &StudyKind {
+            study: name,
+            is_quick,
+            ref loads,
+        } = kind;
+        let steps = name.steps_with(loads);
+        let pieces = steps.iter().map(|step| pieces(path, step));
         Ok(Self {
             path: path.into(),
-            name,
             is_quick,
+            has_other_loads: !loads.is_empty(),
             pieces: pieces.collect::<Result<_, _>>()?,
-            results: results(path, name)?,
+            results: results(path, &steps)?,
+            steps,
             missing: Vec::new(),
         })
     }
@@ -101,7 +121,7 @@ impl StudyDir {
 
     /// Returns the cell of a step that has a result instead of a recording, if it is missing.
     pub(super) fn no_result(&self, name: &str) -> StudyCell {
-        let mut steps = self.name.steps().iter();
+        let mut steps = self.steps.iter();
         let step = steps.find(|step| step.name == name);
         step.map_or(NOT_REPORTED, |step| self.unrecorded(step))
     }
@@ -114,6 +134,9 @@ impl StudyDir {
                 reason: match missing.absence.lacks {
                     _ if missing.is_failed => MissingReason::Failed,
                     Lacks::Rights => MissingReason::NeedsRoot,
+                    Lacks::Kernel | Lacks::Machine if step.role == Role::KernelThread => {
+                        MissingReason::NoService
+                    }
                     Lacks::Kernel | Lacks::Machine => MissingReason::NoLoad,
                 },
             };
@@ -123,15 +146,20 @@ impl StudyDir {
         }
     }
 
+    /// Returns whether its loads are not those of the paper.
+    pub(super) const fn has_other_loads(&self) -> bool {
+        self.has_other_loads
+    }
+
     /// Returns whether the recordings have the lengths of `--quick`.
     pub const fn is_quick(&self) -> bool {
         self.is_quick
     }
 
     /// Returns the steps with their recordings, in the order of recording.
-    pub fn steps(&self) -> impl Iterator<Item = (&'static Step, &[Piece])> {
+    pub fn steps(&self) -> impl Iterator<Item = (&Step, &[Piece])> {
         let pieces = self.pieces.iter().map(Vec::as_slice);
-        self.name.steps().iter().zip(pieces)
+        self.steps.iter().zip(pieces)
     }
 
     /// Returns the directory of the next recording of a step.
@@ -178,7 +206,7 @@ impl StudyDir {
     pub fn distributions(
         &self,
         threads: NonZeroUsize,
-    ) -> Result<Vec<(&'static Step, RecordingReport)>, StudyError> {
+    ) -> Result<Vec<(&Step, RecordingReport)>, StudyError> {
         let mut reports = Vec::new();
         for (step, pieces) in self.steps() {
             let read = |piece: &Piece| -> Result<RecordingReport, StudyError> {
@@ -261,9 +289,9 @@ fn result_file(dir: &Path, step: &Step) -> PathBuf {
 }
 
 /// Reads the results of the tests that stand for recordings.
-fn results(dir: &Path, name: StudyName) -> Result<BTreeMap<&'static str, Value>, StudyError> {
+fn results(dir: &Path, steps: &[Step]) -> Result<BTreeMap<&'static str, Value>, StudyError> {
     let mut results = BTreeMap::new();
-    for step in name.steps().iter().filter(|step| step.bench.is_some()) {
+    for step in steps.iter().filter(|step| step.bench.is_some()) {
         let file = result_file(dir, step);
         let text = match laggard_files::read_regular(&file) {
             Ok(text) => text,

@@ -119,7 +119,7 @@ pub(super) fn mechanisms(study: StudyName, tables: &[SystemTable]) -> Vec<Mechan
     mechanisms
 }
 
-fn read(piece: &Piece, threads: NonZeroUsize) -> Result<RecordingReport, StudyError> {
+pub(super) fn read(piece: &Piece, threads: NonZeroUsize) -> Result<RecordingReport, StudyError> {
     Ok(recording(
         measured(&piece.recording, By::Service, threads)?,
         false,
@@ -127,14 +127,14 @@ fn read(piece: &Piece, threads: NonZeroUsize) -> Result<RecordingReport, StudyEr
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Figure {
+pub(super) enum Figure {
     Mean,
     Max,
 }
 
 /// Returns the figure of all recordings of a step. The maximum of a step that is not whole is a
 /// lower limit.
-fn cell(
+pub(super) fn cell(
     reports: &[RecordingReport],
     is_whole: bool,
     unrecorded: StudyCell,

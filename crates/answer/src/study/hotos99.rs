@@ -4,7 +4,7 @@ use laggard_model::{Absence, ClockSeen, Nanos, Route, Service, TimerApi};
 use serde::Deserialize;
 
 use super::dir::NOT_REPORTED;
-use super::plan::{HIGH, Step};
+use super::plan::{HIGH, RECEIVE, Step};
 use super::{MissingReason, Piece, StudyCell, StudyDir, StudyError, SystemTable};
 use crate::show::{By, measured, recording};
 use crate::timers::{IntervalBin, IntervalFigures};
@@ -12,16 +12,16 @@ use crate::why::{CauseShare, Explained, HandlersReport, RecordedEpisodes, handle
 
 /// Step of `laggard bench timers`.
 const TIMERS: &str = "timers";
-/// Step that receives at full rate.
-const RECEIVE: &str = "receive";
 /// Steps without a fault, whose handlers are listed.
 const WITHOUT_FAULT: [&str; 2] = ["machine", RECEIVE];
 /// Timers of Table 3: one that expires on the tick, and one that does not.
 const FIX: [TimerApi; 2] = [TimerApi::SoRcvtimeo, TimerApi::Ppoll];
+/// Timers on an injected tick (Table 3): as the paper found them, and as it fixed them.
+const INJECTED: [TimerApi; 2] = [TimerApi::TickRelative, TimerApi::TickAbsolute];
 /// Handlers and causes of a recording that a table lists.
 const MAX_ROWS: usize = 4;
 /// Softirq that receives packets.
-const RECEIVER: &str = "NET_RX";
+const NET_RX: &str = "NET_RX";
 /// Start of the names of the poll functions of network drivers, which it calls.
 const POLL: &str = "NET_RX: ";
 
@@ -49,9 +49,13 @@ pub(super) fn tables(
 ) -> Result<Vec<SystemTable>, StudyError> {
     let timers = dir.result::<Timers>(TIMERS)?;
     let missing = dir.no_result(TIMERS);
-    let rows: Vec<&Timer> = timers.iter().flat_map(|timers| &timers.rows).collect();
-    let fix = rows.iter().copied().filter(|row| FIX.contains(&row.api));
-    let fix: Vec<&Timer> = fix.collect();
+    let all: Vec<&Timer> = timers.iter().flat_map(|timers| &timers.rows).collect();
+    let of = |is_listed: &dyn Fn(&TimerApi) -> bool| -> Vec<&Timer> {
+        let rows = all.iter().copied();
+        rows.filter(|row| is_listed(&row.api)).collect()
+    };
+    let rows = of(&|api| !INJECTED.contains(api));
+    let fix = of(&|api| FIX.contains(api) || INJECTED.contains(api));
     Ok(vec![
         statistics(&rows, &missing),
         histogram("table2", &rows, &missing),
@@ -201,7 +205,7 @@ fn receive(dir: &StudyDir, threads: std::num::NonZeroUsize) -> Result<SystemTabl
     let report = handlers_of(pieces);
     let receiver = report.as_ref().and_then(|report| {
         let mut handlers = report.handlers.iter();
-        handlers.find(|handler| handler.who == RECEIVER)
+        handlers.find(|handler| handler.who == NET_RX)
     });
     let cell = receiver.map_or(
         StudyCell::Missing {
@@ -268,7 +272,7 @@ fn causes(dir: &StudyDir) -> SystemTable {
 }
 
 /// Returns the steps that make recordings.
-fn of_record(dir: &StudyDir) -> impl Iterator<Item = (&'static Step, &[Piece])> {
+fn of_record(dir: &StudyDir) -> impl Iterator<Item = (&Step, &[Piece])> {
     dir.steps().filter(|(step, _)| step.bench.is_none())
 }
 

@@ -25,8 +25,9 @@ use crate::remedy::Fix;
 use crate::rtos::{InterruptFigures, RtosVerdict};
 use crate::switch::SwitchReport;
 use crate::trust::Trust;
-pub use dir::{Piece, StudyDir, TOLERANCE};
+pub use dir::{Piece, StudyDir, StudyKind, TOLERANCE};
 pub use error::{StudyError, UnknownStudy};
+use plan::{Gap, Role, Step};
 
 /// Version of the JSON layout of `study --json`.
 pub const STUDY_SCHEMA: u32 = 1;
@@ -86,6 +87,8 @@ pub struct StudyReport {
     pub tables: Vec<StudyTable>,
     /// Mechanisms to get work done on this system, the fastest first.
     pub mechanisms: Vec<Mechanism>,
+    /// Parts of the paper that this system does not repeat.
+    pub gaps: Vec<Gap>,
 }
 
 /// Mechanism to get work done.
@@ -239,6 +242,8 @@ pub enum MissingReason {
     NoPeriod,
     /// The recordings do not have the service.
     NoService,
+    /// No recorded wakeup of the span has the stages of the row, or all were lost.
+    NoWakeup,
     /// The recording lacks trace data of a late wakeup.
     NoTraceData,
     /// The system does not report it.
@@ -315,9 +320,35 @@ pub fn study(
         schema: STUDY_SCHEMA,
         study: name,
         mechanisms: heubaum::mechanisms(name, &tables[0]),
+        gaps: gaps(name, dir)?,
         tables: merge(&tables, &systems),
         systems,
     })
+}
+
+/// Returns the parts of the paper that the recordings in `dir` do not repeat.
+fn gaps(name: StudyName, dir: &StudyDir) -> Result<Vec<Gap>, StudyError> {
+    let mut gaps = name.gaps().to_vec();
+    let receives = dir.steps().filter(|(step, _)| step.name == plan::RECEIVE);
+    let mut receivers = receives
+        .flat_map(|(_, pieces)| pieces)
+        .filter_map(|piece| piece.recording.manifest().load.as_ref());
+    let is_from_card = receivers.any(|load| load.name != plan::RECEIVER);
+    if dir.has_other_loads() {
+        gaps.push(Gap::Loads);
+    }
+    let is_kernel_thread = |step: &Step| step.role == Role::KernelThread;
+    let has_kernel_thread = dir
+        .steps()
+        .any(|(step, pieces)| is_kernel_thread(step) && !pieces.is_empty());
+    let has_clock = name == StudyName::Timmerman && timmerman::has_separate_clock(dir)?;
+    gaps.retain(|gap| match gap {
+        Gap::NetworkCards => !is_from_card,
+        Gap::ExternalClock => !has_clock,
+        Gap::KernelThreads => !has_kernel_thread,
+        Gap::Loads | Gap::BusStalls => true,
+    });
+    Ok(gaps)
 }
 
 fn fill(
@@ -437,7 +468,12 @@ mod tests {
             },
         };
         let name = StudyName::Heubaum;
-        let empty = StudyDir::open(dir.path(), name, true).unwrap();
+        let kind = StudyKind {
+            study: name,
+            is_quick: true,
+            loads: Vec::new(),
+        };
+        let empty = StudyDir::open(dir.path(), &kind).unwrap();
         let empty = empty.without(vec![missing("idle", true), missing("fp", false)]);
 
         let report = study(name, &empty, None, NonZeroUsize::MIN).unwrap();

@@ -7,7 +7,8 @@ use laggard_model::{Histogram, Host, Nanos, Route, Service, Throughput};
 
 use super::chain::{Maxima, PARTS};
 use super::dir::NOT_REPORTED;
-use super::plan::{HIGH, OFFICE, SCANNER, SOUND, Step};
+use super::heubaum::{Figure, cell, read};
+use super::plan::{HIGH, Role, Step};
 use super::{MissingReason, Piece, StudyCell, StudyDir, StudyError, SystemTable};
 use crate::qos::profiles;
 use crate::why::{RecordedEpisodes, sample_counts};
@@ -32,6 +33,7 @@ pub(super) fn tables(
         buffers()?,
         system(host),
         worst_cases(dir, threads)?,
+        kernel_threads(dir, threads)?,
         samples(dir)?,
         factors(dir, threads)?,
     ])
@@ -175,10 +177,9 @@ fn gibibytes(bytes: u64) -> String {
     (tenths / 10.0).to_string() + " GiB"
 }
 
-/// Returns the steps of the four loads, without the steps of Figure 5.
-fn loads(dir: &StudyDir) -> impl Iterator<Item = (&'static Step, &[Piece])> {
-    let is_factor = |step: &Step| [SCANNER, SOUND].contains(&step.name);
-    dir.steps().filter(move |(step, _)| !is_factor(step))
+/// Returns the steps of the four loads, without the steps of Figure 5 and of kernel threads.
+fn loads(dir: &StudyDir) -> impl Iterator<Item = (&Step, &[Piece])> {
+    dir.steps().filter(|(step, _)| step.role == Role::Main)
 }
 
 /// Figure 5 as a table: how often a real-time thread is later than its period of 16 ms, without
@@ -186,8 +187,10 @@ fn loads(dir: &StudyDir) -> impl Iterator<Item = (&'static Step, &[Piece])> {
 fn factors(dir: &StudyDir, threads: NonZeroUsize) -> Result<SystemTable, StudyError> {
     let mut table = SystemTable::new("figure5", ["later", "once_in", "every", "throughput"]);
     let reports = dir.distributions(threads)?;
+    let first = dir.steps().next().map_or("", |(step, _)| step.name);
     for (step, pieces) in dir.steps() {
-        if ![OFFICE, SCANNER, SOUND].contains(&step.name) {
+        // The first load, and its variants.
+        if step.role == Role::KernelThread || step.role == Role::Main && step.name != first {
             continue;
         }
         let report = reports.iter().find(|(other, _)| other.name == step.name);
@@ -258,6 +261,31 @@ fn worst_cases(dir: &StudyDir, threads: NonZeroUsize) -> Result<SystemTable, Stu
         let cells =
             cells.flat_map(|(unrecorded, spans, maxima)| maxima.worst(place, *spans, unrecorded));
         table.row(part.row, cells.collect());
+    }
+    Ok(table)
+}
+
+/// Section 4.1: latency of kernel threads at two priorities, in an hour of office use.
+fn kernel_threads(dir: &StudyDir, threads: NonZeroUsize) -> Result<SystemTable, StudyError> {
+    let mut table = SystemTable::new("kernel_threads", ["mean", "max"]);
+    for (step, pieces) in dir.steps() {
+        if step.role != Role::KernelThread {
+            continue;
+        }
+        let reports = pieces.iter().map(|piece| read(piece, threads));
+        let reports = reports.collect::<Result<Vec<_>, _>>()?;
+        let services: Vec<Service> = reports
+            .iter()
+            .flat_map(|report| &report.services)
+            .map(|row| row.service)
+            .collect();
+        let is_whole = dir.is_whole(step);
+        let cells = [Figure::Mean, Figure::Max].map(|figure| {
+            let service = services.first().copied().unwrap_or(Service::KTHREAD);
+            let context = (step.name, service, Route::Direct);
+            cell(&reports, is_whole, dir.unrecorded(step), context, figure)
+        });
+        table.row(step.name, cells.into());
     }
     Ok(table)
 }

@@ -1,6 +1,8 @@
 //! Recordings of each study.
 
 use laggard_model::{Nanos, Service};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::StudyName;
 
@@ -11,6 +13,7 @@ pub struct Step {
     pub name: &'static str,
     /// Name of the load; `None`: the machine without an additional load.
     pub load: Option<&'static str>,
+    pub role: Role,
     /// Other options of `laggard record`.
     pub options: &'static [&'static str],
     /// Arguments of laggard to inject a fault during the recording; none without one.
@@ -24,6 +27,19 @@ pub struct Step {
     pub quick: [u64; 3],
 }
 
+/// Use of a recording in the tables.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Role {
+    /// A load with all services.
+    Main,
+    /// The first load next to a virus scanner (OSDI'99 Fig. 5).
+    Scanner,
+    /// The first load with sounds.
+    Sound,
+    /// Kernel threads next to the first load. They have one priority per recording.
+    KernelThread,
+}
+
 /// Test of `laggard bench`, whose JSON is the result of a step.
 #[derive(Clone, Copy, Debug)]
 pub struct Bench {
@@ -34,33 +50,36 @@ pub struct Bench {
     pub tests: u64,
 }
 
-/// Part of a study that laggard cannot repeat on any machine.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// Part of a study that laggard did not repeat.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Gap {
+    /// Loads of the paper: others were chosen.
+    Loads,
     /// Kernel threads at two priorities.
     KernelThreads,
     /// Hardware timer with a separate clock.
     ExternalClock,
-    /// Receive handlers of several network cards.
+    /// Receive handlers of network cards: the load uses the loopback device.
     NetworkCards,
     /// Devices that stall the bus.
     BusStalls,
-    /// Tick of 976.5625 us, and the timer that is programmed for it.
-    HiddenTick,
 }
 
 impl Step {
+    const fn with_role(self, role: Role) -> Self {
+        Self { role, ..self }
+    }
+
     /// Returns the spans in the mode.
     pub const fn spans(&self, is_quick: bool) -> [u64; 3] {
         if is_quick { self.quick } else { self.spans }
     }
 
-    /// Returns the options of `laggard record`. Long recordings keep the tail alone.
+    /// Returns the options of `laggard record` but for the load. Long recordings keep the tail
+    /// alone.
     pub fn record_options(&self, is_quick: bool) -> Vec<&'static str> {
         let mut options = self.options.to_vec();
-        if let Some(load) = self.load {
-            options.extend(["--load", load]);
-        }
         if self.length(is_quick) >= MIN_TAIL {
             options.extend(["--keep", "tail"]);
         }
@@ -106,8 +125,13 @@ const QUICK: [u64; 3] = [6, 30, 120];
 
 /// Spans: hours of use over the compression of the paper (OSDI'99 3.1, 4.3). A day of office
 /// and workstation use has 7 h and a week 5 days; of games and the web, 3.5 h and 7 days.
-const OSDI99: [Step; 6] = [
-    step(OFFICE, Some("office"), [OFFICE_HOUR, 2_520, 12_600], QUICK),
+const OSDI99: [Step; 8] = [
+    step(
+        "office",
+        Some("office"),
+        [OFFICE_HOUR, 2_520, 12_600],
+        QUICK,
+    ),
     step(
         "workstation",
         Some("workstation"),
@@ -116,16 +140,65 @@ const OSDI99: [Step; 6] = [
     ),
     step("game", Some("game"), [3_600, 12_600, 88_200], QUICK),
     step("web", Some("web"), [900, 3_150, 22_050], QUICK),
-    step(SCANNER, Some("office+scanner"), once(OFFICE_HOUR), once(60)),
-    step(SOUND, Some("office+sound"), once(OFFICE_HOUR), once(60)),
+    step(
+        "office-scanner",
+        Some("office+scanner"),
+        once(OFFICE_HOUR),
+        once(60),
+    )
+    .with_role(Role::Scanner),
+    step(
+        "office-sound",
+        Some("office+sound"),
+        once(OFFICE_HOUR),
+        once(60),
+    )
+    .with_role(Role::Sound),
+    kernel_thread("office-kthread-90", Some("office"), KTHREAD_HIGH),
+    kernel_thread("office-kthread-50", Some("office"), KTHREAD_MEDIUM),
 ];
 
-/// Office use.
-pub(super) const OFFICE: &str = "office";
-/// Office use next to a virus scanner (Figure 5).
-pub(super) const SCANNER: &str = "office-scanner";
-/// Office use with sounds.
-pub(super) const SOUND: &str = "office-sound";
+/// Options of the two kernel threads.
+const KTHREAD_HIGH: &[&str] = &["--services", "kthread:90"];
+const KTHREAD_MEDIUM: &[&str] = &["--services", "kthread:50"];
+/// An hour, a day and a week of use of a load without a usage pattern, seconds.
+const UNCOMPRESSED: [u64; 3] = [3_600, 25_200, 126_000];
+
+/// Returns the steps of OSDI'99 with other loads. The first takes the place of `office`.
+fn osdi99_with(loads: &[String]) -> Vec<Step> {
+    // The names live as long as the program, as those of the paper's loads.
+    let text = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
+    let name = |load: &str| {
+        let letters = load.chars();
+        let letter = |letter: char| {
+            if letter.is_ascii_alphanumeric() {
+                letter
+            } else {
+                '-'
+            }
+        };
+        letters.map(letter).collect::<String>()
+    };
+    let main = |load: &String| {
+        let load = text(load.clone());
+        step(text(name(load)), Some(load), UNCOMPRESSED, QUICK)
+    };
+    let mut steps: Vec<Step> = loads.iter().map(main).collect();
+    let Some(first) = steps.first().copied() else {
+        return steps;
+    };
+    let named = |end: &str| text([first.name, "-", end].concat());
+    let with = |other: &str| first.load.map(|load| text([load, "+", other].concat()));
+    let hour = UNCOMPRESSED[0];
+    steps.extend([
+        step(named("scanner"), with("scanner"), once(hour), once(60)).with_role(Role::Scanner),
+        step(named("sound"), with("sound"), once(hour), once(60)).with_role(Role::Sound),
+        kernel_thread(named("kthread-90"), first.load, KTHREAD_HIGH),
+        kernel_thread(named("kthread-50"), first.load, KTHREAD_MEDIUM),
+    ]);
+    steps
+}
+
 /// An hour of office use, seconds of recording.
 const OFFICE_HOUR: u64 = 360;
 
@@ -139,11 +212,24 @@ const fn step(
     Step {
         name,
         load,
+        role: Role::Main,
         options: &[],
         fault: &[],
         bench: None,
         spans,
         quick,
+    }
+}
+
+/// Builds a step with kernel threads.
+const fn kernel_thread(
+    name: &'static str,
+    load: Option<&'static str>,
+    options: &'static [&'static str],
+) -> Step {
+    Step {
+        options,
+        ..step(name, load, once(OFFICE_HOUR), once(30)).with_role(Role::KernelThread)
     }
 }
 
@@ -210,6 +296,11 @@ const fn bench(name: &'static str, bench: Bench, each: u64, quick: u64) -> Step 
     }
 }
 
+/// Step that receives at full rate.
+pub const RECEIVE: &str = "receive";
+/// Load of that step, through the loopback device. The name of a host may follow, after a colon.
+pub const RECEIVER: &str = "net";
+
 /// The timers, the machine as it is, a receiver at full rate, and the two periodic handlers
 /// that the paper found (4.4) as injected faults.
 const HOTOS99: [Step; 5] = [
@@ -219,17 +310,17 @@ const HOTOS99: [Step; 5] = [
             name: "timers",
             options: &[
                 "--api",
-                "timerfd,setitimer,poll,so_rcvtimeo,ppoll",
+                "timerfd,setitimer,poll,so_rcvtimeo,ppoll,tick-relative,tick-absolute",
                 "--period",
                 "1ms",
             ],
-            tests: 5,
+            tests: 7,
         },
         10,
         2,
     ),
     causes("machine", None, &[]),
-    causes("receive", Some("net"), &[]),
+    causes(RECEIVE, Some(RECEIVER), &[]),
     causes(
         "fault-7ms",
         None,
@@ -268,8 +359,17 @@ const TIMMERMAN: [Step; 2] = [
 ];
 
 impl StudyName {
-    /// Returns the recordings of the study.
-    pub const fn steps(self) -> &'static [Step] {
+    /// Returns the recordings of the study with other loads than the paper's, unless there are
+    /// none. Only OSDI'99 can have others.
+    pub fn steps_with(self, loads: &[String]) -> Vec<Step> {
+        match self {
+            Self::Osdi99 if !loads.is_empty() => osdi99_with(loads),
+            Self::Osdi99 | Self::Hotos99 | Self::Heubaum | Self::Timmerman => self.steps().to_vec(),
+        }
+    }
+
+    /// Returns the recordings of the study with the paper's loads.
+    const fn steps(self) -> &'static [Step] {
         match self {
             Self::Osdi99 => &OSDI99,
             Self::Hotos99 => &HOTOS99,
@@ -278,11 +378,18 @@ impl StudyName {
         }
     }
 
-    /// Returns the parts of the paper that laggard cannot repeat.
+    /// Returns the lengths of the spans of `--quick`.
+    pub fn quick_spans(self) -> Option<[Nanos; 3]> {
+        let step = self.steps().first()?;
+        Some(step.quick.map(Nanos::from_secs))
+    }
+
+    /// Returns the parts of the paper that laggard may not repeat. Recordings of the machine
+    /// decide.
     pub const fn gaps(self) -> &'static [Gap] {
         match self {
             Self::Osdi99 => &[Gap::KernelThreads],
-            Self::Hotos99 => &[Gap::HiddenTick, Gap::NetworkCards, Gap::BusStalls],
+            Self::Hotos99 => &[Gap::NetworkCards, Gap::BusStalls],
             Self::Heubaum => &[Gap::ExternalClock],
             Self::Timmerman => &[Gap::ExternalClock],
         }
@@ -321,6 +428,26 @@ mod tests {
     }
 
     #[test]
+    fn other_loads_have_the_steps_of_the_papers() {
+        let steps = StudyName::Osdi99.steps_with(&["busy:2".into(), "fp".into()]);
+
+        let names: Vec<&str> = steps.iter().map(|step| step.name).collect();
+        let expected = [
+            "busy-2",
+            "fp",
+            "busy-2-scanner",
+            "busy-2-sound",
+            "busy-2-kthread-90",
+            "busy-2-kthread-50",
+        ];
+        assert_eq!(names, expected);
+        assert_eq!(steps[2].load, Some("busy:2+scanner"));
+        let own = StudyName::Osdi99.steps_with(&[]);
+        let roles = |steps: &[Step]| steps.iter().map(|step| step.role).collect::<Vec<Role>>();
+        assert_eq!(roles(&steps[2..]), roles(&own[4..]));
+    }
+
+    #[test]
     fn durations_are_those_of_the_documentation() {
         let sum = |study: StudyName, is_quick: bool| -> u64 {
             let lengths = study.steps().iter().map(|step| step.length(is_quick).ns());
@@ -328,9 +455,9 @@ mod tests {
         };
 
         assert_eq!(sum(StudyName::Osdi99, false) / 3600, 41);
-        assert_eq!(sum(StudyName::Osdi99, true), 600);
+        assert_eq!(sum(StudyName::Osdi99, true), 660);
         for (study, secs, quick) in [
-            (StudyName::Hotos99, 290, 70),
+            (StudyName::Hotos99, 310, 74),
             (StudyName::Heubaum, 300, 52),
             (StudyName::Timmerman, 184, 32),
         ] {

@@ -1,6 +1,6 @@
 //! Tables of Timmerman's evaluation of 1998.
 
-use laggard_model::{Nanos, RtosCriterion};
+use laggard_model::{InterruptSource, Nanos, RtosCriterion};
 use serde::Deserialize;
 
 use super::dir::NOT_REPORTED;
@@ -25,6 +25,12 @@ pub(super) struct Rtos {
 struct Criterion {
     criterion: String,
     verdict: RtosVerdict,
+}
+
+/// Returns whether the interrupts came from a timer with a separate clock.
+pub(super) fn has_separate_clock(dir: &StudyDir) -> Result<bool, StudyError> {
+    let interrupts = dir.result::<Rtos>(RTOS)?.and_then(|rtos| rtos.interrupts);
+    Ok(interrupts.is_some_and(|interrupts| interrupts.source == InterruptSource::Hpet))
 }
 
 pub(super) fn tables(dir: &StudyDir) -> Result<Vec<SystemTable>, StudyError> {

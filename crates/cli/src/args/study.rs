@@ -12,13 +12,14 @@ use laggard_answer::study::StudyName;
 #[command(after_help = "\
 Duration:
   osdi99     41 h (--quick: 10 min); the hours of use come first, after 1.6 h
-  hotos99    5 min (--quick: 70 s)
+  hotos99    5 min (--quick: 74 s)
   heubaum    5 min (--quick: 52 s)
   timmerman  3 min (--quick: 32 s)
 
 Examples:
   sudo laggard study osdi99 --quick
   sudo laggard study heubaum -o here --against paper
+  sudo laggard study hotos99 --receive-from 192.0.2.7
   laggard study heubaum -o here --against other   compare two systems
   laggard study heubaum -o here --json | jq '.tables[] | {name, rows}'
 
@@ -40,6 +41,13 @@ pub(crate) struct StudyArgs {
     /// results that the paper prints (hardware of 1995 to 1999)
     #[arg(long, value_name = "DIR|paper")]
     pub(crate) against: Option<AgainstArg>,
+    /// osdi99: loads in place of the paper's, whose programs may be missing; see `laggard load
+    /// list`. The output names those of the paper as not repeated
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) loads: Vec<String>,
+    /// hotos99: receive through a network card, from `iperf3 -s` on this machine
+    #[arg(long, value_name = "HOST", conflicts_with = "show")]
+    pub(crate) receive_from: Option<String>,
     /// Show the tables of the existing recordings, and record nothing
     #[arg(long)]
     pub(crate) show: bool,

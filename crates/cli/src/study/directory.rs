@@ -6,13 +6,12 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use laggard_answer::study::{Against, StudyDir, StudyName};
+use laggard_answer::study::{Against, StudyDir, StudyKind};
 use laggard_files::{AtSignal, OutputFile, sudo_caller};
 use laggard_record::{Access, Folder};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::geteuid;
-use serde::{Deserialize, Serialize};
 
 use crate::args::{AgainstArg, StudyArgs};
 use crate::{measuring, pipe};
@@ -24,24 +23,20 @@ pub(super) const PAGE: &str = "study.html";
 /// Room that a further recording needs at least, bytes.
 const MIN_ROOM: usize = 1 << 20;
 
-/// Content of [`PLAN`].
-#[derive(Debug, Deserialize, Eq, PartialEq, Serialize)]
-struct Kind {
-    study: StudyName,
-    is_quick: bool,
-}
-
-/// Returns whether the study in the directory is a quick one. Creates the directory of a new
-/// study.
-pub(super) fn settle(args: &StudyArgs, path: &Path) -> anyhow::Result<bool> {
+/// Returns the kind of the study in the directory. Creates the directory of a new study.
+pub(super) fn settle(args: &StudyArgs, path: &Path) -> anyhow::Result<StudyKind> {
     let shown = path.display();
     if path.to_str().is_none() {
         bail!("the name `{shown}` is not UTF-8; give another one with --output");
     }
-    let kind = Kind {
+    let kind = StudyKind {
         study: args.study,
         is_quick: args.quick,
+        loads: args.loads.clone(),
     };
+    for load in &args.loads {
+        measuring::find_load(load)?;
+    }
     if path.is_dir() {
         check_owner(path)?;
     }
@@ -58,11 +53,18 @@ pub(super) fn settle(args: &StudyArgs, path: &Path) -> anyhow::Result<bool> {
         if !kind.is_quick && existing.is_quick && !args.show {
             bail!("`{shown}` is a --quick study; add --quick, or give another --output");
         }
-        return Ok(existing.is_quick);
+        if !args.show && existing.loads != kind.loads {
+            let loads = match existing.loads.join(",") {
+                loads if loads.is_empty() => "no --loads".to_owned(),
+                loads => format!("--loads {loads}"),
+            };
+            bail!("`{shown}` is a study with {loads}; repeat that, or give another --output");
+        }
+        return Ok(existing);
     }
     match path.read_dir() {
         Ok(mut entries) => {
-            if entries.next().is_some() && !has_recording(path, kind.study) {
+            if entries.next().is_some() && !has_recording(path, &kind) {
                 bail!(
                     "`{shown}` is not the directory of a study (it lacks `{PLAN}`); set --output to another one"
                 );
@@ -81,7 +83,7 @@ pub(super) fn settle(args: &StudyArgs, path: &Path) -> anyhow::Result<bool> {
     if !args.show {
         keep(&path.join(PLAN), pipe::json(&kind)?.as_bytes())?;
     }
-    Ok(args.quick)
+    Ok(kind)
 }
 
 /// Refuses, as root, the directory of a user who did not start the program: that user could
@@ -138,16 +140,16 @@ pub(super) fn check_room(path: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write to `{}`", path.display()))
 }
 
-fn has_recording(path: &Path, study: StudyName) -> bool {
-    let mut steps = study.steps().iter();
-    steps.any(|step| match step.bench {
+fn has_recording(path: &Path, kind: &StudyKind) -> bool {
+    let steps = kind.study.steps_with(&kind.loads);
+    steps.iter().any(|step| match step.bench {
         Some(_) => path.join(step.name).with_extension("json").is_file(),
         None => path.join(format!("{}-1.laggard", step.name)).is_dir(),
     })
 }
 
 /// Reads which study a directory has; `None` if it is new.
-fn kind_of(path: &Path) -> anyhow::Result<Option<Kind>> {
+fn kind_of(path: &Path) -> anyhow::Result<Option<StudyKind>> {
     let file = path.join(PLAN);
     let text = match laggard_files::read_regular(&file) {
         Ok(text) => text,
@@ -172,8 +174,8 @@ pub(super) fn against(args: &StudyArgs) -> anyhow::Result<Option<Against>> {
         Some(AgainstArg::Paper) => Some(Against::Paper),
         Some(AgainstArg::Directory(path)) => {
             let shown = path.display();
-            let is_quick = match kind_of(path)? {
-                Some(kind) if kind.study == args.study => kind.is_quick,
+            let kind = match kind_of(path)? {
+                Some(kind) if kind.study == args.study => kind,
                 Some(kind) => bail!(
                     "--against `{shown}` has recordings of the study {}, not {}",
                     kind.study,
@@ -183,9 +185,7 @@ pub(super) fn against(args: &StudyArgs) -> anyhow::Result<Option<Against>> {
                     "--against `{shown}` is not the directory of a study; give one that `laggard study` made, or `paper`"
                 ),
             };
-            Some(Against::Directory(StudyDir::open(
-                path, args.study, is_quick,
-            )?))
+            Some(Against::Directory(StudyDir::open(path, &kind)?))
         }
     })
 }

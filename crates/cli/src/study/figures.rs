@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use laggard_answer::qos::{Application, CurvePoint, QOS_SCHEMA, QosReport, assess};
-use laggard_answer::study::plan::{HIGH, MEDIUM};
+use laggard_answer::study::plan::{HIGH, MEDIUM, Role, Step};
 use laggard_answer::study::{StudyDir, StudyName, StudyReport, results};
 use laggard_answer::{Load, loads_for_demand};
 use laggard_model::{Contexts, Nanos, Route, Service};
@@ -18,8 +18,8 @@ const BUFFERS_MS: [u64; 5] = [4, 6, 8, 12, 16];
 const MAX_BUFFERING: Nanos = Nanos::from_ms(64);
 /// Size of a figure on the page, pixels.
 const STYLE: Style = Style {
-    width: 720,
-    height: 480,
+    width: 560,
+    height: 400,
     dark: false,
 };
 
@@ -32,15 +32,19 @@ pub(super) struct Drawings {
 }
 
 /// Curves of one service, on a panel per system.
-struct Panel {
+struct Panel<'a> {
     name: &'static str,
     service: Service,
     /// Whether the recordings of the step with this name have a curve.
-    has_step: fn(&str) -> bool,
+    has_step: &'a dyn Fn(&Step) -> bool,
 }
 
-impl Panel {
-    const fn new(name: &'static str, service: Service, has_step: fn(&str) -> bool) -> Self {
+impl<'a> Panel<'a> {
+    const fn new(
+        name: &'static str,
+        service: Service,
+        has_step: &'a dyn Fn(&Step) -> bool,
+    ) -> Self {
         Self {
             name,
             service,
@@ -53,11 +57,17 @@ impl Panel {
 /// end with their letters.
 pub(super) fn figures(report: &StudyReport, systems: &[&StudyDir]) -> anyhow::Result<Drawings> {
     let mut drawings = Drawings::default();
-    let is_any: fn(&str) -> bool = |_| true;
-    let is_busy: fn(&str) -> bool = |step| step.starts_with("busy-");
-    let is_scenario: fn(&str) -> bool = |step| !step.starts_with("busy-");
-    let is_factor: fn(&str) -> bool = |step| step.starts_with("office");
-    let is_load: fn(&str) -> bool = |step| !step.starts_with("office-");
+    let is_any = |_: &Step| true;
+    let is_busy = |step: &Step| step.name.starts_with("busy-");
+    let is_scenario = |step: &Step| !step.name.starts_with("busy-");
+    let is_load = |step: &Step| step.role == Role::Main;
+    // Next to the first load, other loads would only crowd the figure.
+    let firsts: Vec<&str> = systems
+        .iter()
+        .filter_map(|dir| dir.steps().next())
+        .map(|(step, _)| step.name)
+        .collect();
+    let is_factor = |step: &Step| step.role != Role::Main || firsts.contains(&step.name);
     match report.study {
         StudyName::Osdi99 => {
             let services = [
@@ -67,9 +77,9 @@ pub(super) fn figures(report: &StudyReport, systems: &[&StudyDir]) -> anyhow::Re
                 MEDIUM,
                 Service::Worker,
             ];
-            let panels = services.map(|service| Panel::new("figure4", service, is_load));
-            let factor = Panel::new("figure5", HIGH, is_factor);
-            let panels: Vec<Panel> = panels.into_iter().chain([factor]).collect();
+            let panels = services.map(|service| Panel::new("figure4", service, &is_load));
+            let factor = Panel::new("figure5", HIGH, &is_factor);
+            let panels: Vec<Panel<'_>> = panels.into_iter().chain([factor]).collect();
             distributions(systems, &panels, Shape::Percent, &mut drawings)?;
             for (name, service) in [("figure6", Service::Softirq), ("figure7", HIGH)] {
                 for (letter, dir) in lettered(systems) {
@@ -79,7 +89,7 @@ pub(super) fn figures(report: &StudyReport, systems: &[&StudyDir]) -> anyhow::Re
         }
         StudyName::Hotos99 => {
             let panels =
-                [HIGH, Service::Softirq].map(|service| Panel::new("figure", service, is_any));
+                [HIGH, Service::Softirq].map(|service| Panel::new("figure", service, &is_any));
             distributions(systems, &panels, Shape::Percent, &mut drawings)?;
         }
         StudyName::Timmerman => {
@@ -93,10 +103,10 @@ pub(super) fn figures(report: &StudyReport, systems: &[&StudyDir]) -> anyhow::Re
         }
         StudyName::Heubaum => {
             let panels = [
-                Panel::new("figure2", Service::Irq, is_scenario),
-                Panel::new("figure3", Service::Softirq, is_scenario),
-                Panel::new("figure4", Service::Other, is_busy),
-                Panel::new("figure5", Contexts::BOOSTED, is_scenario),
+                Panel::new("figure2", Service::Irq, &is_scenario),
+                Panel::new("figure3", Service::Softirq, &is_scenario),
+                Panel::new("figure4", Service::Other, &is_busy),
+                Panel::new("figure5", Contexts::BOOSTED, &is_scenario),
             ];
             distributions(systems, &panels, Shape::LinearCounts, &mut drawings)?;
         }
@@ -126,7 +136,7 @@ fn lettered<'a>(systems: &[&'a StudyDir]) -> impl Iterator<Item = (&'static str,
 /// Draws the distribution of the service of each panel, with a curve per load.
 fn distributions(
     systems: &[&StudyDir],
-    panels: &[Panel],
+    panels: &[Panel<'_>],
     shape: Shape,
     to: &mut Drawings,
 ) -> anyhow::Result<()> {
@@ -136,9 +146,7 @@ fn distributions(
     }
     for panel in panels {
         for (letter, reports) in &reports {
-            let reports = reports
-                .iter()
-                .filter(|(step, _)| (panel.has_step)(step.name));
+            let reports = reports.iter().filter(|(step, _)| (panel.has_step)(step));
             let mut of_service: Vec<_> = reports.map(|(_, report)| report.clone()).collect();
             for report in &mut of_service {
                 report
@@ -189,17 +197,15 @@ fn switches_and_interrupts(dir: &StudyDir, letter: &str, to: &mut Drawings) -> a
     Ok(())
 }
 
-/// Draws the mean time between xruns as `service`, with a curve per length of a buffer and
-/// load. Notes what cannot be replayed.
+/// Draws the mean time between xruns as `service` for each load, with a curve per length of a
+/// buffer. Notes what cannot be replayed.
 fn mean_times(
     dir: &StudyDir,
     (name, letter): (&str, &str),
     service: Service,
     to: &mut Drawings,
 ) -> anyhow::Result<()> {
-    let steps = dir
-        .steps()
-        .filter(|(step, _)| !step.name.starts_with("office-"));
+    let steps = dir.steps().filter(|(step, _)| step.role == Role::Main);
     let paths: Vec<PathBuf> = steps.flat_map(|(step, _)| dir.recordings(step)).collect();
     if paths.is_empty() {
         return Ok(());
@@ -210,40 +216,38 @@ fn mean_times(
             .iter()
             .any(|(recorded, _)| *recorded == service)
     });
-    let mut reports = Vec::new();
-    for ms in BUFFERS_MS {
-        let buffer = Nanos::from_ms(ms);
-        let compute = Nanos::from_ns(buffer.ns() / 4);
-        let application = Application::new(
-            &format!("a data pump in {service}"),
-            2,
-            buffer,
-            compute,
-            "OSDI'99, 5.1",
-        )?;
-        let mut outlooks = Vec::new();
-        for load in &loads {
+    for load in &loads {
+        let mut reports = Vec::new();
+        for ms in BUFFERS_MS {
+            let buffer = Nanos::from_ms(ms);
+            let compute = Nanos::from_ns(buffer.ns() / 4);
+            let application = Application::new(
+                &format!("a data pump in {service}"),
+                2,
+                buffer,
+                compute,
+                "OSDI'99, 5.1",
+            )?;
             match assess(load, &application, Some(service)) {
                 Ok(mut outlook) => {
                     for service in &mut outlook.services {
                         let is_shown = |point: &CurvePoint| point.buffering_ns <= MAX_BUFFERING;
                         service.curve.retain(is_shown);
                     }
-                    outlooks.push(outlook);
+                    reports.push(QosReport {
+                        schema: QOS_SCHEMA,
+                        application,
+                        loads: vec![outlook],
+                    });
                 }
                 Err(err) => to.notes.push(format!("{name}, {}: {err}", load.label)),
             }
         }
-        reports.push(QosReport {
-            schema: QOS_SCHEMA,
-            application,
-            loads: outlooks,
-        });
+        if !reports.is_empty() {
+            let picture = Picture::Mttf { reports: &reports };
+            let load = load.label.load().unwrap_or("idle");
+            to.draw(format!("{name}.{service}, {load}{letter}"), picture);
+        }
     }
-    if reports.iter().all(|report| report.loads.is_empty()) {
-        return Ok(());
-    }
-    let picture = Picture::Mttf { reports: &reports };
-    to.draw(format!("{name}.{service}{letter}"), picture);
     Ok(())
 }

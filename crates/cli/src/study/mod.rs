@@ -9,7 +9,8 @@ mod steps;
 
 use std::path::Path;
 
-use laggard_answer::study::{Against, StudyDir, TOLERANCE, study as evaluate};
+use anyhow::bail;
+use laggard_answer::study::{Against, StudyDir, StudyName, TOLERANCE, study as evaluate};
 use laggard_console::system::end_at_signals;
 use laggard_model::text::Unit;
 use laggard_view::doc::{self, Figure};
@@ -25,21 +26,33 @@ use steps::{announce, missing, record};
 pub(crate) fn study(args: &StudyArgs) -> anyhow::Result<Exit> {
     // Checked first, because recording takes long.
     pipe::stdout()?;
+    if let (Some(host), false) = (&args.receive_from, args.study == StudyName::Hotos99) {
+        bail!(
+            "--receive-from {host} has no effect on {}: only hotos99 receives",
+            args.study
+        );
+    }
+    if !args.loads.is_empty() && args.study != StudyName::Osdi99 {
+        bail!(
+            "--loads has no effect on {}: only osdi99 has other loads",
+            args.study
+        );
+    }
     let path = args.output.clone();
     let path = path.unwrap_or_else(|| format!("study-{}", args.study).into());
     let against = against(args)?;
-    let is_quick = settle(args, &path)?;
-    let dir = StudyDir::open(&path, args.study, is_quick)?;
+    let kind = settle(args, &path)?;
+    let dir = StudyDir::open(&path, &kind)?;
     let mut missing = missing(&dir, args)?;
     if !args.show {
         let _lock = lock(&path)?;
         let stop = measuring::interruption()?;
         announce(args, &dir, &missing);
-        record(args, &dir, &path, &mut missing, &stop)?;
+        record(args, &kind, &path, &mut missing, &stop)?;
         // To evaluate recordings can be repeated.
         end_at_signals();
     }
-    let dir = StudyDir::open(&path, args.study, is_quick)?.without(missing);
+    let dir = StudyDir::open(&path, &kind)?.without(missing);
     print(args, &dir, &path, against.as_ref())
 }
 

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use laggard_answer::study::plan::{HANDLERS, Step};
-use laggard_answer::study::{StudyDir, StudyMissing, TOLERANCE};
+use laggard_answer::study::plan::{Gap, HANDLERS, RECEIVE, Role, Step};
+use laggard_answer::study::{StudyDir, StudyKind, StudyMissing, StudyName, TOLERANCE};
 use laggard_measure::linux;
 use laggard_model::text::span;
 use laggard_model::{Absence, Lacks, Nanos};
@@ -47,8 +47,21 @@ pub(super) fn missing(dir: &StudyDir, args: &StudyArgs) -> anyhow::Result<Vec<St
                 },
             });
         }
-        if let (Some(load), true, None) = (step.load, is_open, &args.backend)
-            && let Some(absence) = measuring::find_load(load)?.absence
+        let is_kernel_thread = step.role == Role::KernelThread;
+        if is_open
+            && is_kernel_thread
+            && args.backend.is_none()
+            && let Some(absence) = linux::timerlat_ability().absence
+        {
+            missing.push(StudyMissing {
+                step: step.name.into(),
+                is_failed: false,
+                absence,
+            });
+            continue;
+        }
+        if let (Some(load), true, None) = (load_of(step, args), is_open, &args.backend)
+            && let Some(absence) = measuring::find_load(&load)?.absence
         {
             missing.push(StudyMissing {
                 step: step.name.into(),
@@ -58,6 +71,15 @@ pub(super) fn missing(dir: &StudyDir, args: &StudyArgs) -> anyhow::Result<Vec<St
         }
     }
     Ok(missing)
+}
+
+/// Returns the load of a step, which may receive from another machine.
+fn load_of(step: &Step, args: &StudyArgs) -> Option<String> {
+    let load = step.load?;
+    Some(match &args.receive_from {
+        Some(host) if step.name == RECEIVE => [load, host].join(":"),
+        _ => load.into(),
+    })
 }
 
 /// Prints the duration, and everything that is missing on this machine.
@@ -94,7 +116,18 @@ pub(super) fn announce(args: &StudyArgs, dir: &StudyDir, missing: &[StudyMissing
     if !geteuid().is_root() {
         pipe::say("missing: timer IRQ, softirq and kworker, which need root (sudo)");
     }
-    for gap in args.study.gaps() {
+    let is_repeated = |gap: &Gap| match gap {
+        Gap::NetworkCards => args.receive_from.is_some(),
+        Gap::ExternalClock => args.study == StudyName::Timmerman && Path::new("/dev/hpet").exists(),
+        Gap::KernelThreads => dir
+            .steps()
+            .any(|(step, _)| step.role == Role::KernelThread && !is_missing(step)),
+        Gap::Loads | Gap::BusStalls => false,
+    };
+    if !args.loads.is_empty() {
+        pipe::say(&format!("not repeated: {}", gap_words(Gap::Loads)));
+    }
+    for gap in args.study.gaps().iter().filter(|gap| !is_repeated(gap)) {
         pipe::say(&format!("not repeated: {}", gap_words(*gap)));
     }
 }
@@ -103,16 +136,16 @@ pub(super) fn announce(args: &StudyArgs, dir: &StudyDir, missing: &[StudyMissing
 /// is added to `missing`.
 pub(super) fn record(
     args: &StudyArgs,
-    dir: &StudyDir,
+    kind: &StudyKind,
     path: &Path,
     missing: &mut Vec<StudyMissing>,
     stop: &AtomicBool,
 ) -> anyhow::Result<()> {
-    let is_quick = dir.is_quick();
-    let steps = args.study.steps();
+    let is_quick = kind.is_quick;
+    let steps = args.study.steps_with(&kind.loads);
     let rounds = steps.iter().map(|step| step.goals(is_quick).len()).max();
     for round in 0..rounds.unwrap_or_default() {
-        for step in steps {
+        for step in &steps {
             let goals = step.goals(is_quick);
             let Some(&goal) = goals.get(round).or(goals.last()) else {
                 continue;
@@ -123,7 +156,7 @@ pub(super) fn record(
             if missing.iter().any(|missing| missing.step == step.name) {
                 continue;
             }
-            let dir = StudyDir::open(path, args.study, is_quick)?;
+            let dir = StudyDir::open(path, kind)?;
             let left = goal.saturating_sub(dir.recorded(step));
             if left <= TOLERANCE {
                 continue;
@@ -133,13 +166,7 @@ pub(super) fn record(
                 .with_context(|| format!("too many recordings of `{}`", step.name))?;
             pipe::say(&format!("recording {}: {}", step.name, span(left)));
             let options = match &step.bench {
-                Some(bench) => {
-                    let mut options = step.bench_options(bench, is_quick);
-                    if bench.name == "rtos" && has_only_hpet() {
-                        options.extend(["--source".into(), "hpet".into()]);
-                    }
-                    options
-                }
+                Some(bench) => step.bench_options(bench, is_quick),
                 None => record_options(args, step, is_quick, left, &place)?,
             };
             let (code, output) = run(&options, step.bench.is_some(), stop)?;
@@ -148,8 +175,7 @@ pub(super) fn record(
             if step.bench.is_some() && !is_stopped && !output.is_empty() {
                 keep(&dir.result_file(step), &output)?;
             }
-            let has_more =
-                StudyDir::open(path, args.study, is_quick)?.recorded(step) > dir.recorded(step);
+            let has_more = StudyDir::open(path, kind)?.recorded(step) > dir.recorded(step);
             // The exit code of a recording with a fault is the fault's exit code.
             let is_error = step.fault.is_empty() && !ENDINGS.contains(&code);
             if is_error && !is_stopped {
@@ -180,12 +206,6 @@ pub(super) fn record(
     Ok(())
 }
 
-/// Returns whether no other CPU can interrupt the tested one, and the HPET can. It has a separate
-/// clock.
-fn has_only_hpet() -> bool {
-    linux::online_cpus().len() == 1 && Path::new("/dev/hpet").exists()
-}
-
 fn record_options(
     args: &StudyArgs,
     step: &Step,
@@ -204,6 +224,9 @@ fn record_options(
             // Counting handlers needs eBPF.
             let wanted = wanted.filter(|option| *option != HANDLERS || geteuid().is_root());
             options.extend(wanted.map(Into::into));
+            if let Some(load) = load_of(step, args) {
+                options.extend(["--load".into(), load]);
+            }
         }
     }
     options.push(format!("--output={}", place.display()));

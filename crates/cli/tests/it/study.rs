@@ -109,6 +109,7 @@ fn write_results(dir: &Path, factor: f64) {
             "rows": [
                 timer("so_rcvtimeo", Some(4e6), value!([{"from_ns": 3_900_000, "count": 7}])),
                 timer("ppoll", None, value!([{"from_ns": 1_000_000, "count": 9}])),
+                timer("tick-relative", None, value!([{"from_ns": 1_900_000, "count": 5}])),
             ],
         }),
     );
@@ -125,7 +126,7 @@ fn write_results(dir: &Path, factor: f64) {
                 {"criterion": "inversion", "verdict": if factor > 1.0 { "fail" } else { "pass" }},
             ],
             "interrupts": {
-                "interrupts": 2_000, "excluded": 0, "of_others": 0, "source": "cpu",
+                "interrupts": 2_000, "excluded": 0, "of_others": 0, "source": if factor > 1.0 { "hpet" } else { "cpu" },
                 "reading_ns": 40, "quantile": 0.999, "latency": part(4.0), "handler": part(1.0),
                 "dispatch": part(11.0), "max_rate_hz": 1e5, "above_limit": 0,
                 "above_limit_by_steal": 0, "above_limit_possibly_steal": 0, "steal_ns": null,
@@ -182,6 +183,9 @@ fn timmerman_compares_stored_results() {
         both("interrupts", "latency", "mean"),
         value!([time(4e3), time(12e3)])
     );
+    assert_eq!(report["gaps"], value!(["external_clock"]));
+    let hpet = study(&dir, "timmerman -o b --show --json").json();
+    assert_eq!(hpet["gaps"], value!([]));
     let verdict = |word: &str| value!({"kind": "verdict", "verdict": word});
     let verdicts = value!([verdict("pass"), verdict("fail")]);
     assert_eq!(both("criteria", "inversion", "verdict"), verdicts);
@@ -236,6 +240,12 @@ fn hotos99_has_the_timers_the_handlers_and_the_causes() {
     assert_eq!(cell("table1", "mean", "ppoll"), time(999_000.0));
     assert_eq!(cell("table2", "3900", "so_rcvtimeo")["count"], 7);
     assert_eq!(cell("table3", "3900", "ppoll")["count"], 0);
+    // The injected tick is not a timer of this system.
+    assert_eq!(cell("table3", "1900", "tick-relative")["count"], 5);
+    assert_eq!(
+        report["tables"][0]["columns"],
+        value!(["so_rcvtimeo", "ppoll"])
+    );
     assert_eq!(cell("clocks", "tick", "observed"), time(4e6));
     assert_eq!(cell("receive", "net_rx", "value"), time(900_000.0));
     assert_eq!(cell("handlers", "machine.1", "longest"), time(13_000_000.0));
@@ -369,7 +379,7 @@ fn interrupted_study_has_the_tables_of_a_whole_one() {
     let third = study(&dir, "osdi99 --quick --json -o cut --show");
 
     let started = first.errors();
-    assert!(started.contains("recording continues: 5 min"), "{started}");
+    assert!(started.contains("recording continues: 6 min"), "{started}");
     assert!(!started.contains("recording web"), "{started}");
     assert!(
         !second.errors().contains("laggard: recording "),
@@ -380,7 +390,7 @@ fn interrupted_study_has_the_tables_of_a_whole_one() {
         assert!(output.status.success(), "{}", output.errors());
         // The number of waits depends on the cuts: Figure 5 counts them.
         let worst_cases =
-            |output: &Output| output.json()["tables"].as_array().unwrap()[..4].to_vec();
+            |output: &Output| output.json()["tables"].as_array().unwrap()[..5].to_vec();
         assert_eq!(worst_cases(output), worst_cases(&whole));
     }
 }
@@ -434,7 +444,7 @@ fn study_of_41_hours_has_the_tables_of_an_uninterrupted_one() {
     let dir = TempDir::new().unwrap();
     for (name, cuts) in [("whole", &[][..]), ("cut", &[13, 130, 777])] {
         fs::create_dir(dir.path().join(name)).unwrap();
-        for (step, start) in StudyName::Osdi99.steps().iter().zip(1..) {
+        for (step, start) in StudyName::Osdi99.steps_with(&[]).iter().zip(1..) {
             let tens = step.length(false).ns() / 10_000_000_000;
             let ends = cuts.iter().map(|permille| tens * permille / 1_000 * 10);
             let mut from = 0;
@@ -630,6 +640,54 @@ fn directory_of_something_else_is_refused() {
     }
     assert!(!Path::new(&dir.path().join("other/study.json")).exists());
     assert!(!dir.path().join("o").exists());
+}
+
+#[test]
+fn other_loads_have_columns_and_the_papers_are_named_as_missing() {
+    let dir = TempDir::new().unwrap();
+
+    let output = study(&dir, "osdi99 --quick --loads fp,busy:2 -o s");
+
+    let text = output.text();
+    assert!(output.status.success(), "{text}{}", output.errors());
+    for part in [
+        "fp: 6 s",
+        "busy-2: 6 s",
+        "fp, virus scanner",
+        "fp, kthread FIFO 90",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let gap = "the paper's loads, which `--loads` replaces";
+    assert!(text.contains(gap), "{text}");
+    assert!(output.errors().contains(gap), "{}", output.errors());
+    // The directory knows its loads.
+    let report = study(&dir, "osdi99 -o s --show --json").json();
+    assert_eq!(
+        cell(&report, "table3", "expiry_softirq", "fp.hour")["kind"],
+        "time"
+    );
+    for (words, part) in [
+        (
+            "osdi99 --quick -o s",
+            "is a study with --loads fp,busy:2; repeat that",
+        ),
+        ("osdi99 --quick -o n --loads no", "`no` is not a load"),
+        (
+            "heubaum --quick -o n --loads fp",
+            "--loads has no effect on heubaum",
+        ),
+        (
+            "osdi99 --quick -o n --receive-from there",
+            "--receive-from there has no effect on osdi99",
+        ),
+    ] {
+        let output = study(&dir, words);
+
+        assert_eq!(output.status.code(), Some(2), "{words}");
+        assert!(output.errors().contains(part), "{}", output.errors());
+        assert!(!dir.path().join("n").exists(), "{words}");
+    }
 }
 
 /// Real time, but nothing depends on what is measured.

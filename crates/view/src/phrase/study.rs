@@ -65,6 +65,7 @@ pub(crate) fn table(study: StudyName, name: &str) -> String {
         (StudyName::Osdi99, "table1") => "latency tolerance of applications, (n - 1) t",
         (StudyName::Osdi99, "table2") => "the system",
         (StudyName::Osdi99, "table3") => "worst latencies of a span of use",
+        (StudyName::Osdi99, "kernel_threads") => "4.1: expiry -> kernel thread",
         (StudyName::Osdi99, "figure5") => {
             "Figure 5: a thread with a 16 ms period next to one more program"
         }
@@ -149,8 +150,6 @@ pub(crate) fn row(study: StudyName, row: &str) -> String {
         (_, "expiry_kworker") => "expiry -> kworker",
         (StudyName::Osdi99, "direct_high") => "expiry -> fifo:90, direct",
         (StudyName::Osdi99, "direct_medium") => "expiry -> fifo:50, direct",
-        (StudyName::Osdi99, "office-scanner") => "office, virus scanner",
-        (StudyName::Osdi99, "office-sound") => "office, sounds",
         (StudyName::Timmerman, "latency") => "ISR latency",
         (StudyName::Timmerman, "dispatch") => "ISR dispatch latency",
         (StudyName::Hotos99, "min") => "minimum",
@@ -186,6 +185,18 @@ pub(crate) fn row(study: StudyName, row: &str) -> String {
 /// Returns the words for a row with a number: the place in a ranking, a number of threads, or
 /// an interval of 100 us.
 fn numbered(study: StudyName, row: &str) -> String {
+    if study == StudyName::Osdi99 {
+        for (end, words) in [
+            ("-scanner", "virus scanner"),
+            ("-sound", "sounds"),
+            ("-kthread-90", "kthread FIFO 90"),
+            ("-kthread-50", "kthread FIFO 50"),
+        ] {
+            if let Some(load) = row.strip_suffix(end) {
+                return format!("{load}, {words}");
+            }
+        }
+    }
     if row.starts_with("NET_RX: ") {
         return format!("longest {row}");
     }
@@ -221,10 +232,8 @@ fn fixes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
 
 /// Returns the names of the spans of Table 3 of OSDI'99.
 pub(crate) fn spans(study: StudyName, is_quick: bool) -> [String; 3] {
-    match study.steps().first() {
-        Some(step) if is_quick => step
-            .quick
-            .map(|secs| span(laggard_model::Nanos::from_secs(secs))),
+    match study.quick_spans() {
+        Some(spans) if is_quick => spans.map(span),
         _ => ["hour", "day", "week"].map(Into::into),
     }
 }
@@ -287,6 +296,7 @@ pub(crate) const fn missing(reason: MissingReason) -> &'static str {
         MissingReason::NeedsRoot => "needs root",
         MissingReason::NoPeriod => "no period",
         MissingReason::NoService => "no service",
+        MissingReason::NoWakeup => "unknown",
         MissingReason::NoTraceData => "no trace data",
         MissingReason::NotReported => "not reported",
     }
@@ -316,7 +326,7 @@ pub(crate) fn advice(report: &StudyReport) -> Option<String> {
         return None;
     }
     Some(format!(
-        "Fastest here, with the highest average under the four loads: {}.",
+        "Fastest here (in parentheses the highest of the four averages): {}.",
         parts.join("; ")
     ))
 }
@@ -401,6 +411,10 @@ pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
             "no service: the recording does not have it; `laggard doctor` names the reason.",
         ),
         (
+            MissingReason::NoWakeup,
+            "unknown: no wakeup of the span was recorded with this part of the way.",
+        ),
+        (
             MissingReason::NotInPaper,
             "none: the paper does not give this value.",
         ),
@@ -421,18 +435,18 @@ pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
 
 pub(crate) const fn gap(gap: Gap) -> &'static str {
     match gap {
+        Gap::Loads => "the paper's loads, which `--loads` replaces",
         Gap::KernelThreads => {
-            "kernel threads at two priorities: user threads with SCHED_FIFO 90 and 50 stand for them"
+            "kernel threads at two priorities, which need the timerlat tracer: user threads with SCHED_FIFO 90 and 50 stand for them"
         }
-        Gap::NetworkCards => "four network cards: the load `net` uses the loopback device",
+        Gap::NetworkCards => {
+            "receiving through a network card: the load `net` uses the loopback device; `--receive-from HOST` receives from `iperf3 -s` on another machine"
+        }
         Gap::BusStalls => {
             "bus stalls by video cards: no load makes a device stall the bus; a stall that happens has the cause `nothing ran on any CPU`"
         }
-        Gap::HiddenTick => {
-            "the tick of 976.56 us of Table 3: `laggard provoke tick` injects one, and prints its waits"
-        }
         Gap::ExternalClock => {
-            "hardware timer with a separate clock: the CPU's own timer and clock stand for it; `laggard bench rtos --source hpet` uses the HPET"
+            "hardware timer with a separate clock: the CPU's own timer and clock stand for it"
         }
     }
 }
