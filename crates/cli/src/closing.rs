@@ -11,10 +11,12 @@ use laggard_view::overview::document;
 use laggard_view::trust;
 
 use crate::exit::Exit;
-use crate::{ask, pipe, terminal};
+use crate::{ask, pipe, system, terminal};
 
 /// Shows the result. With `quiet`, shows only the reasons why it is not trustworthy.
 pub(crate) fn finish(dir: &Path, quiet: bool) -> anyhow::Result<Exit> {
+    // The measurement is over, and its memory is not locked.
+    system::keep_free_memory();
     let recording = Recording::open(dir)?;
     let trust = if quiet {
         // Causes would take longer than all the rest, and are not printed.

@@ -115,6 +115,8 @@ fn run() -> ExitCode {
     if let Err(refused) = system::has_room() {
         return exit::report(Err(refused));
     }
+    // A measurement keeps less: it locks its memory.
+    system::keep_free_memory();
     let result = match command {
         #[cfg(target_os = "linux")]
         Command::Measure(command) => measure(command),

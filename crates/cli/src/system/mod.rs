@@ -8,7 +8,7 @@ mod unmet;
 mod windows_files;
 
 pub(crate) use laggard_console::system::{
-    become_normal, has_room, read_symbols_if_asked, survive_file_limit,
+    become_normal, has_room, keep_free_memory, read_symbols_if_asked, survive_file_limit,
 };
 #[cfg(target_os = "linux")]
 pub(crate) use linux_files::{TemporaryLock, is_left, is_safe_around, leave};

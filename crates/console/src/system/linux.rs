@@ -29,6 +29,11 @@ pub fn become_normal() {
     linux::become_normal();
 }
 
+/// Makes this process keep some free memory, which is faster for reading recordings.
+pub fn keep_free_memory() {
+    linux::keep_free_memory();
+}
+
 /// Returns the stack size of the first thread in bytes.
 pub fn first_stack() -> u64 {
     getrlimit(Resource::RLIMIT_STACK).map_or(u64::MAX, |(soft, _)| soft)

@@ -17,6 +17,9 @@ pub const fn read_symbols_if_asked() -> Option<ExitCode> {
 /// Does nothing, because Windows inherits no scheduling.
 pub const fn become_normal() {}
 
+/// Does nothing, because the allocator has no such setting.
+pub const fn keep_free_memory() {}
+
 /// Returns the size in the header of the program file.
 pub const fn first_stack() -> u64 {
     u64::MAX

@@ -25,6 +25,10 @@ const RESERVE_BYTES: usize = 32 << 20;
 /// freed. glibc otherwise raises this limit to the largest block freed so far, and keeps the
 /// memory that writing a segment took.
 const OWN_MAPPING_BYTES: libc::c_int = 128 * 1024;
+/// The same size for a program that reads recordings, and the size of the free memory that it
+/// keeps.
+const READER_MAPPING_BYTES: libc::c_int = 1 << 20;
+const READER_FREE_BYTES: libc::c_int = 4 << 20;
 /// Exit code of a program that ran out of memory: the code for errors.
 const EXIT_ERROR: i32 = 2;
 
@@ -126,22 +130,49 @@ pub fn end_in_order(end: Arc<AtomicBool>) -> Result<(), OutOfMemory> {
 
 /// Makes the allocator return free memory to the system. Locked memory is not available to any
 /// other process.
-#[cfg(target_env = "gnu")]
 pub(super) fn stay_small() {
-    // One arena: only threads that may wait allocate.
-    for (parameter, value) in [
-        (libc::M_ARENA_MAX, 1),
-        (libc::M_MMAP_THRESHOLD, OWN_MAPPING_BYTES),
-        (libc::M_TRIM_THRESHOLD, OWN_MAPPING_BYTES),
-    ] {
-        // SAFETY: the arguments are integers. If it fails, laggard only uses more memory.
+    set(&[
+        // One arena: only threads that may wait allocate.
+        (Parameter::Arenas, 1),
+        (Parameter::OwnMapping, OWN_MAPPING_BYTES),
+        (Parameter::Free, OWN_MAPPING_BYTES),
+    ]);
+}
+
+/// Makes the allocator keep some free memory, for a program that reads recordings. Every episode
+/// takes blocks of the same sizes. The kernel would otherwise clear their pages for each.
+pub fn keep_free_memory() {
+    set(&[
+        (Parameter::OwnMapping, READER_MAPPING_BYTES),
+        (Parameter::Free, READER_FREE_BYTES),
+    ]);
+}
+
+/// Parameter of the allocator.
+#[derive(Clone, Copy)]
+enum Parameter {
+    Arenas,
+    OwnMapping,
+    Free,
+}
+
+/// Sets parameters of the allocator.
+#[cfg(target_env = "gnu")]
+fn set(parameters: &[(Parameter, libc::c_int)]) {
+    for &(parameter, value) in parameters {
+        let parameter = match parameter {
+            Parameter::Arenas => libc::M_ARENA_MAX,
+            Parameter::OwnMapping => libc::M_MMAP_THRESHOLD,
+            Parameter::Free => libc::M_TRIM_THRESHOLD,
+        };
+        // SAFETY: the arguments are integers. If it fails, laggard only uses more memory or time.
         unsafe { libc::mallopt(parameter, value) };
     }
 }
 
 /// Does nothing, because other allocators lack these settings.
 #[cfg(not(target_env = "gnu"))]
-pub(super) fn stay_small() {}
+fn set(_: &[(Parameter, libc::c_int)]) {}
 
 /// Reserves `bytes` of address space.
 fn hold(bytes: usize) -> Result<NonNull<c_void>, OutOfMemory> {

@@ -63,7 +63,9 @@ pub use flight::{FlightError, FlightOptions, FlightRecorder};
 pub use handlers::{HandlerCounter, HandlersRefused};
 pub use identity::Identity;
 pub use inherited::{become_normal, inherited};
-pub use memory::{OutOfMemory, ReportingAllocator, end_in_order, has_room, is_short, ran_out};
+pub use memory::{
+    OutOfMemory, ReportingAllocator, end_in_order, has_room, is_short, keep_free_memory, ran_out,
+};
 pub use page_fault::page_fault_time;
 pub use pidfd::HeldProcess;
 pub use probe::LinuxProbe;
