@@ -60,7 +60,9 @@ impl Stream {
     pub fn blackouts(&self, start: Nanos, ordinary: Nanos, least: Nanos) -> StreamBlackouts {
         let since = |time: Nanos| time.saturating_sub(start).as_f64();
         let mut blackouts = StreamBlackouts::default();
-        let is_late = |late: &&Exceedance| late.waited() > ordinary + least;
+        let limit = ordinary + least;
+        // No wait is longer than its latency, and that test is faster.
+        let is_late = |late: &&Exceedance| late.latency > limit && late.waited() > limit;
         for late in self.exceedances.iter().filter(is_late) {
             let (free, felt) = (since(late.free_until), since(late.felt()));
             let end = since(late.felt() + late.waited().saturating_sub(ordinary));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use laggard_analyze::InputError;
 use laggard_analyze::qos::{self, Buffering, Observed};
-use laggard_model::{Cpu, CpuList};
+use laggard_model::{Cpu, CpuList, Nanos};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -29,11 +29,11 @@ pub struct Apart {
 }
 
 impl Selection<'_> {
-    /// Finds the CPUs that fail more often. `observed` has one entry per stream of the
-    /// selection, and `together` is the outlook of all of them.
+    /// Finds the CPUs that fail more often with this slack. `together` is the outlook of
+    /// all of them.
     pub(super) fn apart(
         &self,
-        observed: &[Observed],
+        slack: Nanos,
         together: &qos::Outlook,
         buffering: Buffering,
         confidence: f64,
@@ -41,8 +41,9 @@ impl Selection<'_> {
         if self.cpus < 2 || together.clusters < MIN_CLUSTERS {
             return Ok(None);
         }
+        let observed = self.observed(slack);
         let mut by_cpu: BTreeMap<Cpu, Vec<&Observed>> = BTreeMap::new();
-        for ((_, stream), recording) in self.streams.iter().zip(observed) {
+        for ((_, stream), recording) in self.streams.iter().zip(&observed) {
             by_cpu.entry(stream.cpu).or_default().push(recording);
         }
         let outlook = |is_of: &dyn Fn(Cpu) -> bool| {

@@ -259,9 +259,9 @@ impl Selection<'_> {
             Estimate::Replayed(resolution, together) if resolution.has_estimate() => together,
             Estimate::Replayed(..) | Estimate::Bounded(_) => return Ok(None),
         };
-        let observed = self.observed(slack(application, buffers));
+        let slack = slack(application, buffers);
         let buffering = buffering(application, buffers)?;
-        self.apart(&observed, together, buffering, confidence)
+        self.apart(slack, together, buffering, confidence)
     }
 
     /// Refuses buffers that are too short for a replay. The fewest buffers have the least
