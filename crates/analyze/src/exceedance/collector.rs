@@ -22,6 +22,8 @@ pub struct Collector {
     most: usize,
     /// Latencies of the rows of a batch, ns; reused.
     latencies: Vec<u64>,
+    /// Times to the interrupts of these rows, [`Batch::ABSENT`] for missed ones; reused.
+    irq_latencies: Vec<u64>,
 }
 
 impl Collector {
@@ -38,6 +40,7 @@ impl Collector {
             lines: vec![<[KeptActivations; 2]>::default(); lines],
             gaps,
             latencies: Vec::new(),
+            irq_latencies: Vec::new(),
             most: (MAX_KEPT / (2 * lines).max(1)).max(MIN_KEPT),
         }
     }
@@ -46,13 +49,11 @@ impl Collector {
     /// lines that the recording does not have.
     pub fn add(&mut self, batch: &Batch) {
         batch.latencies(&mut self.latencies);
-        let latencies = &self.latencies;
+        self.irq_latencies.clear();
         let irqs = &batch.step_ns[Service::Irq.last_stage().index()];
-        let irq = |row: usize| match irqs.get(row) {
-            None | Some(&Batch::ABSENT) => None,
-            Some(_) if batch.missed[row] => None,
-            Some(&latency) => Some(latency),
-        };
+        let of_served = |(&ns, &missed): (&u64, &bool)| if missed { Batch::ABSENT } else { ns };
+        self.irq_latencies
+            .extend(irqs.iter().zip(&batch.missed).map(of_served));
         let entry = |row: usize, latency: u64| One {
             seq: batch.seq[row],
             expiry: Nanos::from_ns(batch.expiry_ns[row]),
@@ -69,15 +70,9 @@ impl Collector {
             else {
                 continue;
             };
-            service.add(
-                rows.clone(),
-                |row| Some(latencies[row]),
-                entry,
-                gap,
-                self.most,
-            );
+            service.add(rows.clone(), &self.latencies, entry, gap, self.most);
             if !irqs.is_empty() {
-                interrupts.add(rows, irq, entry, gap, self.most);
+                interrupts.add(rows, &self.irq_latencies, entry, gap, self.most);
             }
         }
     }
@@ -102,8 +97,9 @@ impl Collector {
             .filter(|(_, kept)| kept.samples > 0)
             .map(|((service, route, cpu), mut kept)| {
                 kept.prune(most);
+                // Stable, because that is fast for a few ascending lists one after the other.
                 kept.late
-                    .sort_unstable_by_key(|late| (late.expiry, late.latency, late.free_until));
+                    .sort_by_key(|late| (late.expiry, late.latency, late.free_until));
                 Stream {
                     cpu,
                     service,
@@ -129,24 +125,26 @@ fn free_by_all(streams: &mut BTreeMap<(Service, Route, Cpu), KeptActivations>) {
         of_cpu.extend(kept.late.iter().map(|late| late.expiry + late.latency));
     }
     for served in served.values_mut() {
-        served.sort_unstable();
+        served.sort();
     }
     let irqs = |key: &(Service, Route, Cpu)| !key.0.has_lines();
     for ((.., cpu), kept) in streams.iter_mut().filter(|(key, _)| irqs(key)) {
         let Some(proofs) = served.get(cpu) else {
             continue;
         };
+        let late = &mut kept.late;
+        late.sort_by_key(|late| late.expiry + late.latency);
+        let mut earlier = 0;
         // All expiries that one interrupt served have the same free time.
-        let mut free: BTreeMap<Nanos, Nanos> = BTreeMap::new();
-        for late in &kept.late {
-            let end = late.expiry + late.latency;
-            let earlier = proofs.partition_point(|&proof| proof < end);
+        for served in late.chunk_by_mut(|a, b| a.expiry + a.latency == b.expiry + b.latency) {
+            let end = served[0].expiry + served[0].latency;
+            while proofs.get(earlier).is_some_and(|&proof| proof < end) {
+                earlier += 1;
+            }
             let proof = earlier.checked_sub(1).map(|index| proofs[index]);
-            let until = free.entry(end).or_default();
-            *until = (*until).max(late.free_until).max(proof.unwrap_or_default());
-        }
-        for late in &mut kept.late {
-            late.free_until = free[&(late.expiry + late.latency)];
+            let free = served.iter().map(|late| late.free_until).max();
+            let until = free.max(proof).unwrap_or_default();
+            served.iter_mut().for_each(|late| late.free_until = until);
         }
     }
 }
