@@ -15,6 +15,20 @@ const PER_OCTAVE: usize = 64;
 /// 64-bit mantissa at or below an edge is in the bucket.
 const EDGES: [u64; PER_OCTAVE] = edges();
 
+/// [`EDGES`], then the end of the octave, which no mantissa exceeds. An index of 8 bits is
+/// never out of bounds.
+const ALL_EDGES: [u64; 256] = all_edges();
+
+const fn all_edges() -> [u64; 256] {
+    let mut edges = [u64::MAX; 256];
+    let mut index = 0;
+    while index < PER_OCTAVE {
+        edges[index] = EDGES[index];
+        index += 1;
+    }
+    edges
+}
+
 /// 2^(1/64) as a fraction of 2^62, rounded down to 62 bits.
 const ROOT: u128 = 4_661_903_986_662_671_289;
 
@@ -62,6 +76,8 @@ const fn cell_buckets() -> [u8; CELLS] {
 const CHUNK: usize = 4_096;
 /// Limit of these times: the sum of the squares of [`CHUNK`] of them fits.
 const MAX_CHUNK_TIME: u64 = 1 << 57;
+/// Limit of times, 67 ms, for which this sum fits in 64 bits.
+const MAX_SHORT_TIME: u64 = 1 << 26;
 
 /// Histogram of times, with the exact count, sum, sum of squares, minimum and maximum.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -87,8 +103,7 @@ impl Histogram {
         let octave = 63 - ns.leading_zeros() as usize;
         let mantissa = ns << ns.leading_zeros();
         let within = CELL_BUCKETS[((mantissa << 1) >> 55) as usize] as usize;
-        let is_above_edge = within < PER_OCTAVE && EDGES[within] < mantissa;
-        octave * PER_OCTAVE + within + is_above_edge as usize
+        octave * PER_OCTAVE + within + (ALL_EDGES[within] < mantissa) as usize
     }
 
     /// Returns the longest integer time in bucket `bucket`; quantiles are reported as
@@ -116,26 +131,39 @@ impl Histogram {
         self.max = Some(self.max.map_or(time, |max| max.max(time)));
     }
 
-    /// Counts each of `times`, ns, as [`Self::add`] does.
-    pub fn add_all(&mut self, times: &[u64]) {
+    /// Counts each of `times`, ns, as [`Self::add`] does, and returns the largest of them.
+    pub fn add_all(&mut self, times: &[u64]) -> Option<Nanos> {
+        let mut largest = None;
         for times in times.chunks(CHUNK) {
-            let (Some(&min), Some(&max)) = (times.iter().min(), times.iter().max()) else {
-                continue;
-            };
-            if max >= MAX_CHUNK_TIME {
+            let (min, max) = times.iter().fold((u64::MAX, 0), |(min, max), &ns| {
+                (u64::min(min, ns), u64::max(max, ns))
+            });
+            let (min, max) = (Nanos::from_ns(min), Nanos::from_ns(max));
+            largest = largest.max(Some(max));
+            if max.ns() >= MAX_CHUNK_TIME {
                 times.iter().for_each(|&ns| self.add(Nanos::from_ns(ns)));
                 continue;
             }
-            let (min, max) = (Nanos::from_ns(min), Nanos::from_ns(max));
             let buckets = Self::bucket_of(max) + 1;
             if buckets > self.counts.len() {
                 self.counts.resize(buckets, 0);
             }
+            let counts = &mut self.counts[..buckets];
             let (mut sum, mut squares) = (0_u128, 0_u128);
-            for &ns in times {
-                self.counts[Self::bucket_of(Nanos::from_ns(ns))] += 1;
-                sum += u128::from(ns);
-                squares += u128::from(ns) * u128::from(ns);
+            if max.ns() < MAX_SHORT_TIME {
+                let (mut short_sum, mut short_squares) = (0_u64, 0_u64);
+                for &ns in times {
+                    counts[Self::bucket_of(Nanos::from_ns(ns))] += 1;
+                    short_sum += ns;
+                    short_squares += ns * ns;
+                }
+                (sum, squares) = (short_sum.into(), short_squares.into());
+            } else {
+                for &ns in times {
+                    counts[Self::bucket_of(Nanos::from_ns(ns))] += 1;
+                    sum += u128::from(ns);
+                    squares += u128::from(ns) * u128::from(ns);
+                }
             }
             self.count += times.len() as u64;
             self.sum_ns = self.sum_ns.saturating_add(sum);
@@ -143,6 +171,7 @@ impl Histogram {
             self.min = Some(self.min.map_or(min, |other| other.min(min)));
             self.max = Some(self.max.map_or(max, |other| other.max(max)));
         }
+        largest
     }
 
     /// Adds the counts of `other`.

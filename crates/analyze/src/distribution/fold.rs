@@ -1,6 +1,7 @@
 //! Folding of activations into tallies, per line.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use laggard_model::{Batch, Gather, Line, LineId, Nanos, STAGES, Service, Stage};
 
@@ -85,9 +86,13 @@ impl Fold {
         let mut from = 0;
         while from < batch.len() {
             let part = self.part_of(batch.expiry_ns[from]);
-            let until = (from + 1..batch.len())
-                .find(|&row| self.part_of(batch.expiry_ns[row]) != part)
-                .unwrap_or(batch.len());
+            let until = match self.split {
+                Split::Whole => None,
+                Split::Minutes { .. } => {
+                    (from + 1..batch.len()).find(|&row| self.part_of(batch.expiry_ns[row]) != part)
+                }
+            };
+            let until = until.unwrap_or(batch.len());
             let lines = self.lines;
             let tallies = self
                 .parts
@@ -211,58 +216,116 @@ impl Gather for Fold {
 /// If a line has at least this number of rows, their columns are counted one after the other.
 const MIN_RUN: usize = 16;
 
-fn add_rows(tallies: &mut [LineTally], batch: &Batch, rows: std::ops::Range<usize>) {
+fn add_rows(tallies: &mut [LineTally], batch: &Batch, rows: Range<usize>) {
     let mut from = rows.start;
-    while from < rows.end {
-        let line = batch.line[from];
-        let is_ordinary = |row: usize| !batch.missed[row] && !batch.censored[row];
-        let until = (from..rows.end).find(|&row| batch.line[row] != line || !is_ordinary(row));
-        let until = until.unwrap_or(rows.end);
-        let next = until.max(from + 1);
-        if let Some(tally) = tallies.get_mut(usize::from(line.0)) {
-            if until - from >= MIN_RUN {
-                add_run(tally, batch, from..until);
+    for line in batch.line[rows].chunk_by(|a, b| a == b) {
+        let rows = from..from + line.len();
+        from = rows.end;
+        let Some(tally) = tallies.get_mut(usize::from(line[0].0)) else {
+            continue;
+        };
+        let mut start = rows.start;
+        while start < rows.end {
+            let flags = batch.missed[start..rows.end].iter();
+            let mut flags = flags.zip(&batch.censored[start..rows.end]);
+            let other = flags.position(|(missed, censored)| *missed || *censored);
+            let end = other.map_or(rows.end, |other| start + other);
+            if end - start >= MIN_RUN {
+                add_run(tally, batch, start..end);
             } else {
-                (from..next).for_each(|row| add_row(tally, batch, row));
+                (start..end).for_each(|row| add_row(tally, batch, row));
             }
+            (end..rows.end)
+                .take(1)
+                .for_each(|row| add_row(tally, batch, row));
+            start = end + 1;
         }
-        from = next;
+    }
+}
+
+/// Steps of some rows to one stage.
+enum Steps {
+    /// Every row has one.
+    All,
+    /// Some rows have one.
+    Some,
+    /// No row has one.
+    None,
+}
+
+impl Steps {
+    fn of(steps: &[u64]) -> Self {
+        let absent = steps.iter().map(|&step| u64::from(step == Batch::ABSENT));
+        match absent.sum::<u64>() {
+            0 => Self::All,
+            absent if absent == steps.len() as u64 => Self::None,
+            _ => Self::Some,
+        }
     }
 }
 
 /// Counts rows of one line that were served, as [`add_row`] does.
-fn add_run(tally: &mut LineTally, batch: &Batch, rows: std::ops::Range<usize>) {
+fn add_run(tally: &mut LineTally, batch: &Batch, rows: Range<usize>) {
     let expiries = &batch.expiry_ns[rows.clone()];
     let mut latencies = vec![0_u64; rows.len()];
-    let mut threads = vec![Batch::ABSENT; rows.len()];
-    let mut after_softirq = vec![Batch::ABSENT; rows.len()];
+    // `None` until a row has the first stage.
+    let (mut threads, mut after_softirq): (Option<Vec<u64>>, Option<Vec<u64>>) = (None, None);
     for stage in STAGES {
         let Some(steps) = batch.step_ns[stage.index()].get(rows.clone()) else {
             continue;
         };
-        tally.steps[stage.index()].add_present(steps, expiries);
-        let present = |step: u64| if step == Batch::ABSENT { 0 } else { step };
-        for (latency, &step) in latencies.iter_mut().zip(steps) {
-            *latency = latency.saturating_add(present(step));
+        let present = Steps::of(steps);
+        match present {
+            Steps::All => tally.steps[stage.index()].add_all(steps, expiries),
+            Steps::Some => tally.steps[stage.index()].add_present(steps, expiries),
+            Steps::None => continue,
         }
-        for (after, &step) in after_softirq.iter_mut().zip(steps) {
-            *after = since(*after, stage == Stage::Softirq, step);
+        let add = |sums: &mut [u64]| match present {
+            Steps::All => add_each(sums, steps, |step| step),
+            _ => add_each(
+                sums,
+                steps,
+                |step| {
+                    if step == Batch::ABSENT { 0 } else { step }
+                },
+            ),
+        };
+        add(&mut latencies);
+        let started = || {
+            let absent = |&step: &u64| if step == Batch::ABSENT { step } else { 0 };
+            Some(steps.iter().map(absent).collect())
+        };
+        if stage == Stage::Softirq {
+            after_softirq = started();
+        } else if let Some(after_softirq) = &mut after_softirq {
+            add(after_softirq);
         }
         if stage == Stage::Waking {
-            for (thread, &step) in threads.iter_mut().zip(steps) {
-                *thread = if step == Batch::ABSENT { step } else { 0 };
-            }
-        } else if matches!(stage, Stage::Running | Stage::User) {
-            for (thread, &step) in threads.iter_mut().zip(steps) {
-                *thread = thread.saturating_add(present(step));
-            }
+            threads = started();
+        } else if let (Stage::Running | Stage::User, Some(threads)) = (stage, &mut threads) {
+            add(threads);
         }
     }
     tally.latency.add_all(&latencies, expiries);
     let least = latencies.iter().min().map(|&ns| Nanos::from_ns(ns));
     tally.least = [tally.least, least].into_iter().flatten().min();
-    tally.thread.add_present(&threads, expiries);
-    tally.after_softirq.add_present(&after_softirq, expiries);
+    for (tally, times) in [
+        (&mut tally.thread, threads),
+        (&mut tally.after_softirq, after_softirq),
+    ] {
+        match times.map(|times| (Steps::of(&times), times)) {
+            Some((Steps::All, times)) => tally.add_all(&times, expiries),
+            Some((Steps::Some, times)) => tally.add_present(&times, expiries),
+            Some((Steps::None, _)) | None => {}
+        }
+    }
+}
+
+/// Adds a step to each of `sums`. [`Batch::ABSENT`] remains.
+fn add_each(sums: &mut [u64], steps: &[u64], step: impl Fn(u64) -> u64) {
+    for (sum, &next) in sums.iter_mut().zip(steps) {
+        *sum = sum.saturating_add(step(next));
+    }
 }
 
 /// Adds a step to the time since a stage, which is absent until that stage was seen.

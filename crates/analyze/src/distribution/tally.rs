@@ -23,9 +23,6 @@ impl Tally {
 
     /// Counts each of `times` that is present, as [`Self::add`] does.
     pub(super) fn add_present(&mut self, times: &[u64], expiries: &[u64]) {
-        if !times.contains(&Batch::ABSENT) {
-            return self.add_all(times, expiries);
-        }
         let present = times.iter().zip(expiries);
         let (times, expiries): (Vec<u64>, Vec<u64>) =
             present.filter(|(time, _)| **time != Batch::ABSENT).unzip();
@@ -34,17 +31,15 @@ impl Tally {
 
     /// Counts each of `times`, as [`Self::add`] does.
     pub(super) fn add_all(&mut self, times: &[u64], expiries: &[u64]) {
-        let Some(&max) = times.iter().max() else {
-            return;
-        };
-        let before = self.histogram.max().map_or(0, Nanos::ns);
-        if self.histogram.max().is_none() || max >= before {
-            let largest = times.iter().zip(expiries).filter(|(time, _)| **time == max);
+        let before = self.histogram.max();
+        let max = self.histogram.add_all(times);
+        if max.is_some() && max >= before {
+            let largest = times.iter().zip(expiries);
+            let largest = largest.filter(|(time, _)| Some(Nanos::from_ns(**time)) == max);
             let earliest = largest.map(|(_, &expiry)| Nanos::from_ns(expiry)).min();
             let other = self.largest_at.filter(|_| max == before);
             self.largest_at = [earliest, other].into_iter().flatten().min();
         }
-        self.histogram.add_all(times);
     }
 
     /// Adds the counts of `other`, in any order.
