@@ -58,12 +58,20 @@ impl Limits {
     /// Returns the first row of a batch with a number that is too large. Columns that
     /// were not read are skipped.
     pub(crate) fn check(self, batch: &Batch) -> Option<TooLarge> {
-        let above = |values: &[u64], limit: u64| values.iter().any(|&value| value > limit);
         let is_step = |&ns: &u64| ns > MAX_STEP_NS && ns != Batch::ABSENT;
-        // Whole columns first, which is fast and usually sufficient.
+        // All bits of a column first, which is fast and usually sufficient. An absent step
+        // wraps to zero.
+        let above = |values: &[u64], limit: u64| {
+            let bits = values.iter().fold(0, |bits, value| bits | value);
+            bits > limit && values.iter().any(|&value| value > limit)
+        };
+        let any_step = |steps: &Vec<u64>| {
+            let bits = steps.iter().fold(0, |bits, ns| bits | ns.wrapping_add(1));
+            bits > MAX_STEP_NS && steps.iter().any(is_step)
+        };
         if !above(&batch.seq, MAX_NUMBER)
             && !above(&batch.expiry_ns, self.expiry_ns)
-            && !batch.step_ns.iter().any(|steps| steps.iter().any(is_step))
+            && !batch.step_ns.iter().any(any_step)
         {
             return None;
         }

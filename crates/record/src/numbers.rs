@@ -53,14 +53,17 @@ impl LineNumbers {
 
 impl Gather for Numbers {
     fn batch(&mut self, rows: &Batch) {
-        for (line, &seq) in rows.line.iter().zip(&rows.seq) {
-            let Some(own) = self.0.get_mut(usize::from(line.0)) else {
+        let mut seqs = rows.seq.as_slice();
+        for line in rows.line.chunk_by(|a, b| a == b) {
+            let (of_line, others) = seqs.split_at(line.len());
+            seqs = others;
+            let Some(own) = self.0.get_mut(usize::from(line[0].0)) else {
                 continue;
             };
-            own.rows += 1;
-            own.ends = Some(match own.ends {
-                None => (seq, seq),
-                Some((first, last)) => (first.min(seq), last.max(seq)),
+            own.rows += of_line.len() as u64;
+            own.ends = of_line.iter().fold(own.ends, |ends, &seq| {
+                let (first, last) = ends.unwrap_or((seq, seq));
+                Some((first.min(seq), last.max(seq)))
             });
         }
     }

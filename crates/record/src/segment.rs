@@ -9,7 +9,7 @@ use parquet::file::reader::{FileReader, RowGroupReader};
 use parquet::file::serialized_reader::SerializedFileReader;
 
 use crate::journal;
-use crate::table::{self, Column, Damage, MAX_ROWS, bad, guarded};
+use crate::table::{self, Column, Damage, MAX_ROWS, SplitColumn, bad, guarded};
 
 /// Rows of a full segment.
 pub(crate) const SEGMENT_ROWS: usize = 65_536;
@@ -159,7 +159,13 @@ struct ColumnReaders {
     missed: Option<ColumnReaderImpl<BoolType>>,
     /// Missing in files from before this column existed.
     censored: Option<ColumnReaderImpl<BoolType>>,
-    steps: [Option<ColumnReaderImpl<Int64Type>>; STAGES.len()],
+    steps: [Option<StepColumn>; STAGES.len()],
+}
+
+/// Reader of the steps to a stage.
+enum StepColumn {
+    Split(SplitColumn),
+    Other(Box<ColumnReaderImpl<Int64Type>>),
 }
 
 #[derive(Default)]
@@ -250,11 +256,16 @@ impl ColumnReaders {
             if !wanted.steps[stage.index()] {
                 continue;
             }
-            *step = match long(&format!("{stage}_ns")) {
+            let name = format!("{stage}_ns");
+            let index = match table::index_of(group, &name) {
                 // Written before this stage existed.
-                Err(Damage::NoColumn(_)) if journal::came_later(stage) => None,
-                column => Some(column?),
+                Err(Damage::NoColumn(_)) if journal::came_later(stage) => continue,
+                index => index?,
             };
+            *step = Some(match SplitColumn::open(group, index) {
+                Some(column) => StepColumn::Split(column),
+                None => StepColumn::Other(Box::new(long(&name)?)),
+            });
         }
         let rows = group.metadata().num_rows();
         Ok(Self {
@@ -314,8 +325,17 @@ impl ColumnReaders {
             }
         }
         for (reader, column) in self.steps.iter_mut().zip(&mut batch.step_ns) {
-            if let Some(reader) = reader {
-                read_step(reader, rows, long, present, column)?;
+            match reader {
+                Some(StepColumn::Split(reader)) => {
+                    let is_complete = reader.read(rows, Batch::ABSENT, column);
+                    if !is_complete {
+                        return Err(Damage::ColumnShort("of a step".into()));
+                    }
+                }
+                Some(StepColumn::Other(reader)) => {
+                    read_step(reader, rows, long, present, column)?;
+                }
+                None => {}
             }
         }
         Ok(())

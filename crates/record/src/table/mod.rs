@@ -8,6 +8,7 @@
 mod damage;
 mod page;
 mod read;
+mod split;
 
 use std::sync::Arc;
 
@@ -25,7 +26,8 @@ use parquet::schema::types::ColumnPath;
 
 pub(crate) use damage::Damage;
 pub use read::hush_damage;
-pub(crate) use read::{MAX_ROWS, Rows, bad, column, guarded, open};
+pub(crate) use read::{MAX_ROWS, Rows, bad, column, guarded, index_of, open};
+pub(crate) use split::SplitColumn;
 
 const CHECKSUM_KEY: &str = "laggard.crc32";
 const NO_CHECKSUM: &str = "00000000";

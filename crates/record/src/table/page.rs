@@ -160,7 +160,7 @@ fn byte(bytes: &mut &[u8]) -> Option<u8> {
 }
 
 /// Reads an integer of up to 64 bits, seven per byte, lowest first.
-fn varint(bytes: &mut &[u8]) -> Option<u64> {
+pub(super) fn varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
         let next = byte(bytes)?;

@@ -63,12 +63,15 @@ pub fn hush_damage() {
 
 /// Returns the reader of the column `name`.
 pub(crate) fn column(group: &dyn RowGroupReader, name: &str) -> Result<ColumnReader, Damage> {
-    let columns = group.metadata().columns();
-    let index = columns
-        .iter()
+    Ok(group.get_column_reader(index_of(group, name)?)?)
+}
+
+/// Returns the position of the column `name`.
+pub(crate) fn index_of(group: &dyn RowGroupReader, name: &str) -> Result<usize, Damage> {
+    let mut columns = group.metadata().columns().iter();
+    columns
         .position(|column| column.column_path().string() == name)
-        .ok_or_else(|| Damage::NoColumn(name.into()))?;
-    Ok(group.get_column_reader(index)?)
+        .ok_or_else(|| Damage::NoColumn(name.into()))
 }
 
 /// Returns the damage for a value that a writer never writes.
