@@ -116,6 +116,10 @@ const MAX_WORD_CHARS: usize = 1_024;
 
 impl fmt::Display for Printable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'#';
+        if self.text.len() <= MAX_WORD_CHARS && self.text.bytes().all(is_plain) {
+            return f.write_str(self.text);
+        }
         let mut word = 0;
         for (position, character) in self.text.char_indices() {
             word = if character.is_whitespace() {

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use laggard_analyze::causes::{RankedCause, Ranking, Rhythm};
-use laggard_model::{Activity, Cause, Cpu, GroupQuota, NamedCause, Nanos, Symbols};
+use laggard_model::{Activity, Cause, Cpu, Culprit, GroupQuota, NamedCause, Nanos, Symbols};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -150,17 +150,26 @@ pub(super) struct Details {
 }
 
 impl Details {
-    /// Collects the details of the causes of all episodes.
+    /// Collects the details of the causes of all episodes. A cause without details is absent,
+    /// because naming it takes longer than all else.
     pub(super) fn by_cause(
         explained: &[ExplainedEpisode<'_>],
         symbols: &Symbols,
     ) -> BTreeMap<NamedCause, Self> {
         let mut sums: BTreeMap<NamedCause, Self> = BTreeMap::new();
-        for cause in explained.iter().flat_map(ExplainedEpisode::causes) {
+        let causes = explained.iter().flat_map(ExplainedEpisode::causes);
+        for cause in causes.filter(|cause| Self::has_any(&cause.culprit)) {
             let details = sums.entry(named(cause, symbols)).or_default();
             details.add(cause, symbols);
         }
         sums
+    }
+
+    const fn has_any(culprit: &Culprit) -> bool {
+        culprit.is_ours
+            || matches!(culprit.activity, Some(Activity::Irq(_)))
+            || culprit.contender.is_some()
+            || culprit.group.is_some()
     }
 
     fn add(&mut self, cause: &Cause, symbols: &Symbols) {

@@ -165,13 +165,11 @@ impl Explained<'_> {
             causes.push(share);
         }
         let remarks = watched::remarks(self, &causes, &ranking);
-        let mut largest: Vec<EpisodeRow> = self
-            .episodes
-            .iter()
-            .map(|episode| EpisodeRow::new(episode, manifest, symbols))
-            .collect();
-        largest.sort_by_key(|row| std::cmp::Reverse(row.latency_ns));
+        let mut largest: Vec<&ExplainedEpisode<'_>> = self.episodes.iter().collect();
+        largest.sort_by_key(|explained| std::cmp::Reverse(explained.episode.latency()));
         largest.truncate(top);
+        let largest = largest.into_iter();
+        let largest = largest.map(|episode| EpisodeRow::new(episode, manifest, symbols));
         LateWakeups {
             service: self.service,
             route: self.route,
@@ -191,7 +189,7 @@ impl Explained<'_> {
             more_causes: causes.len().saturating_sub(top),
             causes: causes.into_iter().take(top).collect(),
             thresholds: watched::thresholds(self),
-            largest,
+            largest: largest.collect(),
             remarks,
         }
     }

@@ -18,6 +18,7 @@ use super::explained::explanations;
 /// Periods of causes without the place in the code.
 #[derive(Debug)]
 pub(super) struct Rhythms {
+    /// Only of causes with a place.
     without_place: BTreeMap<NamedCause, NamedCause>,
     rhythms: BTreeMap<NamedCause, Rhythm>,
 }
@@ -34,7 +35,8 @@ impl Rhythms {
         plan: &ProbePlan,
     ) -> Self {
         let mut without_place = BTreeMap::new();
-        for cause in explained.iter().flat_map(ExplainedEpisode::causes) {
+        let causes = explained.iter().flat_map(ExplainedEpisode::causes);
+        for cause in causes.filter(|cause| cause.culprit.frame.is_some()) {
             without_place.insert(
                 named(cause, symbols),
                 NamedCause::without_place(cause.class, &cause.culprit, symbols),
@@ -49,7 +51,7 @@ impl Rhythms {
         };
         let causes = rank(explanations(explained), who).causes;
         let wanted: BTreeSet<&NamedCause> = wanted
-            .filter_map(|cause| without_place.get(cause))
+            .map(|cause| without_place.get(cause).unwrap_or(cause))
             .collect();
         let searched: Vec<&RankedCause> = causes
             .iter()
@@ -71,7 +73,8 @@ impl Rhythms {
 
     /// Returns the period of a cause, wherever in the code it was sampled.
     pub(super) fn get(&self, cause: &NamedCause) -> Option<Rhythm> {
-        self.rhythms.get(self.without_place.get(cause)?).copied()
+        let cause = self.without_place.get(cause).unwrap_or(cause);
+        self.rhythms.get(cause).copied()
     }
 }
 

@@ -8,6 +8,9 @@ use laggard_model::{Activity, Address, FlightEvent, Happening, Nanos, Tid, Vecto
 /// Start of the trace data up to its events.
 const KEY: &str = "\"events\":[";
 
+/// Length of a short event, which limits the number of events in a text.
+const EVENT_BYTES: usize = 64;
+
 /// Divides a line into its events and an episode without events.
 pub(super) fn split(line: &str) -> Option<(String, Vec<FlightEvent>)> {
     let (head, _) = line.split_once(KEY)?;
@@ -31,7 +34,7 @@ struct Cursor<'a>(&'a str);
 
 impl<'a> Cursor<'a> {
     fn events(&mut self) -> Option<Vec<FlightEvent>> {
-        let mut events = Vec::new();
+        let mut events = Vec::with_capacity(self.0.len() / EVENT_BYTES);
         if self.skip("]").is_some() {
             return Some(events);
         }
