@@ -94,12 +94,12 @@ pub(crate) fn every(side: &LateCount) -> String {
     side.every_ns().map_or_else(|| "never".into(), estimate)
 }
 
-/// Returns the ratio of the rates with its interval. If a side was never late, there is one
-/// limit or none.
+/// Returns the ratio of the rates with its interval, without the unit: the heading of the column
+/// names the ratio. If a side was never late, there is one limit or none.
 pub(crate) fn ratio(level: &LevelComparison) -> Cell {
     ratio_of(level.ratio, level.ratio_low, level.ratio_high)
         .filter(|_| level.first.clusters + level.second.clusters > 0.0)
-        .unwrap_or_else(|| "-".into())
+        .map_or_else(|| "-".into(), |cell| cell.to_string().replace(" x", "").into())
 }
 
 /// Returns a ratio of rates with its interval.
