@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use laggard_model::{Account, Caveat, CaveatKind, LossReason, Losses, Nanos, Service};
+use laggard_model::{Account, Caveat, CaveatKind, LossReason, Losses, Nanos, Service, name};
 
 use super::super::programs::Programs;
 use super::super::thread::MeasuringThread;
@@ -181,10 +181,8 @@ impl ThreadSource {
             Some(Caveat::new(
                 CaveatKind::Losses,
                 format!(
-                    "{} ({}) on CPU {cpu} had not run {:.1} ms after its expiry when the measurement ended ({count} expiries)",
-                    line.service,
-                    line.route,
-                    longest.as_secs_f64() * 1e3
+                    "{} on CPU {cpu} had not run {longest} after its expiry when the measurement ended ({count} expiries)",
+                    name::series_words(line.service, line.route)
                 ),
                 "these latencies are lower bounds; record longer to measure them",
             ))
