@@ -410,7 +410,7 @@ mod tests {
             ),
             (
                 "[[require]]\nservice = \"softirk\"\nat_most = \"1ms\"\nshare = 0.1",
-                "2:11: `softirk` is not a service; use irq, softirq, worker, deadline, fifo:1 to fifo:99, pi:1 to pi:99, other, nice:-20 to nice:19, slice:100us to slice:100ms, or kthread; on Windows realtime:16 to realtime:31, mmcss, dpc, or kthread:16 to kthread:31; did you mean `softirq`?",
+                "2:11: `softirk` is not a service; use irq, softirq, worker, deadline, fifo:1 to fifo:99, pi:1 to pi:99, other, nice:-20 to nice:19, slice:100us to slice:100ms, kthread, or kthread:32 to kthread:99; on Windows realtime:16 to realtime:31, mmcss, dpc, or kthread:16 to kthread:31; did you mean `softirq`?",
             ),
             (
                 "[[require]]\nat_most = \"1ms\"\nsahre = 1e-5",
