@@ -111,7 +111,7 @@ fn only_requested_services_are_measured_with_attach() {
     );
     let sentences = report["sentences"].to_string();
     assert!(
-        sentences.contains("laggard's own other, every"),
+        sentences.contains("laggard's own SCHED_OTHER, every"),
         "{sentences}"
     );
 }

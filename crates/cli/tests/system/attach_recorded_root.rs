@@ -189,7 +189,7 @@ fn why_names_the_lock_that_a_cycle_waited_for() {
     assert!(number(lock, "wakeups") >= 3, "{lock}");
     assert_eq!(lock["fix"]["kind"], "shorten_lock");
     let text = episode.text();
-    assert!(text.contains("no timeline of it"), "{text}");
+    assert!(text.contains("found these causes"), "{text}");
 }
 
 #[test]
