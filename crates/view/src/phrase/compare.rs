@@ -99,7 +99,10 @@ pub(crate) fn every(side: &LateCount) -> String {
 pub(crate) fn ratio(level: &LevelComparison) -> Cell {
     ratio_of(level.ratio, level.ratio_low, level.ratio_high)
         .filter(|_| level.first.clusters + level.second.clusters > 0.0)
-        .map_or_else(|| "-".into(), |cell| cell.to_string().replace(" x", "").into())
+        .map_or_else(
+            || "-".into(),
+            |cell| cell.to_string().replace(" x", "").into(),
+        )
 }
 
 /// Returns a ratio of rates with its interval.
