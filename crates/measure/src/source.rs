@@ -166,7 +166,7 @@ pub fn plan(mut request: Request) -> Result<Vec<SourcePlan>, ProbeError> {
         return Err(ProbeError::Service {
             service,
             reason: "it is a service of Windows".into(),
-            remedy: "use fifo:1 to fifo:99, softirq or kthread".into(),
+            remedy: "use fifo:1 to fifo:99, softirq, kthread or kthread:32 to kthread:99".into(),
         });
     }
     let (of_tracer, of_threads): (Vec<Service>, Vec<Service>) = request
