@@ -30,8 +30,8 @@ export function contexts({ report, charts }: PageData): HTMLElement | null {
       { class: "reading" },
       h("strong", {}, "How to read it. "),
       "Each context does the same work again and again, next to processes that compute all the time on one CPU. ",
-      "Any context: a softirq, in whichever thread runs. A boosted thread has a higher priority than the others while it waits for work. A plain thread has the same priority. Asleep: it is woken and waits for its turn. Busy: it computes like the others and finds the work when it gets the CPU. ",
-      "Bumps: a context that waits in a queue is late by whole turns, so its latencies cluster one turn apart. A dash: there are no such clusters. ",
+      "Any context: a softirq, in whichever thread runs. A boosted thread has a higher priority than the others while it waits for work. A plain thread has the priority of the others. Asleep: it is woken and waits for its turn. Busy: it computes like the others and finds the work when it gets the CPU. ",
+      "Bumps: a context that waits in a queue is late by whole turns, so its latencies cluster one turn apart. A dash: no such clusters were found. ",
       "A dash for a quantile: too few samples.",
     ),
   );

@@ -52,7 +52,7 @@ export function episode(all: Shown[], leftOut: number, classes: Class[]): HTMLEl
       ),
     ],
     reading: [
-      "From the programmed expiry at the left to the first instruction of the thread at the right (watched threads of a program: from the wakeup to the next sleep). Upper lane: class of the cause. Lanes below it: the thread on the CPU, and the interrupts, softirqs and functions that ran inside it.",
+      "From the programmed expiry at the left to the first instruction of the service at the right (watched threads of a program: from the timer expiry or other event that woke them to the next sleep). Upper lane: class of the cause. Lanes below it: the thread on the CPU, and the interrupts, softirqs and functions that ran inside it.",
       "Dashed lines: stages of the wakeup. Drag the bar at the bottom to zoom in.",
       leftOut > 0
         ? `The report has the largest late wakeups of each service; ${count(leftOut)} more are in the recording (\`laggard why --episode N\`).`

@@ -95,7 +95,7 @@ function words({ course, late, threshold }: Shown): string {
   const kept = course.is_whole
     ? course.limit_ns === 0
       ? "all wakeups are marked"
-      : `wakeups later than ${time(course.limit_ns)} are marked`
+      : `all wakeups later than ${time(course.limit_ns)} are marked`
     : "only the recorded tail is marked";
   return `${course.name}: ${kept}, ${count(late.length)} in all, ${count(above)} of them later than the threshold of ${time(threshold)}.${waiting}${causesInWords(late)}`;
 }

@@ -27,7 +27,7 @@ export function stages({ report, charts }: PageData): HTMLElement | null {
   let chosen = foremostOf(charts, shownCourses);
   const shown = figure({
     id: "timeline",
-    title: "Stages of a typical and of the latest wakeup",
+    title: "Stages of a typical and of the worst wakeup",
     height: 340,
     choices: [
       select("Service", shownCourses.map(({ label }) => label), chosen, (index) => {
