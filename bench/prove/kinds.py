@@ -104,7 +104,7 @@ KINDS = {
     "steal": Kind(outside, ALL, length="20ms", services="fifo:90", from_outside=True),
 }
 SKIPPED = {
-    "tick": "its hits are waits of its own timer, no activation's delay; the hidden tick is found in"
+    "tick": "its hits are waits of the fault's timer, not delays of wakeups; the hidden tick is found in"
     " them by the test `a_search_for_ticks_finds_the_hidden_one`",
 }
 

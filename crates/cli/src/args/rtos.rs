@@ -50,10 +50,11 @@ pub(crate) struct RtosArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "idle,fp,fileio,kernel,net", add = completion::loads())]
     pub(crate) loads: Vec<String>,
     /// Interrupt source for `interrupts`: another CPU, or the HPET, a timer with a separate
-    /// clock (/dev/hpet) [default: the HPET if it can interrupt the tested CPU]
+    /// clock (/dev/hpet) [default: the HPET if it can interrupt the tested CPU; on PREEMPT_RT
+    /// another CPU if possible]
     #[arg(long, value_name = "cpu|hpet")]
     pub(crate) source: Option<InterruptSource>,
-    /// Time between two interrupts of the HPET: 50 us to 1 ms [default: 200 us]
+    /// Time between two interrupts with --source hpet: 50 us to 1 ms [default: 200 us]
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub(crate) every: Option<Nanos>,
     /// CPU to test [default: the last CPU that this process may use]

@@ -11,7 +11,7 @@ use laggard_answer::study::StudyName;
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "\
 Duration:
-  osdi99     41 h (--quick: 10 min); the hours of use come first, after 1.6 h
+  osdi99     41 h (--quick: 11 min); the hours of use come first, after 1.6 h
   hotos99    5 min (--quick: 74 s)
   heubaum    5 min (--quick: 52 s)
   timmerman  3 min (--quick: 32 s)
@@ -41,8 +41,8 @@ pub(crate) struct StudyArgs {
     /// results that the paper prints (hardware of 1995 to 1999)
     #[arg(long, value_name = "DIR|paper")]
     pub(crate) against: Option<AgainstArg>,
-    /// osdi99: loads in place of the paper's, whose programs may be missing; see `laggard load
-    /// list`. The output names those of the paper as not repeated
+    /// osdi99: use these loads instead of the paper's, for example because a program is missing;
+    /// see `laggard load list`. The output lists the paper's loads as not repeated
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) loads: Vec<String>,
     /// hotos99: receive through a network card, from `iperf3 -s` on this machine

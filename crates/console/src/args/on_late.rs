@@ -25,7 +25,7 @@ pub struct OnLateArgs {
     /// with attach the deadline]
     #[arg(long, value_name = "TIME", requires = "on_late", value_parser = some_time)]
     pub on_late_threshold: Option<Nanos>,
-    /// Minimum time between two actions of --on-late
+    /// Minimum time between two late wakeups that trigger --on-late
     #[arg(long, value_name = "TIME", requires = "on_late", default_value = "1s")]
     pub on_late_interval: Nanos,
 }

@@ -58,7 +58,7 @@ pub const fn output_was_closed() -> bool {
     false
 }
 
-/// Does nothing, because files are not limited.
+/// Does nothing, because file sizes are not limited.
 pub const fn survive_file_limit() {}
 
 /// Does nothing: the flag stays, and a second Ctrl-C has the same effect.
