@@ -28,12 +28,12 @@ pub enum AnswerError {
         /// Recordings of the question, separated by backticks.
         recordings: String,
     },
-    /// A task runs on CPUs on which its service was not measured.
+    /// The service of a task was not measured on the CPUs of the task.
     #[error(transparent)]
     OtherCpus(Box<OtherCpus>),
 }
 
-/// A task runs on CPUs on which its service was not measured.
+/// The service of a task was not measured on the CPUs of the task.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "task `{task}` runs on CPU {allowed}, and `{recordings}` measured `{service}` on CPU {measured} only; \
@@ -43,10 +43,10 @@ pub struct OtherCpus {
     pub task: String,
     /// Service that was measured.
     pub service: Service,
-    /// CPUs on which the task may run.
+    /// CPUs that the task may run on.
     pub allowed: CpuList,
-    /// CPUs on which the service was measured.
+    /// CPUs that the service was measured on.
     pub measured: CpuList,
-    /// The recordings that were asked, with backticks between.
+    /// Recordings of the question, separated by backticks.
     pub recordings: String,
 }

@@ -5,8 +5,7 @@ use laggard_model::{Address, CauseClass, StackSample, Symbols};
 use super::Part;
 use super::index::EvidenceIndex;
 
-/// Names the system call of each part in which a thread keeps interrupts or preemption
-/// disabled.
+/// Adds the system call to the culprit of each part with interrupts or preemption disabled.
 pub(super) fn name_system_calls(parts: &mut [Part], index: &EvidenceIndex<'_>, symbols: &Symbols) {
     let is_off = |part: &&mut Part| {
         matches!(
@@ -18,7 +17,7 @@ pub(super) fn name_system_calls(parts: &mut [Part], index: &EvidenceIndex<'_>, s
         let (Some(frame), Some(thread)) = (part.culprit.frame, &part.slice.context.thread) else {
             continue;
         };
-        // The sample that named the code. A timer takes it only after the part.
+        // The sample that named the code. A sampler that uses a timer takes it after the part.
         let samples = index.samples(thread.tid);
         let first = samples.partition_point(|sample| sample.at_ns < part.slice.from);
         let mut of_code = samples[first..].iter();

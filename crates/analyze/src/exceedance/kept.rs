@@ -7,7 +7,7 @@ use laggard_model::{Batch, Nanos};
 
 use super::Exceedance;
 
-/// Number of activations of which none is examined if all are below the floor.
+/// Number of activations in a chunk. Chunks with all latencies below the floor are skipped.
 const CHUNK: usize = 64;
 
 /// Activations of one line, or its interrupts.

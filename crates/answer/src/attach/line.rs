@@ -320,8 +320,8 @@ impl LineState {
         self.follow_timeline(cycle, policy, false, self.deadline.is_some());
     }
 
-    /// Counts the cycles that were due, late and without a wakeup, as far as the cycle shows them.
-    /// `is_due`: it is a cycle of this line.
+    /// Counts the late cycles without a wakeup that were due during `cycle` or an earlier one.
+    /// `is_due`: `cycle` belongs to this line.
     fn follow_timeline(
         &mut self,
         cycle: &ThreadCycle,
@@ -340,7 +340,7 @@ impl LineState {
         };
         let newest = self.phases.last().map(|phase| phase.period);
         let passed = self.timeline.add(entry, newest);
-        // A program that catches up has cycles at short intervals, which are no period.
+        // A program that catches up has cycles at short intervals. These are not its period.
         let is_usual = match (self.period(), self.timeline.period()) {
             (Some(usual), Some(period)) => 2 * period.ns() >= usual.ns(),
             _ => true,

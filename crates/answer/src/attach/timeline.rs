@@ -1,8 +1,8 @@
-//! Times at which the cycles of a thread are due, estimated from its wakeups.
+//! Due times of the cycles of a thread, estimated from its wakeups.
 //!
-//! A cycle that is due while an earlier one goes on has no wakeup of its own. Whether it counts as
-//! missed depends on the program. A program with an absolute timeline continues at one of the old
-//! due times. A program that starts a new timeline after a late cycle has skipped no cycle.
+//! A cycle that is due while an earlier one goes on does not have a separate wakeup. Whether it
+//! counts as missed depends on the program. A program with an absolute timeline continues at one of
+//! the old due times. A program that starts a new timeline after a late cycle does not skip cycles.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use super::timers::{AttachTimer, TimerFigures};
 
 /// Number of newest cycles that the grid is searched in.
 const MAX_EARLY: usize = 64;
-/// Wakeups that a grid has at least.
+/// Minimum number of wakeups on a grid.
 const MIN_WAKES: usize = 8;
 /// Number of cycles between two searches for a grid.
 const SEARCH_CYCLES: u32 = 8;
@@ -60,8 +60,9 @@ pub(super) struct Timeline {
     searches: u32,
     /// Late due times. The next wakeup shows whether the program has kept its timeline.
     waiting: Vec<PassedCycles>,
-    /// Late cycles after which the program kept its timeline, and after which it did not.
+    /// Number of times that the program kept its timeline after a late cycle.
     kept: u32,
+    /// Number of times that it started a new timeline instead.
     restarted: u32,
     misfits: u32,
     /// Cycles since the last expiry on the grid.
@@ -91,9 +92,9 @@ struct Grid {
 /// Position of a wakeup.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Place {
-    /// It is the expected one.
+    /// The wakeup is the expected one.
     OnGrid,
-    /// It is of another timer: the expected one is still to come.
+    /// The wakeup belongs to another timer: the expected one is still to come.
     Before,
     /// A due time has passed while the thread slept: the program has another timeline.
     After,
@@ -115,7 +116,8 @@ impl Timeline {
     /// Adds a cycle, and returns the late cycles that turned out to be due. `usual`: the period of
     /// the line, if it is known.
     pub(super) fn add(&mut self, entry: TimelineCycle, usual: Option<Nanos>) -> Vec<PassedCycles> {
-        // A program that sleeps for a time is due a sleep after its last cycle.
+        // A program that sleeps for a duration sets its next due time when the cycle ends, so it
+        // does not skip cycles.
         if entry.cycle.is_relative {
             return Vec::new();
         }

@@ -103,13 +103,13 @@ pub struct CheckedRow {
     /// Longest stall that the answer covers, ns: `longest` of the requirement, or the
     /// default. Only of a share.
     pub longest_stall_ns: Option<Nanos>,
-    /// Maximum length of stalls for which the recordings show that the share is met, ns. A
-    /// recording without late wakeups cannot exclude longer stalls. Only of a share; absent if it
-    /// is not met for any stall.
+    /// Maximum stall length, ns: the recordings show that the share is met if no stall is longer.
+    /// A recording without late wakeups cannot exclude longer stalls. Only of a share; absent if
+    /// it is not met for any stall.
     pub holds_to_ns: Option<f64>,
-    /// Maximum number of events in a burst for which the recordings show that a share or a mean
-    /// time is met. Events of a share are late wakeups, together in all stalls of the burst. Absent
-    /// if it is not met for any burst.
+    /// Maximum number of events in a burst: the recordings show that a share or a mean time is met
+    /// if no burst is larger. Events of a share are late wakeups, together in all stalls of the
+    /// burst. Absent if it is not met for any burst.
     pub holds_to_burst: Option<f64>,
     /// Latency threshold of the comparison with the baseline.
     pub level_ns: Option<Nanos>,
@@ -180,7 +180,7 @@ pub enum Undecided {
     StillWaiting,
     /// There are fewer than four recordings on a side.
     FewRecordings,
-    /// Recordings of one side differ by the same amount as the sides.
+    /// Recordings of one side differ from each other as much as the sides do.
     Varies,
     /// The order of the recordings and of the baseline repeats, so that a periodic job could
     /// explain the difference.

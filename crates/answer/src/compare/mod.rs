@@ -246,7 +246,7 @@ pub enum Unclear {
     Never,
     /// The interval contains both more and less than the same rate.
     TooFew,
-    /// Recordings of one side differ by the same amount as the sides.
+    /// Recordings of one side differ from each other as much as the sides do.
     Varies,
     /// Pairs of consecutive recordings contradict each other.
     PairsDisagree,

@@ -130,7 +130,7 @@ pub fn analysed(load: &Load, question: &SchedQuestion) -> Result<SchedReport, An
 }
 
 /// # Errors
-/// When a task runs only on CPUs on which its service was not measured.
+/// If the service of a task was not measured on any CPU that the task may run on.
 fn check_cpus(load: &Load, question: &SchedQuestion) -> Result<(), AnswerError> {
     for task in &question.tasks {
         let allowed = match task.cpu {

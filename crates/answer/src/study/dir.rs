@@ -37,7 +37,7 @@ pub struct StudyKind {
     pub study: StudyName,
     /// Whether the recordings have the lengths of `--quick`.
     pub is_quick: bool,
-    /// Loads in place of the paper's; none for those of the paper.
+    /// Loads that replace the paper's; empty for the paper's loads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loads: Vec<String>,
 }

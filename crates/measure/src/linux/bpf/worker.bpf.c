@@ -2,7 +2,7 @@
 /*
  * The worker service: a work item in the kernel's per-CPU workqueue. It is
  * started at the end of the softirq that requested it: the softirq of
- * laggard's callback. Kernels that refuse BPF timers (PREEMPT_RT) start it after the
+ * laggard's callback or, on kernels that refuse BPF timers (PREEMPT_RT), the
  * softirq that expired the timer descriptor of a laggard thread (stamped by
  * chain.bpf.c).
  *

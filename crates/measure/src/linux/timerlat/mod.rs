@@ -1,10 +1,10 @@
 //! The kthread service: a kernel thread, measured with the kernel's timerlat tracer.
 //!
 //! The tracer has a `SCHED_FIFO` thread on each CPU, which a timer wakes every period. The kernel
-//! gives it priority 95; laggard sets another on request. It
-//! records the latency of the timer's callback (stage `expire`) and of the thread (stage
-//! `kthread`). laggard starts it in a separate instance and reads its records. Its expiries lie
-//! on a fixed grid, because the kernel does not dither.
+//! gives it priority 95; laggard sets another on request. The tracer records the latency of the
+//! timer's callback (stage `expire`) and of the thread (stage `kthread`). laggard starts it in a
+//! separate instance and reads its records. Its expiries lie on a fixed grid, because the kernel
+//! does not dither.
 //!
 //! The records and their fields are described in Linux, `kernel/trace/trace_entries.h`, and in
 //! tracefs's `events/ftrace/timerlat/format`.
