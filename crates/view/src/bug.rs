@@ -92,7 +92,7 @@ const fn addressee(addressee: Addressee) -> &'static str {
             "Every wakeup includes this time. It is a bug only if it takes longer than on other machines."
         }
         Addressee::Priorities => {
-            "The scheduler followed the priorities. It is a bug only if this thread should not have run then, for this time, or at its priority."
+            "The scheduler followed the priorities. It is a bug only if this thread should not have run then, should have run for less time, or should have a lower priority."
         }
         Addressee::Limit => "A user set this limit, so it is not a bug of the kernel.",
         Addressee::Unknown => "The culprit is unknown. Find it before you report this.",

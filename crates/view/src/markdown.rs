@@ -199,7 +199,7 @@ fn plain(text: &str) -> String {
     };
     for (index, &letter) in letters.iter().enumerate() {
         match letter {
-            // Within a word it is no markup.
+            // Within a word, `_` is not markup.
             '_' if is_letter(index.checked_sub(1)) && is_letter(Some(index + 1)) => {
                 safe.push(letter);
             }

@@ -126,7 +126,7 @@ fn remarks(report: &SeriesReport) -> Vec<String> {
             report.recordings.len()
         ));
     } else if !has_changes {
-        lines.push("No change found. This does not prove that the sides are equal.".into());
+        lines.push("No change found. This does not prove that nothing changed.".into());
     }
     if !report.left_out.is_empty() {
         let series = report.left_out.iter();

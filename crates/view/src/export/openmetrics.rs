@@ -69,7 +69,7 @@ fn line(text: &mut String, name: &str, labels: &str, value: impl std::fmt::Displ
 }
 
 /// Escapes a value as the standard requires: a backslash before backslashes and quotes.
-/// Invisible characters are written as `\x1b`, because people read such files in a terminal.
+/// Invisible characters are escaped (`\x1b`), because people read such files in a terminal.
 fn escaped(text: &str) -> String {
     let text = printable(text).to_string();
     text.replace('\\', "\\\\").replace('"', "\\\"")

@@ -309,7 +309,7 @@ fn reason(row: &CheckedRow, why: &Undecided) -> String {
         Undecided::FewRecordings => {
             format!("too few recordings; record {LEAST_RECORDINGS} of each side, in turn")
         }
-        Undecided::Varies => "recordings of one side differ by the same amount as A and B".into(),
+        Undecided::Varies => "recordings of one side differ from each other as much as the sides do".into(),
         Undecided::FixedOrder => {
             "the order of the recordings repeats, so a periodic job could be the difference; record in the order A B A B B A B A".into()
         }

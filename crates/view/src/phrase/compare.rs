@@ -138,7 +138,7 @@ pub(crate) const fn reason(why: Unclear) -> &'static str {
         Unclear::Never => "neither side reached this level",
         Unclear::TooFew => "too few late wakeups",
         Unclear::FewRecordings => "too few recordings",
-        Unclear::Varies => "recordings of one side differ by the same amount as A and B",
+        Unclear::Varies => "recordings of one side differ from each other as much as the sides do",
         Unclear::PairsDisagree => "pairs of consecutive recordings contradict each other",
         Unclear::FixedOrder => {
             "the order of the recordings repeats, so a periodic job could be the difference"

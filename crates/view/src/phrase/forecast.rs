@@ -24,7 +24,7 @@ const MAX_RATIO: f64 = 3.0;
 const EXPLAINED_PART: f64 = 0.999;
 
 /// Explains the bounds with an assumed tail.
-pub(crate) const ASSUMED_TAIL: &str = "The assumed tail is neither measured nor fitted. Rank-based bounds reach a ninth of the recording time for 9 of 10 horizons, at most the max. A horizon n times the length is assumed to stay within n^shape times that. Back-tests chose the shape and reached 150 times the recording time. Longer horizons are not bounded. docs/validation/forecasts.md shows how often the bounds held.";
+pub(crate) const ASSUMED_TAIL: &str = "The assumed tail is neither measured nor fitted. Rank-based bounds reach a ninth of the recording time for 9 of 10 horizons, at most the max. A horizon n times that long is assumed to stay within n^shape times that bound. Back-tests chose the shape and reached 150 times the recording time. Longer horizons are not bounded. docs/validation/forecasts.md shows how often the bounds held.";
 
 /// Explains the columns of the return levels.
 pub(crate) const LEVELS: [&str; 4] = [
@@ -395,7 +395,7 @@ pub(crate) fn level_reason(reason: &LevelReason) -> ReasonText {
         LevelReason::BoundedTail => (
             "the tail ends abruptly".into(),
             None,
-            Some("report the max and find its bound".into()),
+            Some("report the max and find out what limits it".into()),
         ),
         LevelReason::StillWaiting { at_least } => (
             format!(

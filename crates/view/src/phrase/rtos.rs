@@ -288,7 +288,7 @@ fn inversion(figures: &InversionFigures, reason: &RtosReason) -> String {
             time(plain.max_ns)
         ),
         RtosReason::WaitAsLongAsInversion => format!(
-            "max wait {} with PTHREAD_PRIO_INHERIT, {} without; the first is the length of an inversion ({}), but the middle thread did not run",
+            "max wait {} with PTHREAD_PRIO_INHERIT, {} without; the first is as long as an inversion ({}), but the middle thread did not run",
             time(inherit.max_ns),
             time(plain.max_ns),
             Cell::Time(figures.hold_ns + figures.middle_ns)
@@ -315,7 +315,7 @@ fn bounded(loads: &[LoadFigures], reason: &RtosReason) -> String {
                 Cell::estimate(ratio, low, high).to_string()
             });
             format!(
-                "; under {load} the max of a stretch is {} the one under {first_name}",
+                "; under {load} the max of a stretch is {} the max under {first_name}",
                 ratio.unwrap_or_default()
             )
         }

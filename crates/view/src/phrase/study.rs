@@ -412,7 +412,7 @@ pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
         ),
         (
             MissingReason::NoWakeup,
-            "unknown: no wakeup of the span was recorded with this part of the way.",
+            "unknown: all wakeups of the span were lost, or lack the stages of this row.",
         ),
         (
             MissingReason::NotInPaper,

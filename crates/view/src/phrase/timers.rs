@@ -35,7 +35,7 @@ pub(crate) fn summary(report: &TimersReport) -> String {
     let bad = &summary.not_as_requested;
     let total = good + bad.len() + summary.unknown.len();
     if good == 0 && bad.is_empty() {
-        return "The test does not judge the timers.".into();
+        return "The test gives no result for any timer.".into();
     }
     let mut text = match (good, total) {
         (1, 1) => "The timer expires as requested".to_owned(),

@@ -298,7 +298,8 @@ pub(crate) fn gains(late: &LateWakeups) -> Vec<String> {
     }
     lines.extend(unknown.into_iter().map(|(reason, names)| {
         format!(
-            "Long-term gain without {}: unknown{reason}.",
+            "Long-term gain without {}{}: unknown{reason}.",
+            if names.len() > 1 { "any one of " } else { "" },
             listed(&names)
         )
     }));

@@ -308,7 +308,7 @@ fn the_summary_names_the_timers_that_do_not_expire_as_requested() {
     for (classes, expected) in [
         (&[Exact][..], "The timer expires as requested."),
         (&[Exact, Exact], "All 2 timers expire as requested."),
-        (&[Unknown], "The test does not judge the timers."),
+        (&[Unknown], "The test gives no result for any timer."),
         (
             &[Drifts],
             "0 of 1 timer expires as requested; clock_nanosleep-abs does not.",

@@ -107,9 +107,9 @@ fn conclusion(report: &HandlersReport) -> Vec<String> {
             let others = match (others, is_certain) {
                 (0, _) => None,
                 (others, true) => Some(format!("{others} other kinds of handlers did not.")),
-                (others, false) => {
-                    Some(format!("{others} other kinds of counted handlers did not."))
-                }
+                (others, false) => Some(format!(
+                    "{others} other kinds of handlers did not, but some runs were not counted."
+                )),
             };
             let some = format!(
                 "These ran for the latency threshold of {late} or longer: {}.",

@@ -217,7 +217,7 @@ fn inversion_compares_both_locks() {
         ),
         (
             RtosReason::WaitAsLongAsInversion,
-            "max wait 522 us with PTHREAD_PRIO_INHERIT, 5.53 ms without; the first is the length of an inversion (5.50 ms), but the middle thread did not run",
+            "max wait 522 us with PTHREAD_PRIO_INHERIT, 5.53 ms without; the first is as long as an inversion (5.50 ms), but the middle thread did not run",
         ),
     ] {
         assert_eq!(inversion(&figures, &reason), text);
@@ -269,7 +269,7 @@ fn bounded_lists_the_max_under_each_load() {
     for (reason, end) in [
         (
             RtosReason::MaxGrows { load: fp() },
-            "under fp the max of a stretch is 2.8 x (2.5 to 3.2) the one under idle",
+            "under fp the max of a stretch is 2.8 x (2.5 to 3.2) the max under idle",
         ),
         (
             RtosReason::SingleMaxGrows { load: fp() },
