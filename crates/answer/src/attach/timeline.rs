@@ -25,6 +25,9 @@ const MAX_STRAYS: usize = 64;
 /// share.
 const MIN_OTHERS: u64 = 4;
 const MIN_OTHER_SHARE: f64 = 0.01;
+/// Maximum number of late cycles that wait until it is known whether the program keeps its
+/// timeline.
+const MAX_AMBIGUOUS: usize = 64;
 /// Maximum number of due times in one cycle.
 const MAX_PASSED: usize = 100_000;
 
@@ -55,6 +58,9 @@ pub(super) struct TimelineCycle {
 pub(super) struct Timeline {
     given_period: Option<Nanos>,
     grid: Option<Grid>,
+    /// End of the last cycle of the thread, and length of the last sleep that a timer ended.
+    free_since: Nanos,
+    slept: Option<Nanos>,
     /// Newest cycles before the grid is known.
     early: VecDeque<TimelineCycle>,
     searches: u32,
@@ -64,6 +70,9 @@ pub(super) struct Timeline {
     kept: u32,
     /// Number of times that it started a new timeline instead.
     restarted: u32,
+    /// Late due times before wakeups that were on the grid, or started a new timeline. They wait
+    /// until the other late cycles show what the program does.
+    ambiguous: Vec<PassedCycles>,
     misfits: u32,
     /// Cycles since the last expiry on the grid.
     strays: Vec<TimelineCycle>,
@@ -87,6 +96,8 @@ struct Grid {
     evaluated: Nanos,
     /// End of the last cycle of the thread.
     free_since: Nanos,
+    /// Longest sleep before a recent wakeup on the grid, ns.
+    sleep: f64,
 }
 
 /// Position of a wakeup.
@@ -121,6 +132,7 @@ impl Timeline {
         if entry.cycle.is_relative {
             return Vec::new();
         }
+        self.note_sleep(&entry);
         let mut passed = Vec::new();
         if self.grid.is_some() {
             self.follow(entry, &mut passed);
@@ -165,9 +177,23 @@ impl Timeline {
     /// Returns the due time of the cycle that the thread slept for, if it is within an interruption
     /// of that sleep.
     pub(super) fn due_in(&self, interruption: &ThreadActivation) -> Option<Nanos> {
-        let grid = self.grid?;
-        let due = grid.point(grid.steps_to(grid.free_since));
+        // Without a grid, the program may sleep for the same time after each cycle.
+        let due = match self.grid {
+            Some(grid) => grid.point(grid.steps_to(grid.free_since)),
+            None => self.free_since + self.slept?,
+        };
         (interruption.origin <= due && due < interruption.done).then_some(due)
+    }
+
+    /// Notes the length of the sleep before a wakeup by a timer.
+    fn note_sleep(&mut self, entry: &TimelineCycle) {
+        let activation = &entry.cycle.whole;
+        let by_timer = matches!(activation.woken, WokenBy::Timer(_));
+        let is_first = self.free_since == Nanos::ZERO;
+        if entry.is_due && by_timer && !is_first && activation.origin > self.free_since {
+            self.slept = Some(activation.origin.saturating_sub(self.free_since));
+        }
+        self.free_since = self.free_since.max(activation.done);
     }
 
     /// Returns the late due times that the end of the measurement leaves undecided, if the program
@@ -176,6 +202,8 @@ impl Timeline {
         let mut passed = Vec::new();
         self.confirm_strays(&mut passed);
         if self.kept > self.restarted {
+            let ambiguous = std::mem::take(&mut self.ambiguous);
+            self.pass(ambiguous, &mut passed);
             let waiting = std::mem::take(&mut self.waiting);
             self.pass(waiting, &mut passed);
         }
@@ -238,7 +266,8 @@ impl Timeline {
             match grid.place(activation, resolution) {
                 Place::OnGrid => {
                     let skipped = self.skipped(activation.origin, grid.tolerance(1, resolution));
-                    self.decide(skipped, grid.is_restart(activation, resolution), passed);
+                    let is_restart = grid.is_restart(activation, resolution);
+                    self.decide(skipped, is_restart, passed);
                     self.confirm_strays(passed);
                     grid.adjust(activation.origin, self.given_period, resolution);
                     self.count_regular(&entry);
@@ -250,6 +279,9 @@ impl Timeline {
                 Place::Before | Place::After => {
                     self.restarted += u32::from(!self.waiting.is_empty());
                     self.waiting.clear();
+                    if self.restarted > self.kept {
+                        self.ambiguous.clear();
+                    }
                     for stray in std::mem::take(&mut self.strays) {
                         self.count_regular(&stray);
                         self.busy(stray, passed);
@@ -326,11 +358,18 @@ impl Timeline {
         if skipped.is_empty() {
             return;
         }
+        if is_restart && self.kept == self.restarted && self.ambiguous.len() < MAX_AMBIGUOUS {
+            self.ambiguous.extend(skipped);
+            return;
+        }
         if !is_restart {
             self.kept += 1;
         }
-        let is_kept = self.kept > self.restarted || (self.kept == self.restarted && !is_restart);
-        if is_kept {
+        if self.kept > self.restarted {
+            let ambiguous = std::mem::take(&mut self.ambiguous);
+            self.pass(ambiguous, passed);
+        }
+        if !is_restart || self.kept > self.restarted {
             self.pass(skipped, passed);
         }
     }
@@ -431,6 +470,7 @@ impl Grid {
             jitter,
             evaluated: anchor,
             free_since: anchor,
+            sleep: 0.0,
         })
     }
 
@@ -456,6 +496,12 @@ impl Grid {
         Nanos::from_f64(steps).ns().max(1)
     }
 
+    /// Returns the number of whole periods from the anchor to the grid point next to `time`.
+    fn nearest(&self, time: Nanos) -> u64 {
+        let half = Nanos::from_f64(self.period / 2.0);
+        self.steps_to(time.saturating_sub(half))
+    }
+
     fn point(&self, steps: u64) -> Nanos {
         self.anchor + Nanos::from_f64(steps as f64 * self.period)
     }
@@ -472,8 +518,7 @@ impl Grid {
                 exact.max(Self::MAX_TOLERANCE * self.period)
             })
         };
-        let half = Nanos::from_f64(self.period / 2.0);
-        let nearest = self.steps_to(origin.saturating_sub(half));
+        let nearest = self.nearest(origin);
         let is_near = |steps: u64| {
             let point = self.point(steps);
             point.max(origin).saturating_sub(point.min(origin)) <= tolerance(steps)
@@ -493,14 +538,16 @@ impl Grid {
         }
     }
 
-    /// Returns whether a wakeup can be the first one of a new timeline: the thread slept for a whole
-    /// period before it, and due times are not exact.
+    /// Returns whether a wakeup can be the first one of a new timeline: the sleep before it was as
+    /// long as usual, and due times are not exact. A thread that keeps its timeline sleeps for a
+    /// shorter time after a late cycle.
     fn is_restart(&self, activation: &ThreadActivation, resolution: Nanos) -> bool {
         const EXACT: f64 = 0.01;
-        let tolerance = self.tolerance(1, resolution);
+        let steps = self.nearest(activation.origin);
+        let is_exact = self.tolerance(steps, resolution) <= EXACT * self.period;
+        let tolerance = self.tolerance(1, resolution).max(resolution.as_f64());
         let slept = activation.origin.saturating_sub(self.free_since).as_f64();
-        let whole = self.period - tolerance.max(resolution.as_f64());
-        tolerance > EXACT * self.period && slept >= whole
+        !is_exact && slept >= self.sleep.min(self.period) - tolerance
     }
 
     /// Moves the anchor to a wakeup on the grid.
@@ -509,8 +556,12 @@ impl Grid {
         const ROUNDED_WEIGHT: f64 = 0.25;
         const GAP_WEIGHT: f64 = 1.0 / 16.0;
         const JITTER_DECAY: f64 = 0.95;
-        let half = Nanos::from_f64(self.period / 2.0);
-        let steps = self.steps_to(origin.saturating_sub(half));
+        const SLEEP_DECAY: f64 = 0.98;
+        let steps = self.nearest(origin);
+        if steps == 1 {
+            let slept = origin.saturating_sub(self.free_since).as_f64();
+            self.sleep = (self.sleep * SLEEP_DECAY).max(slept);
+        }
         let expected = self.point(steps);
         let deviation = origin.as_f64() - expected.as_f64();
         self.jitter = (self.jitter * JITTER_DECAY).max(deviation.abs());

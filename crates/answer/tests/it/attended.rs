@@ -17,16 +17,16 @@ const CYCLE: Nanos = Nanos::from_us(1_000);
 const DEADLINE: Nanos = Nanos::from_us(500);
 const CYCLES: u32 = 100;
 const FIFO: ThreadPolicy = ThreadPolicy::Fifo(80);
-const TIMER: WokenBy = WokenBy::Timer(Address(1));
+pub(super) const TIMER: WokenBy = WokenBy::Timer(Address(1));
 
 /// System call that ends an activation, with its first three arguments.
-type Wait = (ActivationEnd, WaitSite);
+pub(super) type Wait = (ActivationEnd, WaitSite);
 
 /// Sleep of a periodic thread until an absolute time.
-const SLEEP_UNTIL: Wait = wait("clock_nanosleep", 1, 1, 0);
-const POLL: Wait = wait("epoll_wait", 4, 0, 0);
+pub(super) const SLEEP_UNTIL: Wait = wait("clock_nanosleep", 1, 1, 0);
+pub(super) const POLL: Wait = wait("epoll_wait", 4, 0, 0);
 
-const fn wait(name: &'static str, object: u64, argument: u64, value: u32) -> Wait {
+pub(super) const fn wait(name: &'static str, object: u64, argument: u64, value: u32) -> Wait {
     let site = WaitSite {
         call: Some(SystemCall { number: 7, name }),
         object,
@@ -36,7 +36,7 @@ const fn wait(name: &'static str, object: u64, argument: u64, value: u32) -> Wai
     (ActivationEnd::Slept, site)
 }
 
-const fn us(time: u64) -> Nanos {
+pub(super) const fn us(time: u64) -> Nanos {
     Nanos::from_us(time)
 }
 
@@ -46,7 +46,7 @@ fn thread_name(name: &str) -> ThreadName {
     ThreadName(bytes)
 }
 
-fn by_thread(tid: u32, name: &str) -> WokenBy {
+pub(super) fn by_thread(tid: u32, name: &str) -> WokenBy {
     WokenBy::Thread(Tid(tid), thread_name(name))
 }
 
@@ -151,13 +151,13 @@ fn unfinished(end: Nanos, so_far: Nanos) -> UnfinishedActivation {
 }
 
 /// Activations of one thread. All times are in us.
-struct Script {
+pub(super) struct Script {
     number: u32,
-    records: Vec<ThreadTold>,
+    pub(super) records: Vec<ThreadTold>,
 }
 
 impl Script {
-    const fn new(number: u32) -> Self {
+    pub(super) const fn new(number: u32) -> Self {
         Self {
             number,
             records: Vec::new(),
@@ -165,7 +165,7 @@ impl Script {
     }
 
     /// Adds an activation that was due at `due` and ran from `from` to `to`.
-    fn add(&mut self, woken: WokenBy, (due, from, to): (u64, u64, u64), wait: Wait) {
+    pub(super) fn add(&mut self, woken: WokenBy, (due, from, to): (u64, u64, u64), wait: Wait) {
         self.add_changed(woken, (due, from, to), wait, |_| {});
     }
 
@@ -206,7 +206,7 @@ impl Script {
     }
 }
 
-fn request() -> AttachRequest {
+pub(super) fn request() -> AttachRequest {
     AttachRequest {
         deadline: Some(DEADLINE),
         period: None,
@@ -249,7 +249,7 @@ fn report_of(collector: AttachCollector, request: AttachRequest, to: Nanos) -> A
 }
 
 /// Returns the report of a measurement of 100 ms.
-fn report(request: AttachRequest, records: Vec<ThreadTold>) -> AttachReport {
+pub(super) fn report(request: AttachRequest, records: Vec<ThreadTold>) -> AttachReport {
     report_of(collector(&request, records), request, us(100_000))
 }
 

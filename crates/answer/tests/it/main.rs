@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_macros, reason = "a test may build text")]
 
 mod attended;
+mod kept_time;
 mod pictured;
 mod probed;
 mod prose;
