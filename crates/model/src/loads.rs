@@ -37,7 +37,10 @@ pub const LOADS_OF_OURS: [(&str, &str); 12] = [
         "kernel",
         "message passing between processes, forks and memory maps (hackbench, stress-ng)",
     ),
-    ("net", "TCP streams through the loopback device (iperf3)"),
+    (
+        "net",
+        "TCP streams through the loopback device; net:HOST receives from iperf3 -s there",
+    ),
     (
         "sound",
         "short sounds, one after the other, to a sound device in real time (PipeWire)",
