@@ -45,6 +45,7 @@ impl Rhythms {
         let who = |culprit: &Culprit| {
             let culprit = Culprit {
                 frame: None,
+                system_call: None,
                 ..culprit.clone()
             };
             name::who(&culprit, symbols)
@@ -113,6 +114,7 @@ mod tests {
                 thread: Some("hog".into()),
                 // Every other visit elsewhere.
                 frame: Some(Address(number % 2)),
+                system_call: (number % 2 == 1).then(|| "ioctl".into()),
                 ..Culprit::default()
             },
             time_ns: Nanos::from_ms(3),
@@ -130,7 +132,7 @@ mod tests {
             })
             .collect();
 
-        let places = ["hog, in 0x0", "hog, in 0x1"]
+        let places = ["hog, in 0x0", "hog, in 0x1, system call ioctl"]
             .map(|who| NamedCause::new(CauseClass::PreemptionOff, Some(who)));
         let (symbols, watched) = (Symbols::default(), Watched::default());
         let plan = manifest().plan;
