@@ -190,25 +190,32 @@ mod tests {
     #[test]
     fn levels_are_repeated_and_packed() {
         // Ten rows with a value; then eight packed: the lowest bit first.
-        let levels = [10 << 1, 1, 1 << 1 | 1, 0b1000_0001];
+        let levels = [10 << 1, 1, 1 << 1 | 1, 0b1000_0011];
 
         assert_eq!(
             runs(&levels, 18),
-            Some(vec![run(11, true), run(6, false), run(1, true)])
+            Some(vec![run(12, true), run(5, false), run(1, true)])
         );
-        // The last packed byte can have more bits than rows.
-        assert_eq!(runs(&levels, 12), Some(vec![run(11, true), run(1, false)]));
+        // The last levels can be more than the rows.
+        assert_eq!(runs(&levels, 13), Some(vec![run(12, true), run(1, false)]));
+        assert_eq!(runs(&[10 << 1, 1], 9), Some(vec![run(9, true)]));
     }
 
     #[test]
     fn levels_that_no_writer_writes_are_refused() {
         for levels in [
             &[][..],
-            &[10 << 1],
-            &[10 << 1, 2],
-            &[0, 1],
-            &[5],
+            // No level, or one of two bits.
+            &[11 << 1],
+            &[11 << 1, 2],
+            // No rows.
+            &[0, 1, 11 << 1, 1],
+            // No bits, or too few.
+            &[2 << 1 | 1],
+            &[2 << 1 | 1, 0xff],
+            // Too few rows, or too large a number.
             &[10 << 1, 1],
+            &[0xff; 11],
         ] {
             assert_eq!(runs(levels, 11), None, "{levels:?}");
         }
