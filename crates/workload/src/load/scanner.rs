@@ -124,6 +124,15 @@ mod tests {
 
     use super::*;
 
+    const FILE_BYTES: usize = 16 << 10;
+
+    /// Returns the number of bytes that this thread read from files.
+    fn read_bytes() -> u64 {
+        let text = std::fs::read_to_string("/proc/thread-self/io").unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("rchar: "));
+        line.unwrap().parse().unwrap()
+    }
+
     #[test]
     fn opened_file_is_scanned_before_the_open_returns() {
         let mut scanner = match Scanner::new() {
@@ -134,19 +143,24 @@ mod tests {
             }
         };
         // Other programs open files too, so only the lower limit is known.
-        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&[0; FILE_BYTES]).unwrap();
         let stop = AtomicBool::new(false);
 
-        let files = std::thread::scope(|scope| {
-            let worker = scope.spawn(|| scanner.scan(&|| stop.load(Ordering::Relaxed)));
+        let (files, bytes) = std::thread::scope(|scope| {
+            let worker = scope.spawn(|| {
+                let files = scanner.scan(&|| stop.load(Ordering::Relaxed)).unwrap();
+                (files, read_bytes())
+            });
             for _ in 0..100 {
                 std::thread::sleep(std::time::Duration::from_millis(2));
                 File::open(file.path()).unwrap();
             }
             stop.store(true, Ordering::Relaxed);
-            worker.join().unwrap().unwrap()
+            worker.join().unwrap()
         });
 
         assert!(files >= 50, "{files}");
+        assert!(bytes >= 50 * FILE_BYTES as u64, "{bytes}");
     }
 }
