@@ -148,7 +148,17 @@ pub fn bytes(bytes: u64) -> String {
 /// Returns a rate of work: `2.50 GB/s`, `1,234 frames a second`.
 pub fn rate(per_second: f64, unit: &str) -> String {
     if unit != "bytes" {
-        let digits = if per_second < 10.0 { 2 } else { 0 };
+        // Three significant digits, because work of minutes is done less than once a second.
+        let digits = match per_second {
+            ..0.000_999_5 => 6,
+            ..0.009_995 => 5,
+            ..0.099_95 => 4,
+            ..0.999_5 => 3,
+            ..9.995 => 2,
+            ..99.95 => 1,
+            _ => 0,
+        };
+        let digits = if per_second > 0.0 { digits } else { 0 };
         let text = format!("{per_second:.digits$}");
         let number = text.parse().map_or(text, count);
         return format!("{number} {unit} a second");
@@ -374,7 +384,16 @@ mod tests {
             (12_340_000.0, "bytes", "12.3 MB/s"),
             (3.2e13, "bytes", "32.0 TB/s"),
             (0.0, "bytes", "0 B/s"),
+            (0.0, "steps", "0 steps a second"),
+            (0.000_123_4, "steps", "0.000123 steps a second"),
+            (0.001_234, "steps", "0.00123 steps a second"),
+            (0.012_34, "steps", "0.0123 steps a second"),
+            (0.123_4, "steps", "0.123 steps a second"),
+            (0.999_6, "steps", "1.00 steps a second"),
             (2.345, "frames", "2.35 frames a second"),
+            (9.996, "frames", "10.0 frames a second"),
+            (12.34, "frames", "12.3 frames a second"),
+            (99.96, "frames", "100 frames a second"),
             (1_234.4, "steps", "1,234 steps a second"),
         ] {
             assert_eq!(rate(per_second, unit), text, "for {per_second} {unit}");
