@@ -50,7 +50,7 @@ pub(crate) struct RtosArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "idle,fp,fileio,kernel,net", add = completion::loads())]
     pub(crate) loads: Vec<String>,
     /// Interrupt source for `interrupts`: another CPU, or the HPET, a timer with a separate
-    /// clock (/dev/hpet) [default: the HPET if it can interrupt the tested CPU; on PREEMPT_RT
+    /// clock (/dev/hpet) [default: the HPET if it can interrupt the tested CPU; on an RT kernel
     /// another CPU if possible]
     #[arg(long, value_name = "cpu|hpet")]
     pub(crate) source: Option<InterruptSource>,
