@@ -35,6 +35,7 @@ pub fn since(text: &str, now: &Zoned) -> anyhow::Result<i32> {
     Ok(i32::try_from(time.as_second().div_euclid(3_600))?)
 }
 
+/// Start of an hour, counted from 1970-01-01T00:00Z, as RFC 3339 text.
 pub fn format_hour(since_h: i32) -> String {
     Timestamp::from_second(i64::from(since_h) * 3_600)
         .unwrap_or_default()

@@ -9,6 +9,7 @@ use super::{FLEET_SCHEMA, StoreView, table};
 use crate::engine::Engine;
 use crate::sql::{self, Only};
 
+/// Share of the late wakeups that each cause explains, per fleet, machine and setting.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct CausesReport {
     /// Version of this layout.

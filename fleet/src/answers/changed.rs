@@ -39,6 +39,7 @@ pub struct ChangedAsked {
     pub only: Only,
 }
 
+/// Machines and settings whose latency changed between two times.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct ChangedReport {
     /// Version of this layout.

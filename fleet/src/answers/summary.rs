@@ -10,6 +10,7 @@ use super::{FLEET_SCHEMA, Lines, StoreView, table};
 use crate::engine::Engine;
 use crate::sql::{By, Only};
 
+/// Latency figures of each group of recordings.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct SummaryReport {
     /// Version of this layout.

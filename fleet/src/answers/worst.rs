@@ -27,6 +27,7 @@ pub enum Order {
     Largest,
 }
 
+/// Machines with the highest latency.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct WorstReport {
     /// Version of this layout.
