@@ -138,8 +138,9 @@ fn external_change_of_the_setting_ends_the_comparison() {
     assert_eq!(now(), setting.0);
 }
 
-/// Compares the machine without and with a softirq that takes 3 ms ten times a second.
-fn compared(program: &str, fault: &str) -> Value {
+/// Compares the machine without and with a softirq that takes 3 ms ten times a second. `None`, with
+/// a message, if a recording lost too many wakeups.
+fn compared(program: &str, fault: &str) -> Option<Value> {
     let dir = TempDir::new().unwrap();
     let output = Command::new(program)
         .args([
@@ -156,7 +157,11 @@ fn compared(program: &str, fault: &str) -> Value {
         .output()
         .unwrap();
     let stderr = output.errors();
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {stderr}"))
+    if stderr.contains("is not trustworthy") {
+        println!("{stderr}");
+        return None;
+    }
+    Some(serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {stderr}")))
 }
 
 /// Returns the share of wakeups of the softirq that were later than a millisecond, as `compared`
@@ -191,7 +196,9 @@ fn a_planted_softirq_is_worse_and_is_named_as_new() {
     }
     let mut late_alone = Value::Null;
     for _ in 0..TRIES {
-        let report = compared(program, &fault("1h"));
+        let Some(report) = compared(program, &fault("1h")) else {
+            continue;
+        };
         let level = softirq(&report);
         let planted = level["second"]["later"].as_u64().unwrap();
         assert!(planted >= LEAST_PLANTED, "{level}");
@@ -212,8 +219,9 @@ const TRIES: usize = 3;
 /// Minimum number of wakeups in a fault of 3 ms: it occurs 40 times in a recording, and there are
 /// several recordings.
 const LEAST_PLANTED: u64 = 20;
-/// Minimum ratio of injected faults to other late wakeups.
-const DISTINCT: f64 = 5.0;
+/// Minimum ratio of injected faults to other late wakeups. With more of these, the change of the
+/// cause is not significant.
+const DISTINCT: f64 = 20.0;
 
 /// Checks what does not depend on the noise of the machine: that the fault is among the
 /// causes, and that it is not taken for an improvement. Tests of `compare` with scripts
