@@ -2,9 +2,9 @@
 """Figures of laggard against cyclictest, in one run, as ratios.
 
 usage: bench.py LAGGARD [agreement] [cost] [observer] [attached] [rate] [flight] [memory] [size] [reading]
-       [answers] [scale] [top]
+       [answers] [scale] [top] [guest]
 
-Every figure is measured on this machine, now; nothing is passed or failed.
+Every figure is measured on this machine, now; nothing is passed or failed. `guest` runs only if it is named.
 """
 import contextlib
 import fcntl
@@ -575,6 +575,65 @@ def scale(folder):
         print(f"| `{name}` | {cpu} | {seconds[2] / seconds[1]:.1f} | {peaks} |", flush=True)
 
 
+# Idle thread that counts loops: what the others leave of the CPU.
+LEFT = r"""
+#include <stdio.h>
+#include <time.h>
+static double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec + t.tv_nsec / 1e9;
+}
+int main(void)
+{
+	double start = now();
+	long count = 0;
+	do {
+		for (int i = 0; i < 1000; i++)
+			__asm__ volatile("");
+		count++;
+	} while (now() < start + 6);
+	printf("%.9f\n", (now() - start) / count);
+}
+"""
+GUEST = {
+    "nothing": "",
+    "`cyclictest -p 90 -i 1000 -m`": "cyclictest -q -D 30 -p 90 -m -i 1000",
+    "`rtla timerlat hist -u -p 1000 -P f:90`": "rtla timerlat hist -u -p 1000 -P f:90 -d 30s -D",
+    "`record --services fifo:90 --stages none`": "laggard record -q -s fifo:90 -p 1ms --stages none -d 30s",
+    "`record --services fifo:90`": "laggard record -q -s fifo:90 -p 1ms --episodes off -d 30s",
+    "`record --services irq,fifo:90`": "laggard record -q -s irq,fifo:90 -p 1ms --episodes off -d 30s",
+    "the same with the flight recorder": "laggard record -q -s irq,fifo:90 -p 1ms --episodes on -d 30s",
+}
+
+
+def guest(folder):
+    """Instructions per wakeup of laggard and other programs, at 1 kHz in a test host with virtual time.
+
+    LAGGARD_BENCH_HOST is the kernel of the host, LAGGARD_BENCH_RTLA an rtla that is built with BPF. An idle thread
+    counts what the programs leave of the CPU, for 6 s after their start. An instruction takes 8 ns there.
+    """
+    with open(os.path.join(folder, "left.c"), "w") as file:
+        file.write(LEFT)
+    left, program = os.path.join(folder, "left"), os.path.join(folder, "laggard")
+    run(["gcc", "-O2", "-static", "-o", left, f"{left}.c"])
+    run(["strip", "-o", program, LAGGARD])
+    rtla = os.environ.get("LAGGARD_BENCH_RTLA")
+    host = os.environ.get("LAGGARD_BENCH_HOST", "7.2-rt")
+    tree = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    run(["cargo", "build", "-q", "--workspace", "--bin", "testhost"], cwd=tree)
+    testhost = [os.path.join(tree, "target/debug/testhost"), "run", "--kernel", host]
+    seconds = {}
+    for name, command in GUEST.items():
+        copied = rtla if rtla and command.startswith("rtla") else program
+        script = f"cd /result; ({command or ':'}) >log 2>&1 & sleep 22; chrt -i 0 /left; grep 'Loading BPF' log || :"
+        output = run([*testhost, "--deadline", "400s", "--program", copied, "--file", f"{left}:/left", script]).stdout
+        seconds[name] = float(re.search(r"^0\.\d+", output, re.M)[0])
+        per_wakeup = 1e-3 * (1 - seconds["nothing"] / seconds[name]) / 8e-9
+        print(f"| {name} | {per_wakeup:,.0f} | {'BPF' if 'Loading BPF' in output else ''} |", flush=True)
+
+
 def main():
     global LAGGARD
     if len(sys.argv) < 2:
@@ -583,10 +642,10 @@ def main():
     parts = {
         part.__name__: part
         for part in (
-            agreement, cost, observer, attached, rate, flight, memory, size, reading, answers, scale, top
+            agreement, cost, observer, attached, rate, flight, memory, size, reading, answers, scale, top, guest
         )
     }
-    wanted = sys.argv[2:] or list(parts)
+    wanted = sys.argv[2:] or [name for name in parts if name != "guest"]
     with tempfile.TemporaryDirectory() as folder:
         for name in wanted:
             if name not in parts:
