@@ -1,0 +1,309 @@
+//! Deadlines: the cycles that miss them, and the threads that have none.
+
+use laggard_answer::attach::{AttachCollector, AttachRequest, DeadlineSource};
+use laggard_model::{
+    Address, Names, Nanos, Symbols, ThreadExit, ThreadHappening, ThreadPolicy, ThreadTold, Tid,
+    UnfinishedActivation, WokenBy,
+};
+
+use super::locks::cycles_with_a_mutex;
+use super::{
+    CYCLE, CYCLES, FIFO, SLEEP_UNTIL, Script, by_thread, changed_cycles, collector, cycles, record,
+    report, report_of, request, request_without_deadline, starts_at_once, unfinished, us, wait,
+};
+
+/// Names of a machine whose programs are all written in Go.
+#[derive(Debug, Default)]
+struct GoNames(Symbols);
+
+impl Names for GoNames {
+    fn learn_stack(&mut self, _: &[Address]) {}
+    fn learn_thread(&mut self, _: Tid) {}
+    fn is_go(&mut self, _: u32) -> bool {
+        true
+    }
+    fn symbols(&self) -> &Symbols {
+        &self.0
+    }
+}
+
+/// A thread that computes and only waits for a lock now and then, as a thread of Python does.
+fn busy() -> Vec<ThreadTold> {
+    let mut script = Script::new(2);
+    let lock = wait("futex", 0x2000, 0x80, 0);
+    let mut due = 0;
+    for round in 0..10 {
+        let to = due + 1_700 + 37 * round * round;
+        script.add(by_thread(1_001, "main"), (due, due, to), lock);
+        due = to + 100;
+    }
+    script.records
+}
+
+#[test]
+fn deadline_of_a_process_does_not_apply_to_its_busy_thread() {
+    let run = |names_threads| {
+        let request = AttachRequest {
+            names_threads,
+            ..request()
+        };
+        let mut records = cycles_with_a_mutex();
+        records.extend(busy());
+        let report = report_of(collector(&request, records), request, us(20_000));
+        let busy = report.rows.iter().filter(|row| row.number == 2);
+        assert!(busy.clone().all(|row| row.is_busy != names_threads));
+        let deadlines = busy.filter(|row| row.deadline.is_some()).count();
+        (deadlines, report.worst.unwrap().number, report.held.misses)
+    };
+
+    assert_eq!(run(false), (0, 1, 20));
+    let (deadlines, _, misses) = run(true);
+    assert!(deadlines > 0 && misses > 20, "{misses}");
+}
+
+#[test]
+fn deadline_applies_to_a_busy_thread_without_others() {
+    let report = report(request(), busy());
+
+    assert_eq!((report.held.activations, report.held.misses), (10, 10));
+}
+
+#[test]
+fn threads_of_a_go_program_have_no_deadline_unless_named() {
+    let misses = |request: AttachRequest| {
+        let mut collector = AttachCollector::new(request.clone());
+        let mut first = cycles(1, ThreadPolicy::Other(0), us(700));
+        let mut later = first.split_off(4);
+        collector.told(&mut first, us(4_000));
+        collector.learn_processes(&mut GoNames::default());
+        collector.told(&mut later, Nanos::MAX);
+        let report = report_of(collector, request, us(100_000));
+        assert!(report.rows[0].is_go);
+        assert_eq!(report.rows[0].home, None);
+        report.held.misses
+    };
+
+    assert_eq!(misses(request()), 0);
+    assert_eq!(misses(request_without_deadline(None)), 0);
+    let named = AttachRequest {
+        names_threads: true,
+        ..request()
+    };
+    assert_eq!(misses(named), u64::from(CYCLES));
+}
+
+#[test]
+fn threads_that_only_wake_each_other_have_no_implied_deadline() {
+    let read = wait("read", 3, 0, 1);
+    let (mut first, mut second) = (Script::new(1), Script::new(2));
+    for round in 0..100 {
+        let due = 400 * round;
+        first.add(by_thread(1_002, "b"), (due, due, due + 190), read);
+        second.add(
+            by_thread(1_001, "a"),
+            (due + 200, due + 200, due + 390),
+            read,
+        );
+    }
+    let mut records = first.records;
+    records.extend(second.records);
+
+    let report = report(request_without_deadline(None), records);
+
+    assert_eq!(report.rows.len(), 2);
+    assert!(report.rows.iter().all(|row| row.deadline.is_none()));
+}
+
+#[test]
+fn thread_killed_in_a_late_cycle_has_a_miss_and_its_limit_is_named() {
+    let mut script = Script::new(1);
+    script.add_cycles(0..20, SLEEP_UNTIL);
+    let last = unfinished(us(75_000), us(55_000));
+    let exit = ThreadExit {
+        signal: 9,
+        rt_limit: Some(us(50_000)),
+        ..ThreadExit::default()
+    };
+    script.push(75_000, ThreadHappening::Ended(Some(last), exit));
+
+    let report = report(request(), script.records);
+
+    assert_eq!(report.held.overdue, 1);
+    let killed = report.rows[0].killed.unwrap();
+    assert!(killed.is_rt_limit(), "{killed:?}");
+    let worst = report.worst.unwrap();
+    assert_eq!((worst.has_ended, worst.killed), (false, Some(killed)));
+    assert_eq!(worst.response_ns, us(55_000));
+}
+
+#[test]
+fn thread_that_never_sleeps_is_late_if_its_period_is_given() {
+    let mut script = Script::new(1);
+    let last = UnfinishedActivation {
+        woken: WokenBy::Interrupt,
+        start_seen: false,
+        ..unfinished(us(90_500), us(90_000))
+    };
+    script.push(500, ThreadHappening::Began(None));
+    script.push(90_500, ThreadHappening::Left(Some(last)));
+
+    let report = report(request_without_deadline(Some(CYCLE)), script.records);
+
+    assert_eq!(report.held.overdue, 1);
+    let unfinished = report.rows[0].unfinished.as_ref().unwrap();
+    assert!(
+        unfinished.never_slept && unfinished.overdue,
+        "{unfinished:?}"
+    );
+    assert_eq!(unfinished.so_far_ns, us(90_000));
+}
+
+#[test]
+fn misses_of_threads_without_a_row_are_in_the_verdict() {
+    let mut records = cycles(1, FIFO, us(100));
+    records.extend(cycles(2, ThreadPolicy::Other(0), us(700)));
+    let request = AttachRequest {
+        rows: 1,
+        ..request()
+    };
+
+    let report = report(request, records);
+
+    assert_eq!(report.rows.len(), 1);
+    assert_eq!(report.held.activations, 2 * u64::from(CYCLES));
+    assert_eq!(report.held.misses, u64::from(CYCLES));
+}
+
+#[test]
+fn no_miss_has_an_upper_limit() {
+    let report = report(request(), cycles(1, FIFO, us(100)));
+
+    let deadline = report.rows[0].deadline.as_ref().unwrap();
+    let (low, high) = deadline.expected.unwrap();
+    assert_eq!((deadline.misses, low), (0, 0.0));
+    // The rule of three: -ln(0.05).
+    assert!((high - 3.0).abs() < 0.01, "{high}");
+}
+
+#[test]
+fn cycle_that_is_overdue_at_the_end_is_counted_unless_its_thread_ended() {
+    for (so_far, has_ended, overdue) in [(700, false, 1), (300, false, 0), (700, true, 0)] {
+        let end = us(100_000);
+        let last = Some(unfinished(end, us(so_far)));
+        let last = if has_ended {
+            ThreadHappening::Ended(last, ThreadExit::default())
+        } else {
+            ThreadHappening::Left(last)
+        };
+        let mut records = cycles(1, FIFO, us(100));
+        records.push(record(1, FIFO, CYCLES, end, last));
+
+        let report = report(request(), records);
+
+        assert_eq!(
+            (report.held.overdue, report.held.misses),
+            (overdue, 0),
+            "{so_far} us, ended: {has_ended}"
+        );
+        let unfinished = report.rows[0].unfinished.as_ref().unwrap();
+        assert_eq!(unfinished.so_far_ns, us(so_far));
+    }
+}
+
+/// A thread that others wake freely has a period for a few cycles now and then. A wait for an
+/// event is not a late cycle then: there may be nothing to do.
+#[test]
+fn thread_that_waits_for_an_event_without_a_regular_period_is_not_overdue() {
+    let overdue = |regular_from: u64| {
+        let mut script = Script::new(1);
+        let condition = wait("futex", 0x2000, 0x80, 0);
+        let other = by_thread(5, "other");
+        let mut due = 0;
+        for round in 0..700 {
+            due += if round >= regular_from {
+                1_000
+            } else {
+                200 + round * round * 7_919 % 4_001
+            };
+            script.add(other, (due, due, due + 100), condition);
+        }
+        due += 1_000;
+        script.add(other, (due, due, due + 100), wait("read", 3, 0, 1));
+        script.push(due + 900_000, ThreadHappening::Left(None));
+        report(request(), script.records).held.overdue
+    };
+
+    assert_eq!(overdue(680), 0);
+    assert_eq!(overdue(0), 1);
+}
+
+#[test]
+fn margin_that_shrinks_is_a_trend() {
+    // 100 cycles of 1 s. Each response is 1 us longer than the one before.
+    let records = changed_cycles(1, FIFO, us(100), |cycle, activation| {
+        let origin = Nanos::from_secs(cycle.into());
+        (activation.origin, activation.due) = (origin, origin);
+        starts_at_once(activation);
+        activation.done = origin + us(100 + u64::from(cycle));
+    });
+
+    let shrinking = report(request(), records);
+    let steady = report(request(), cycles(1, FIFO, us(100)));
+
+    let course = shrinking.rows[0].course.as_ref().unwrap();
+    assert_eq!(course.parts.len(), 8);
+    assert!((85_000..=90_000).contains(&course.change_ns), "{course:?}");
+    assert_eq!(shrinking.rows[0].trend(), Some(course));
+    assert_eq!(steady.rows[0].trend(), None);
+}
+
+#[test]
+fn period_that_is_given_is_the_deadline_and_periods_without_a_wake_are_counted() {
+    let with_period = |period| {
+        let mut records = cycles(1, FIFO, us(1_100));
+        // The cycles before these two ran past them.
+        records.remove(70);
+        records.remove(30);
+        report(request_without_deadline(Some(period)), records)
+    };
+
+    let right = with_period(CYCLE);
+    let wrong = with_period(us(800));
+
+    let row = &right.rows[0];
+    let deadline = row.deadline.as_ref().unwrap();
+    assert_eq!(deadline.source, DeadlineSource::GivenPeriod);
+    assert_eq!((deadline.deadline_ns, deadline.misses), (CYCLE, 98));
+    assert_eq!(row.asked.unwrap().without_wake, 2);
+    assert_eq!(row.differing_period(), None);
+    assert_eq!(wrong.rows[0].differing_period(), Some(CYCLE));
+}
+
+#[test]
+fn step_has_the_figures_since_the_last_step_and_the_largest_so_far() {
+    let mut collector = AttachCollector::new(AttachRequest {
+        steps: true,
+        ..request()
+    });
+    let mut records = changed_cycles(1, FIFO, us(700), |cycle, activation| {
+        if cycle >= 90 {
+            activation.done = activation.running + us(100);
+        }
+    });
+    let mut late = records.split_off(90);
+
+    collector.told(&mut records, Nanos::MAX);
+    let first = collector.step();
+    collector.told(&mut late, Nanos::MAX);
+    let second = collector.step();
+
+    assert_eq!(
+        (first.len(), second.len(), collector.step().len()),
+        (1, 1, 0)
+    );
+    assert_eq!((first[0].activations, second[0].activations), (90, 10));
+    assert_eq!(second[0].largest, Some(us(100)));
+    assert_eq!(second[0].largest_so_far, Some(us(700)));
+    assert_eq!(second[0].misses, Some(90));
+    assert_eq!(first[0].p99, None, "90 cycles are too few");
+}

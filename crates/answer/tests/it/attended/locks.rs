@@ -1,0 +1,140 @@
+//! Locks within a cycle, and their holders.
+
+use laggard_answer::attach::{AttachCauseKind, AttachRequest, CycleChoice, HolderState, WaitKind};
+use laggard_model::{CauseClass, Cpu, Evidence, Nanos, ThreadTold, Tid};
+
+use super::{
+    NoNames, SLEEP_UNTIL, Script, TIMER, Wait, by_thread, collector, hogs, report, request, switch,
+    us, wait,
+};
+
+/// 20 cycles of 1 ms. In each, the thread waits 300 us for a lock that `holder` releases.
+fn cycles_with_a_lock(lock: Wait, to: u64, holder: &str) -> Vec<ThreadTold> {
+    let mut script = Script::new(1);
+    for cycle in 0..20 {
+        let due = 1_000 * cycle;
+        script.add(TIMER, (due, due + 10, due + to), lock);
+        let back = (due + 600, due + 600, due + 700);
+        script.add(by_thread(5, holder), back, SLEEP_UNTIL);
+    }
+    script.records
+}
+
+pub(super) fn cycles_with_a_mutex() -> Vec<ThreadTold> {
+    const MUTEX_CONTENDED: u32 = 2;
+    cycles_with_a_lock(wait("futex", 0x1000, 0x80, MUTEX_CONTENDED), 300, "logger")
+}
+
+#[test]
+fn wait_for_a_lock_is_part_of_the_cycle() {
+    let report = report(request(), cycles_with_a_mutex());
+
+    let row = &report.rows[0];
+    assert_eq!((report.rows.len(), row.activations), (1, 20));
+    assert_eq!(row.woken_by, "timer");
+    assert_eq!(row.deadline.as_ref().unwrap().misses, 20);
+    assert_eq!((row.sleeps, row.slept_ns), (20, us(6_000)));
+    let home = row.home.as_ref().unwrap();
+    assert_eq!(home.kind, WaitKind::SleepUntil);
+    assert_eq!(home.call.as_deref(), Some("clock_nanosleep"));
+    assert_eq!(home.clock.as_deref(), Some("CLOCK_MONOTONIC"));
+    assert_eq!(home.descriptor, None);
+}
+
+#[test]
+fn time_of_a_lock_names_its_holder() {
+    let chosen = collector(&request(), cycles_with_a_mutex()).choose();
+
+    let parts = chosen[0].taken(hogs, &mut NoNames::default());
+
+    let mut locks = parts.iter();
+    let lock = locks.find(|part| part.cause.class == CauseClass::Lock);
+    let lock = lock.unwrap_or_else(|| panic!("{parts:?}"));
+    assert_eq!(lock.time_ns, us(300));
+    let AttachCauseKind::Lock {
+        is_mutex: true,
+        holder: Some(holder),
+        ..
+    } = &lock.cause.kind
+    else {
+        panic!("{lock:?}");
+    };
+    assert_eq!(holder, "logger");
+    let sum = parts.iter().map(|part| part.time_ns.ns()).sum::<u64>();
+    assert_eq!(sum, chosen[0].activation().response().ns());
+}
+
+/// A lock of a file is not a mutex: priority inheritance is not a remedy.
+#[test]
+fn lock_of_a_file_names_its_call_and_holder() {
+    let records = cycles_with_a_lock(wait("flock", 3, 2, 0), 100, "backup");
+    let chosen = collector(&request(), records).choose();
+
+    let parts = chosen[0].taken(hogs, &mut NoNames::default());
+
+    let AttachCauseKind::Lock {
+        is_mutex: false,
+        site: Some(site),
+        holder: Some(holder),
+        ..
+    } = &parts[0].cause.kind
+    else {
+        panic!("{parts:?}");
+    };
+    assert_eq!(
+        (site.call.as_deref(), site.descriptor, holder.as_str()),
+        (Some("flock"), Some(3), "backup")
+    );
+}
+
+/// The holder of the lock is woken at 300 us, and `vision` has its CPU until 600 us.
+#[test]
+fn holder_that_is_kept_off_its_cpu_is_not_asleep() {
+    let mut records = cycles_with_a_mutex();
+    let mut holder = Script::new(2);
+    for cycle in 0..20 {
+        let woken = 1_000 * cycle + 310;
+        holder.add_changed(
+            TIMER,
+            (woken, woken + 280, woken + 290),
+            SLEEP_UNTIL,
+            |activation| activation.waking = us(woken),
+        );
+    }
+    for record in &mut holder.records {
+        record.thread.tid = Tid(5);
+    }
+    records.extend(holder.records);
+    let chosen = collector(&request(), records).choose();
+    let evidence = |cpu: Cpu, from: Nanos, to: Nanos| Evidence {
+        events: vec![switch(from, 9, "vision")],
+        ..hogs(cpu, from, to)
+    };
+
+    let mut waiting = chosen.iter();
+    let waiting = waiting.find(|cycle| cycle.thread().tid == Tid(1_001));
+    let parts = waiting.unwrap().taken(evidence, &mut NoNames::default());
+
+    let states = parts.iter().filter_map(|part| match &part.cause.kind {
+        AttachCauseKind::Lock { state, .. } => Some((state.clone().unwrap(), part.time_ns)),
+        _ => None,
+    });
+    let preempted = HolderState::Preempted("vision".into());
+    assert_eq!(
+        states.collect::<Vec<_>>(),
+        [(preempted, us(280)), (HolderState::OffCpu, us(20))]
+    );
+}
+
+#[test]
+fn each_sleep_ends_a_unit_if_the_user_wants_that() {
+    let request = AttachRequest {
+        cycle: CycleChoice::Wake,
+        ..request()
+    };
+
+    let report = report(request, cycles_with_a_mutex());
+
+    assert_eq!(report.rows.len(), 2);
+    assert_eq!(report.held.misses, 0);
+}

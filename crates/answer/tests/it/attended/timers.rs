@@ -1,0 +1,282 @@
+//! Periods and due times of threads, also with several timers.
+
+use laggard_answer::attach::AttachRequest;
+use laggard_model::{Nanos, ThreadTold};
+
+use super::{
+    CYCLE, FIFO, POLL, SLEEP_UNTIL, Script, TIMER, Wait, by_thread, changed_cycles, report,
+    request, us, wait,
+};
+
+/// Two timers of an event loop: each 20th cycle of the regular one, the callback of the other
+/// takes 36 ms. The regular one is due twice in that time, and late once.
+#[test]
+fn timer_that_is_due_during_a_callback_of_another_timer_is_missed() {
+    let mut script = Script::new(1);
+    for cycle in (0..100).filter(|cycle| ![11, 12].contains(&(cycle % 20))) {
+        let due = 20_000 * cycle;
+        script.add_cycle(due, POLL);
+        if cycle % 20 == 10 {
+            script.add(TIMER, (due + 5_000, due + 5_010, due + 41_000), POLL);
+        }
+    }
+    let request = AttachRequest {
+        deadline: Some(us(10_000)),
+        ..request()
+    };
+
+    let report = report(request, script.records);
+
+    let deadline = report.rows[0].deadline.as_ref().unwrap();
+    assert_eq!((deadline.passed, deadline.misses), (5, 10));
+}
+
+/// A timer of 10 ms and one of 130 ms. The callback of the second takes 13 ms: one cycle of the
+/// first timer passes, 5 ms after its start, and is late by 8 ms.
+#[test]
+fn each_timer_of_a_thread_has_its_misses() {
+    let mut script = Script::new(1);
+    let mut free = 0;
+    for due in (0..2_500_000_u64).step_by(5_000) {
+        let is_slow = due % 130_000 == 5_000;
+        if due < free || !(due % 10_000 == 0 || is_slow) {
+            continue;
+        }
+        let (length, timer) = if is_slow { (13_000, 2) } else { (100, 1) };
+        free = due + length;
+        let poll = wait("poll", 4, 0, 0);
+        script.add_changed(TIMER, (due, due, free), poll, |activation| {
+            activation.timer = Some(timer);
+        });
+    }
+    let request = AttachRequest {
+        deadline: Some(us(6_000)),
+        ..request()
+    };
+
+    let report = report(request, script.records);
+
+    let row = &report.rows[0];
+    let [first, second] = row.timers[..] else {
+        panic!("{:?}", row.timers);
+    };
+    assert_eq!(first.period_ns, Some(us(10_000)));
+    assert_eq!(second.period_ns, Some(us(130_000)));
+    // Each callback of the second delays one cycle, also before the period was known.
+    assert_eq!(first.misses, second.cycles, "{first:?}");
+    assert_eq!(first.largest_ns, us(8_000));
+    assert!(second.misses == second.cycles, "{second:?}");
+    let deadline = row.deadline.as_ref().unwrap();
+    assert_eq!(deadline.misses, first.misses + second.misses);
+}
+
+/// A timer of 5 ms, and signals of another thread. Each 10th signal takes 9 ms: the timer is due
+/// twice in that time, and late once.
+#[test]
+fn timer_that_is_due_during_work_for_another_thread_is_missed() {
+    let mut script = Script::new(1);
+    for cycle in 0..100 {
+        let due = 5_000 * cycle;
+        match cycle % 10 {
+            6 => {
+                script.add_cycle(due, POLL);
+                let signal = (due + 2_000, due + 2_000, due + 11_000);
+                script.add(by_thread(5, "sender"), signal, POLL);
+            }
+            7 | 8 => {}
+            _ => script.add_cycle(due, POLL),
+        }
+    }
+    let request = AttachRequest {
+        deadline: Some(us(3_000)),
+        ..request()
+    };
+
+    let report = report(request, script.records);
+
+    let by_timer = report.rows.iter().find(|row| row.woken_by == "timer");
+    let deadline = by_timer.unwrap().deadline.as_ref().unwrap();
+    assert_eq!((deadline.passed, deadline.misses), (10, 10));
+}
+
+/// A POSIX timer of 5 ms in a thread that works for 12 ms in two of three cycles: few gaps are of
+/// one period.
+#[test]
+fn timer_of_a_thread_that_is_mostly_late_has_a_period() {
+    let mut script = Script::new(1);
+    let signal = wait("rt_sigtimedwait", 4, 0, 0);
+    let mut cycle = 0;
+    for round in 0..60 {
+        let due = 5_000 * cycle;
+        let (length, periods) = if round % 3 == 2 {
+            (100, 1)
+        } else {
+            (12_000, 3)
+        };
+        script.add_changed(TIMER, (due, due + 10, due + length), signal, |activation| {
+            activation.timer = Some(64);
+        });
+        cycle += periods;
+    }
+    let request = AttachRequest {
+        deadline: Some(us(4_000)),
+        ..request()
+    };
+
+    let report = report(request, script.records);
+
+    let row = &report.rows[0];
+    assert_eq!(row.period_ns, Some(us(5_000)));
+    // Each long cycle is late, and so is the one that is due 5 ms after its start.
+    let deadline = row.deadline.as_ref().unwrap();
+    assert_eq!((deadline.passed, deadline.misses), (40, 80));
+}
+
+/// Reaction of a program to a cycle that ended after the next one was due.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Overrun {
+    /// It runs the cycles that were due, one after the other.
+    CatchUp,
+    /// Its next cycle is due a period later.
+    Restart,
+}
+
+/// Returns 300 cycles of a loop that sleeps with timeouts in ms, and the number of those that ended
+/// more than 5 ms after their due time. The period is 10 ms; each eleventh cycle takes up to 34 ms.
+fn loop_with_timeouts(overrun: Overrun) -> (Vec<ThreadTold>, u64) {
+    const PERIOD: u64 = 10_000;
+    let mut script = Script::new(1);
+    let (mut now, mut due, mut missed) = (400, PERIOD, 0);
+    let mut cycle = (0, 400);
+    for number in 1..=300_u64 {
+        if due > now {
+            script.add(TIMER, (cycle.0, cycle.1, now), POLL);
+            let timeout = (due - now).div_ceil(1_000) * 1_000;
+            cycle = (now + timeout, now + timeout + 10);
+            now = cycle.1;
+        }
+        now += match number % 11 {
+            // A freeze.
+            5 if number == 159 => 804_000,
+            5 => 6_000 + number * 7_919 % 28_000,
+            _ => 300,
+        };
+        missed += u64::from(now > due + 5_000);
+        due += PERIOD;
+        if overrun == Overrun::Restart && due < now {
+            due = now + PERIOD;
+        }
+    }
+    script.add(TIMER, (cycle.0, cycle.1, now), POLL);
+    (script.records, missed)
+}
+
+#[test]
+fn cycles_of_a_loop_with_timeouts_count_if_the_program_catches_up() {
+    for overrun in [Overrun::CatchUp, Overrun::Restart] {
+        let (records, missed) = loop_with_timeouts(overrun);
+        let request = AttachRequest {
+            deadline: Some(us(5_000)),
+            ..request()
+        };
+
+        let report = report(request, records);
+
+        let row = &report.rows[0];
+        let period = row.period_ns.unwrap().as_f64() / 1e3;
+        assert!((period - 10_000.0).abs() < 250.0, "{period}");
+        let counted = row.deadline.as_ref().unwrap().misses;
+        // Rounded wakeups hide up to 1 ms.
+        let is_close = counted.abs_diff(missed) <= missed / 20 + 1;
+        assert!(is_close, "{counted} of {missed}");
+        assert!(row.timers.is_empty(), "{:?}", row.timers);
+    }
+}
+
+/// A loop with a timer of 10 ms and one of 70 ms, for which the kernel has one timer. Each ninth
+/// callback of the second takes 26 ms: two or three cycles of the first are due in that time.
+#[test]
+fn timers_of_a_loop_are_found_by_their_expiries() {
+    let mut script = Script::new(1);
+    let condition = wait("futex", 64, 0x89, 0);
+    let mut due = [10_000_u64, 13_000];
+    let mut missed = [0, 0];
+    let (mut now, mut number) = (0, 0);
+    while now < 4_000_000 {
+        let timer = usize::from(due[1] < due[0]);
+        let origin = due[timer];
+        let start = now.max(origin);
+        number += timer;
+        let is_long = timer == 1 && number % 9 == 8;
+        now = start + if is_long { 26_000 } else { 300 };
+        // Callbacks that are due run without a sleep.
+        let mut next = timer;
+        loop {
+            missed[next] += u64::from(now > due[next] + 5_000);
+            due[next] += [10_000, 70_000][next];
+            if due[0] >= now {
+                break;
+            }
+            now += 300;
+            next = 0;
+        }
+        script.add(TIMER, (origin, start, now), condition);
+    }
+    let request = AttachRequest {
+        deadline: Some(us(5_000)),
+        ..request()
+    };
+
+    let report = report(request, script.records);
+
+    let row = &report.rows[0];
+    let [first, second] = row.timers[..] else {
+        panic!("{:?}", row.timers);
+    };
+    assert_eq!(first.period_ns, Some(us(10_000)));
+    assert_eq!(second.period_ns, Some(us(70_000)));
+    assert_eq!([first.misses, second.misses], missed);
+    let deadline = row.deadline.as_ref().unwrap();
+    assert_eq!(deadline.misses, missed[0] + missed[1]);
+}
+
+#[test]
+fn cycles_that_are_due_while_an_earlier_one_goes_on_are_misses() {
+    let relative = wait("clock_nanosleep", 0, 0, 0);
+    let run = |goes_on_at: u64, home: Wait| {
+        let mut script = Script::new(1);
+        script.add_cycles(0..20, home);
+        // 4.8 ms of work without a sleep.
+        script.add(TIMER, (20_000, 20_010, 24_800), home);
+        for cycle in 0..20 {
+            script.add_cycle(goes_on_at + 1_000 * cycle, home);
+        }
+        let report = report(request(), script.records);
+        let deadline = report.rows[0].deadline.as_ref().unwrap();
+        (report.rows[0].activations, deadline.misses, deadline.passed)
+    };
+
+    // On the same grid: it has caught up. Otherwise it has skipped them.
+    assert_eq!(run(25_000, SLEEP_UNTIL), (45, 5, 4));
+    assert_eq!(run(25_800, SLEEP_UNTIL), (41, 1, 0));
+    // It sleeps for a time: none was due.
+    assert_eq!(run(25_000, relative), (41, 1, 0));
+}
+
+#[test]
+fn period_that_changes_has_two_phases() {
+    let records = changed_cycles(1, FIFO, us(100), |cycle, activation| {
+        let shift = us(500 * u64::from(cycle.saturating_sub(50)));
+        activation.origin += shift;
+        activation.due += shift;
+        activation.waking += shift;
+        activation.running += shift;
+        activation.done += shift;
+    });
+
+    let report = report(request(), records);
+
+    let phases = report.rows[0].phases.iter();
+    let periods: Vec<Nanos> = phases.map(|phase| phase.period_ns).collect();
+    assert_eq!(periods, [CYCLE, us(1_500)]);
+}
