@@ -24,6 +24,8 @@ use super::{
     ThreadState, unfinished_taken,
 };
 
+/// `SIGHUP`, `SIGINT` and `SIGTERM`.
+const END_SIGNALS: [u32; 3] = [1, 2, 15];
 /// Confidence level of the interval of misses.
 const CONFIDENCE: f64 = 0.95;
 
@@ -174,7 +176,9 @@ impl AttachCollector {
         let has_period =
             line.is_some_and(LineState::is_mostly_periodic) && self.is_paced(number, source);
         let is_idle = !has_period && waits_for.is_some_and(WaitKind::can_be_home);
-        let is_held = is_held && !is_idle;
+        // The user ended a program that had not slept since its start: it may have been starting.
+        let is_ended_by_user = END_SIGNALS.contains(&state.exit.signal);
+        let is_held = is_held && !is_idle && !(never_slept && is_ended_by_user);
         Some(AttachUnfinished {
             so_far_ns: so_far,
             ran: cycle.ran,

@@ -10,6 +10,10 @@ use super::{AttachChosen, AttachCollector, AttachStops, MAX_LINES, above};
 impl AttachCollector {
     /// Counts a cycle, or keeps it until it is known whether a cycle was due in it.
     pub(super) fn done(&mut self, number: u32, cycle: ThreadCycle) {
+        let by_timer = self.lines.get(&(number, WokenWay::Timer));
+        let thawed = by_timer.filter(|_| cycle.is_thawed());
+        // The kernel does not report which timer expired during the freeze.
+        let cycle = thawed.and_then(|line| line.due_in(&cycle)).unwrap_or(cycle);
         let Some(state) = self.threads.get_mut(&number) else {
             return;
         };

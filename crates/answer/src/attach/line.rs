@@ -9,7 +9,7 @@ use super::cause::{AttachCause, AttachTaken};
 use super::course::CourseBuilder;
 use super::cycle::ThreadCycle;
 use super::growth::{AttachJob, GROWTHS};
-use super::period::{differ, grid, multiple_of, period};
+use super::period::{Wake, differ, grid, multiple_of, period_of_wakes};
 use super::timeline::{PassedCycles, Timeline, TimelineCycle};
 use super::timers::{AttachTimer, ThreadTimers};
 
@@ -80,6 +80,9 @@ pub(super) struct LineState {
     pub(super) waker_tids: BTreeMap<Tid, u64>,
     /// Spans with one period each, in order.
     pub(super) phases: Vec<Phase>,
+    /// Gaps between wakeups since the first phase, and those that are a multiple of its period.
+    gaps: u64,
+    regular_gaps: u64,
     /// Given deadline, otherwise the period of the newest phase.
     pub(super) deadline: Option<Nanos>,
     pub(super) counted: AttachCounts,
@@ -239,6 +242,8 @@ impl LineState {
             other_wakers: 0,
             waker_tids: BTreeMap::new(),
             phases: Vec::new(),
+            gaps: 0,
+            regular_gaps: 0,
             deadline,
             counted: AttachCounts::default(),
             is_given: deadline.is_some(),
@@ -288,9 +293,7 @@ impl LineState {
         self.preempted += activation.preempted;
         self.blocked += activation.blocked;
         self.note_waker(activation.woken);
-        if let Some(deadline) = self.deadline {
-            self.pass_timers(cycle, policy, deadline);
-        }
+        self.pass_timers(cycle, policy, has_deadline);
         self.follow_timeline(cycle, policy, true, has_deadline);
         let mut earlier = self.place_pending(activation.origin, has_deadline);
         self.pending.push_back(DueUnknown {
@@ -314,10 +317,9 @@ impl LineState {
     /// Adds a cycle of the thread that something other than a timer started: its timers may expire
     /// during the cycle.
     pub(super) fn add_other(&mut self, cycle: &ThreadCycle, policy: ThreadPolicy) {
-        if let Some(deadline) = self.deadline {
-            self.pass_timers(cycle, policy, deadline);
-        }
-        self.follow_timeline(cycle, policy, false, self.deadline.is_some());
+        let has_deadline = self.deadline.is_some();
+        self.pass_timers(cycle, policy, has_deadline);
+        self.follow_timeline(cycle, policy, false, has_deadline);
     }
 
     /// Counts the late cycles without a wakeup that were due during `cycle` or an earlier one.
@@ -357,7 +359,11 @@ impl LineState {
             return None;
         }
         let due = self.timeline.due_in(&interruption.whole)?;
-        let mut cycle = interruption.passed(due);
+        let mut cycle = if interruption.is_thawed() {
+            interruption.frozen_since(due)
+        } else {
+            interruption.passed(due)
+        };
         cycle.whole.woken = self.slowest.as_ref()?.activation.woken;
         Some(cycle)
     }
@@ -377,19 +383,13 @@ impl LineState {
     }
 
     /// Counts the expiries of other timers of the thread during a cycle.
-    fn pass_timers(&mut self, cycle: &ThreadCycle, policy: ThreadPolicy, deadline: Nanos) {
-        let passed = self.timers.add(cycle, deadline);
+    fn pass_timers(&mut self, cycle: &ThreadCycle, policy: ThreadPolicy, has_deadline: bool) {
+        let given = self.deadline.filter(|_| self.is_given);
+        let passed = self.timers.add(cycle, policy, given);
         // With one timer, the next cycle shows which expiries did not cause a wakeup.
-        if !self.timers.are_several() {
-            return;
+        if self.timers.are_several() && (self.is_given || has_deadline) {
+            self.count_passed(passed);
         }
-        let passed = passed.into_iter().map(|(cycle, due)| PassedCycles {
-            cycle,
-            policy,
-            deadline,
-            due,
-        });
-        self.count_passed(passed.collect());
     }
 
     /// Estimates the period of the waiting cycles; the next one was due at `next`. Returns the
@@ -400,26 +400,30 @@ impl LineState {
         };
         let gap = next.saturating_sub(newest.cycle.whole.origin).as_f64();
         // A gap of several periods may be one period of a slower phase: wait for more cycles.
-        let fits = |period: Nanos| multiple_of(gap, period.as_f64()) == Some(1);
-        if let Some(phase) = self.phases.last()
-            && fits(phase.period)
-        {
-            // The phase goes on; the cycles that did not fit belong to it.
-            return self.end_pending(has_deadline);
+        if let Some(phase) = self.phases.last() {
+            let periods = multiple_of(gap, phase.period.as_f64());
+            self.gaps += 1;
+            self.regular_gaps += u64::from(periods.is_some());
+            if periods == Some(1) {
+                // The phase goes on; the cycles that did not fit belong to it.
+                return self.end_pending(has_deadline);
+            }
         }
         if self.pending.len() < MIN_MISFITS {
             return Vec::new();
         }
         let newest = self.pending.iter().rev().take(MAX_FOR_PERIOD - 1);
-        let mut origins: Vec<Nanos> = newest.map(|pending| pending.cycle.whole.origin).collect();
-        origins.reverse();
-        origins.push(next);
+        let newest = newest.map(|pending| &pending.cycle.whole);
+        let mut wakes: Vec<Wake> = newest.map(Wake::new).collect();
+        wakes.reverse();
+        wakes.push(Wake::at(next));
         // The shortest span first: before it, the period was another.
-        let lengths = [MIN_MISFITS + 1, origins.len()];
-        let estimate = lengths
-            .into_iter()
-            .find_map(|length| period(&origins[origins.len().saturating_sub(length)..]));
-        let estimate = estimate.or_else(|| self.grid_of_timer(&origins));
+        let lengths = [MIN_MISFITS + 1, wakes.len()];
+        let estimate = self.timers.main_period().or_else(|| {
+            let mut lengths = lengths.into_iter();
+            lengths.find_map(|length| period_of_wakes(&wakes[wakes.len().saturating_sub(length)..]))
+        });
+        let estimate = estimate.or_else(|| self.grid_of_timer(&wakes));
         if let Some(period) = estimate.or_else(|| self.timeline.period()) {
             self.start_phase(period);
             return self.end_pending(has_deadline);
@@ -431,11 +435,12 @@ impl LineState {
     }
 
     /// Returns the period of the timer that woke the thread in each of the waiting cycles.
-    fn grid_of_timer(&self, origins: &[Nanos]) -> Option<Nanos> {
+    fn grid_of_timer(&self, wakes: &[Wake]) -> Option<Nanos> {
         let timer = self.pending.back()?.cycle.whole.timer?;
-        let mut cycles = self.pending.iter().rev().take(origins.len());
+        let mut cycles = self.pending.iter().rev().take(wakes.len());
         let is_same = cycles.all(|pending| pending.cycle.whole.timer == Some(timer));
-        is_same.then(|| grid(origins)).flatten()
+        let origins: Vec<Nanos> = wakes.iter().map(|wake| wake.origin).collect();
+        is_same.then(|| grid(&origins)).flatten()
     }
 
     fn start_phase(&mut self, period: Nanos) {
@@ -443,6 +448,7 @@ impl LineState {
         if last.is_some_and(|phase| !differ(phase.period, period)) {
             return;
         }
+        self.timeline.change_period(period);
         if self.phases.len() < MAX_PHASES {
             self.phases.push(Phase {
                 period,
@@ -461,10 +467,9 @@ impl LineState {
             self.pending.clear();
             return Vec::new();
         };
-        let limit = phase.period;
         let has_deadline = has_deadline && !self.is_given;
         if has_deadline {
-            self.deadline = Some(limit);
+            self.deadline = Some(phase.period);
         }
         let mut missed = Vec::new();
         for pending in self.pending.drain(..) {
@@ -472,8 +477,13 @@ impl LineState {
             if !has_deadline {
                 continue;
             }
+            let cycle = &pending.cycle.whole;
+            // A thread with several timers has a deadline for each.
+            let limit = self.timers.period_of(cycle);
+            let limit = limit.or_else(|| self.timeline.period_of_other(cycle.origin));
+            let limit = limit.unwrap_or(phase.period);
             self.counted.hold(pending.job, limit);
-            if pending.cycle.whole.response() > limit {
+            if cycle.response() > limit {
                 phase.misses += 1;
                 missed.push(MissedEarlier {
                     cycle: pending.cycle,
@@ -516,6 +526,17 @@ impl LineState {
     pub(super) fn is_mostly_periodic(&self) -> bool {
         let most = self.phases.iter().map(|phase| phase.cycles).max();
         most.is_some_and(|cycles| 2 * cycles >= self.response.count())
+    }
+
+    /// Returns whether most wakeups have a period. The wakeups of a server have one for a few
+    /// requests now and then, each time another.
+    pub(super) fn is_regular(&self) -> bool {
+        const MIN_GAPS: u64 = 32;
+        const MIN_SHARE: f64 = 0.7;
+        const MAX_REGULAR_PHASES: usize = 8;
+        let is_known = self.gaps >= MIN_GAPS;
+        let has_share = self.regular_gaps as f64 >= MIN_SHARE * self.gaps as f64;
+        self.phases.len() <= MAX_REGULAR_PHASES && (has_share || !is_known)
     }
 
     /// Period of most cycles.

@@ -554,11 +554,15 @@ impl AttachCollector {
         self.asked.limit().is_none() && self.is_paced(number, source)
     }
 
-    /// Whether the period of a thread is meaningful: it has a home wait, and is not driven by a
-    /// ring of threads only.
+    /// Whether the period of a thread is meaningful: it has a home wait, its wakeups are regular,
+    /// and it is not driven by a ring of threads only.
     fn is_paced(&self, number: u32, source: WokenWay) -> bool {
         let state = self.threads.get(&number);
+        let line = self.lines.get(&(number, source));
+        // A timer whose thread is late skips expiries, but they are on a grid.
+        let is_regular = source == WokenWay::Timer || line.is_none_or(LineState::is_regular);
         state.is_some_and(|state| state.builder.home() != Home::None)
+            && is_regular
             && !self.is_go(number)
             && (source != WokenWay::Thread || !self.is_in_ring(number))
     }

@@ -1,6 +1,6 @@
 //! Period of wakes.
 
-use laggard_model::Nanos;
+use laggard_model::{Nanos, ThreadActivation};
 
 /// A gap is this near to a multiple of the period, as a part of the period.
 const TOLERANCE: f64 = 1.0 / 10.0;
@@ -32,6 +32,48 @@ pub(super) fn period(origins: &[Nanos]) -> Option<Nanos> {
     };
     (share(&fits) >= MIN_FITTING && share(&is_single) >= MIN_SINGLE)
         .then(|| Nanos::from_f64(mean_period(&gaps, median)))
+}
+
+/// Wakeup of a thread: its due time, and the time when the thread slept again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wake {
+    pub(super) origin: Nanos,
+    done: Nanos,
+}
+
+impl Wake {
+    pub(super) const fn new(cycle: &ThreadActivation) -> Self {
+        Self {
+            origin: cycle.origin,
+            done: cycle.done,
+        }
+    }
+
+    /// Creates a wakeup whose end is not known yet.
+    pub(super) const fn at(origin: Nanos) -> Self {
+        Self {
+            origin,
+            done: origin,
+        }
+    }
+}
+
+/// Returns the period of the wakeups of a thread, in order, if they have one.
+pub(super) fn period_of_wakes(wakes: &[Wake]) -> Option<Nanos> {
+    let origins: Vec<Nanos> = wakes.iter().map(|wake| wake.origin).collect();
+    period(&origins).filter(|&period| !sleeps_past(wakes, period))
+}
+
+/// Returns whether a thread sleeps past the due times of this period too often: its wakeups belong
+/// to several timers, such as 10 and 20 ms with an offset of 5 ms. A late thread works past them.
+pub(super) fn sleeps_past(wakes: &[Wake], period: Nanos) -> bool {
+    const MAX_SHARE: f64 = 0.2;
+    let slept = wakes.windows(2).filter(|two| {
+        let gap = two[1].origin.saturating_sub(two[0].origin).as_f64();
+        let is_longer = multiple_of(gap, period.as_f64()).is_some_and(|periods| periods > 1);
+        is_longer && two[0].done < two[0].origin + period
+    });
+    slept.count() as f64 > MAX_SHARE * wakes.len() as f64
 }
 
 /// Returns the mean of the gaps that are about one or more medians long. A program that rounds its

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use laggard_model::{Nanos, ThreadActivation, ThreadPolicy, WokenBy};
 
 use super::cycle::ThreadCycle;
+use super::period::{Wake, differ, sleeps_past};
 use super::timers::{AttachTimer, TimerFigures};
 
 /// Number of newest cycles that the grid is searched in.
@@ -156,8 +157,8 @@ impl Timeline {
             return passed;
         }
         let due = self.early.iter().filter(|entry| entry.is_due);
-        let origins: Vec<Nanos> = due.map(|entry| entry.cycle.whole.origin).collect();
-        let found = Grid::find(&origins, self.given_period.or(usual), resolution);
+        let wakes: Vec<Wake> = due.map(|entry| Wake::new(&entry.cycle.whole)).collect();
+        let found = Grid::find(&wakes, self.given_period.or(usual), resolution);
         if let Some(found) = found {
             for entry in std::mem::take(&mut self.early) {
                 let origin = entry.cycle.whole.origin;
@@ -182,7 +183,26 @@ impl Timeline {
             Some(grid) => grid.point(grid.steps_to(grid.free_since)),
             None => self.free_since + self.slept?,
         };
-        (interruption.origin <= due && due < interruption.done).then_some(due)
+        let is_after_start = interruption.was_frozen || interruption.origin <= due;
+        (is_after_start && due < interruption.done).then_some(due)
+    }
+
+    /// Forgets the grid if the thread has another period now.
+    pub(super) fn change_period(&mut self, period: Nanos) {
+        if self.period().is_some_and(|before| differ(before, period)) {
+            self.grid = None;
+            self.others = None;
+            self.waiting.clear();
+            self.strays.clear();
+            self.misfits = 0;
+        }
+    }
+
+    /// Returns the period of the other timer of the thread if a wakeup belongs to it.
+    pub(super) fn period_of_other(&self, origin: Nanos) -> Option<Nanos> {
+        let other = self.others.as_ref()?.grid?;
+        let is_others = other.has(origin) && !self.grid?.has(origin);
+        is_others.then(|| Nanos::from_f64(other.period))
     }
 
     /// Notes the length of the sleep before a wakeup by a timer.
@@ -222,7 +242,9 @@ impl Timeline {
             return Vec::new();
         };
         let (regular, other) = (self.regular.cycles, others.cycles());
-        if other < MIN_OTHERS || (other as f64) < MIN_OTHER_SHARE * regular as f64 {
+        let is_rare = other < MIN_OTHERS || (other as f64) < MIN_OTHER_SHARE * regular as f64;
+        // A program that starts a new timeline after each late cycle has only one timer.
+        if is_rare || self.restarted > self.kept {
             return Vec::new();
         }
         let mut figures = vec![self.regular.timer(self.period())];
@@ -408,18 +430,19 @@ impl Grid {
 
     /// Finds the grid that has most of the wakeups, from the newest back. `usual`: the period, if
     /// it is known.
-    fn find(origins: &[Nanos], usual: Option<Nanos>, resolution: Nanos) -> Option<Self> {
+    fn find(wakes: &[Wake], usual: Option<Nanos>, resolution: Nanos) -> Option<Self> {
         /// Number of gaps from the newest wakeup that can be the period.
         const MAX_CANDIDATES: usize = 4;
+        let origins: Vec<Nanos> = wakes.iter().map(|wake| wake.origin).collect();
         let (&last, earlier) = origins.split_last()?;
         let gaps = earlier.iter().rev().take(MAX_CANDIDATES);
         let gaps = gaps.map(|&before| last.saturating_sub(before));
         let candidates = match usual {
             Some(usual) => vec![usual],
-            None => gaps.collect(),
+            None => gaps.filter(|&gap| !sleeps_past(wakes, gap)).collect(),
         };
         let with_period =
-            |candidate: Nanos| Self::with_period(origins, candidate, usual.is_some(), resolution);
+            |candidate: Nanos| Self::with_period(&origins, candidate, usual.is_some(), resolution);
         candidates.into_iter().find_map(with_period)
     }
 
@@ -500,6 +523,14 @@ impl Grid {
     fn nearest(&self, time: Nanos) -> u64 {
         let half = Nanos::from_f64(self.period / 2.0);
         self.steps_to(time.saturating_sub(half))
+    }
+
+    /// Returns whether a recent time is a due time.
+    fn has(&self, time: Nanos) -> bool {
+        let distance = self.anchor.max(time).saturating_sub(self.anchor.min(time));
+        let distance = distance.as_f64();
+        let phase = distance - (distance / self.period).round() * self.period;
+        phase.abs() <= Self::MAX_TOLERANCE * self.period
     }
 
     fn point(&self, steps: u64) -> Nanos {

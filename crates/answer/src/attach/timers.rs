@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use laggard_model::{Nanos, ThreadActivation};
+use laggard_model::{Nanos, ThreadActivation, ThreadPolicy};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -84,7 +84,7 @@ impl TimerFigures {
 pub(super) struct ThreadTimers {
     timers: BTreeMap<u32, TimerState>,
     /// Newest cycles of the thread.
-    earlier: VecDeque<ThreadCycle>,
+    earlier: VecDeque<(ThreadCycle, ThreadPolicy)>,
 }
 
 impl ThreadTimers {
@@ -93,26 +93,40 @@ impl ThreadTimers {
         self.timers.len() > 1
     }
 
-    /// Adds a cycle. Returns the due times of late cycles of all timers that were due during this
-    /// cycle or an earlier one.
+    /// Returns the period of the timer that started a cycle, if the thread has several timers.
+    pub(super) fn period_of(&self, cycle: &ThreadActivation) -> Option<Nanos> {
+        let timer = self.timers.get(&cycle.timer?)?;
+        timer.period.filter(|_| self.are_several())
+    }
+
+    /// Returns the period of the timer with most cycles, if the thread has several timers.
+    pub(super) fn main_period(&self) -> Option<Nanos> {
+        let periodic = self.timers.values().filter(|timer| timer.period.is_some());
+        let most = periodic.max_by_key(|timer| timer.figures.cycles)?;
+        most.period.filter(|_| self.are_several())
+    }
+
+    /// Adds a cycle. Returns the late cycles of all timers that were due during this cycle or an
+    /// earlier one. `deadline`: the given deadline, otherwise it is the period of each timer.
     pub(super) fn add(
         &mut self,
         cycle: &ThreadCycle,
-        deadline: Nanos,
-    ) -> Vec<(ThreadCycle, Vec<Nanos>)> {
+        policy: ThreadPolicy,
+        deadline: Option<Nanos>,
+    ) -> Vec<PassedCycles> {
         let activation = &cycle.whole;
         if let Some(number) = activation.timer
             && (self.timers.len() < MAX_TIMERS || self.timers.contains_key(&number))
         {
             let timer = self.timers.entry(number).or_default();
             timer.expire(activation.origin);
-            timer.figures.end(activation.response(), Some(deadline));
+            let limit = deadline.or(timer.period);
+            timer.figures.end(activation.response(), limit);
         }
         if self.timers.is_empty() {
             return Vec::new();
         }
         let mut passed = Vec::new();
-        let mut late = Vec::new();
         for (&number, timer) in &mut self.timers {
             if timer.period.is_some() && !timer.is_placed {
                 timer.place(number, &self.earlier, deadline, &mut passed);
@@ -120,16 +134,12 @@ impl ThreadTimers {
             if activation.timer == Some(number) {
                 timer.last = activation.origin;
             }
-            timer.pass(activation, deadline, &mut late);
-        }
-        if !late.is_empty() {
-            late.sort_unstable();
-            passed.push((cycle.clone(), late));
+            timer.pass(cycle, policy, deadline, &mut passed);
         }
         if self.earlier.len() == MAX_EARLIER {
             self.earlier.pop_front();
         }
-        self.earlier.push_back(cycle.clone());
+        self.earlier.push_back((cycle.clone(), policy));
         passed
     }
 
@@ -163,50 +173,64 @@ impl TimerState {
     fn place(
         &mut self,
         number: u32,
-        earlier: &VecDeque<ThreadCycle>,
-        deadline: Nanos,
-        passed: &mut Vec<(ThreadCycle, Vec<Nanos>)>,
+        earlier: &VecDeque<(ThreadCycle, ThreadPolicy)>,
+        deadline: Option<Nanos>,
+        passed: &mut Vec<PassedCycles>,
     ) {
         self.is_placed = true;
         let Some(&first) = self.expiries.front() else {
             return;
         };
         self.last = first;
-        for cycle in earlier.iter().filter(|cycle| cycle.whole.done > first) {
+        let later = earlier.iter().filter(|(cycle, _)| cycle.whole.done > first);
+        for (cycle, policy) in later {
             if cycle.whole.timer == Some(number) {
                 self.last = cycle.whole.origin;
             }
-            let mut late = Vec::new();
-            self.pass(&cycle.whole, deadline, &mut late);
-            if !late.is_empty() {
-                passed.push((cycle.clone(), late));
-            }
+            self.pass(cycle, *policy, deadline, passed);
         }
     }
 
     /// Counts the expiries during a cycle of the thread, and adds the late ones.
-    fn pass(&mut self, cycle: &ThreadActivation, deadline: Nanos, late: &mut Vec<Nanos>) {
+    fn pass(
+        &mut self,
+        cycle: &ThreadCycle,
+        policy: ThreadPolicy,
+        deadline: Option<Nanos>,
+        passed: &mut Vec<PassedCycles>,
+    ) {
         let (Some(period), Some(&woke)) = (self.period, self.expiries.back()) else {
             return;
         };
-        let silent = cycle.origin.saturating_sub(woke).ns() / period.ns().max(1);
+        let activation = &cycle.whole;
+        let silent = activation.origin.saturating_sub(woke).ns() / period.ns().max(1);
         if silent > MAX_SILENT_PERIODS {
             return;
         }
+        let deadline = deadline.unwrap_or(period);
+        let mut late = Vec::new();
         for _ in 0..MAX_PASSED {
             let due = self.last + period;
-            if due >= cycle.done {
-                return;
+            if due >= activation.done {
+                break;
             }
             self.last = due;
-            if due <= cycle.origin {
+            if due <= activation.origin {
                 continue;
             }
-            let response = cycle.done.saturating_sub(due);
+            let response = activation.done.saturating_sub(due);
             self.figures.end(response, Some(deadline));
             if response > deadline {
                 late.push(due);
             }
+        }
+        if !late.is_empty() {
+            passed.push(PassedCycles {
+                cycle: cycle.clone(),
+                policy,
+                deadline,
+                due: late,
+            });
         }
     }
 }

@@ -95,6 +95,21 @@ impl ThreadCycle {
         }
     }
 
+    /// Returns whether the thread slept in a frozen control group, and the end of the freeze woke it.
+    pub(super) const fn is_thawed(&self) -> bool {
+        self.whole.was_frozen && matches!(self.whole.woken, WokenBy::Thread(..))
+    }
+
+    /// Returns this cycle as due at `due`, during the freeze before it.
+    pub(super) fn frozen_since(&self, due: Nanos) -> Self {
+        let mut cycle = self.clone();
+        for first in cycle.parts.iter_mut().take(1).chain([&mut cycle.whole]) {
+            (first.origin, first.due) = (due, due);
+        }
+        cycle.is_interruption = false;
+        cycle
+    }
+
     /// Adds the activations of the started thread whose end is the end of the cycle. Activations
     /// of the first thread after the start are not part of the cycle.
     pub(super) fn go_on(&mut self, thread: Tid, course: &[ThreadActivation]) {

@@ -307,3 +307,49 @@ fn step_has_the_figures_since_the_last_step_and_the_largest_so_far() {
     assert_eq!(second[0].misses, Some(90));
     assert_eq!(first[0].p99, None, "90 cycles are too few");
 }
+
+/// Ctrl-C ends a command that has not slept yet.
+#[test]
+fn program_that_the_user_ends_while_it_starts_has_no_miss() {
+    let overdue = |signal: u32| {
+        let mut script = Script::new(1);
+        let last = UnfinishedActivation {
+            woken: WokenBy::Interrupt,
+            start_seen: false,
+            ..unfinished(us(90_500), us(90_000))
+        };
+        script.push(500, ThreadHappening::Began(None));
+        let exit = ThreadExit {
+            signal,
+            ..ThreadExit::default()
+        };
+        script.push(90_500, ThreadHappening::Ended(Some(last), exit));
+        report(request(), script.records).held.overdue
+    };
+
+    assert_eq!(overdue(2), 0);
+    assert_eq!(overdue(9), 1);
+}
+
+/// A server has a period for 10 requests now and then, but clients do not send them at fixed times.
+#[test]
+fn server_has_no_implied_deadline() {
+    let deadline = |irregular: u64| {
+        let mut script = Script::new(1);
+        let (mut due, epoll) = (0, wait("epoll_wait", 5, 0, 0));
+        for request in 0..600 {
+            let is_irregular = request / 10 % 2 < irregular;
+            due += if is_irregular {
+                200 + request * request * 7_919 % 901
+            } else {
+                300
+            };
+            script.add(WokenBy::Softirq(3), (due, due, due + 100), epoll);
+        }
+        let report = report(request_without_deadline(None), script.records);
+        report.rows[0].deadline.is_some()
+    };
+
+    assert!(deadline(0));
+    assert!(!deadline(1));
+}

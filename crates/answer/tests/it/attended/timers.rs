@@ -1,11 +1,11 @@
 //! Periods and due times of threads, also with several timers.
 
-use laggard_answer::attach::AttachRequest;
-use laggard_model::{Nanos, ThreadTold};
+use laggard_answer::attach::{AttachRequest, AttachRow, AttachTimer};
+use laggard_model::{Nanos, ThreadHappening, ThreadTold};
 
 use super::{
     CYCLE, FIFO, POLL, SLEEP_UNTIL, Script, TIMER, Wait, by_thread, changed_cycles, report,
-    request, us, wait,
+    request, request_without_deadline, us, wait,
 };
 
 /// Two timers of an event loop: each 20th cycle of the regular one, the callback of the other
@@ -29,6 +29,16 @@ fn timer_that_is_due_during_a_callback_of_another_timer_is_missed() {
 
     let deadline = report.rows[0].deadline.as_ref().unwrap();
     assert_eq!((deadline.passed, deadline.misses), (5, 10));
+}
+
+/// Returns the timers of a thread, which has two with these periods in us.
+fn two_timers(row: &AttachRow, periods: [u64; 2]) -> [AttachTimer; 2] {
+    let [first, second] = row.timers[..] else {
+        panic!("{:?}", row.timers);
+    };
+    let found = [first, second].map(|timer| timer.period_ns);
+    assert_eq!(found, periods.map(|period| Some(us(period))));
+    [first, second]
 }
 
 /// A timer of 10 ms and one of 130 ms. The callback of the second takes 13 ms: one cycle of the
@@ -57,11 +67,7 @@ fn each_timer_of_a_thread_has_its_misses() {
     let report = report(request, script.records);
 
     let row = &report.rows[0];
-    let [first, second] = row.timers[..] else {
-        panic!("{:?}", row.timers);
-    };
-    assert_eq!(first.period_ns, Some(us(10_000)));
-    assert_eq!(second.period_ns, Some(us(130_000)));
+    let [first, second] = two_timers(row, [10_000, 130_000]);
     // Each callback of the second delays one cycle, also before the period was known.
     assert_eq!(first.misses, second.cycles, "{first:?}");
     assert_eq!(first.largest_ns, us(8_000));
@@ -193,51 +199,142 @@ fn cycles_of_a_loop_with_timeouts_count_if_the_program_catches_up() {
     }
 }
 
-/// A loop with a timer of 10 ms and one of 70 ms, for which the kernel has one timer. Each ninth
-/// callback of the second takes 26 ms: two or three cycles of the first are due in that time.
+/// Loop with two timers. Each ninth callback of the second one takes a long time.
+struct TwoTimers {
+    due: [u64; 2],
+    periods: [u64; 2],
+    deadlines: [u64; 2],
+    /// us
+    long_callback: u64,
+    /// Whether the kernel has a timer for each; otherwise it has one for the loop.
+    has_descriptors: bool,
+}
+
+impl TwoTimers {
+    /// Returns the records of 4 s, and the misses of each timer.
+    fn run(mut self) -> (Vec<ThreadTold>, [u64; 2]) {
+        let mut script = Script::new(1);
+        let poll = wait("poll", 4, 0, 0);
+        let condition = wait("futex", 64, 0x89, 0);
+        let mut missed = [0, 0];
+        let (mut now, mut number) = (0, 0);
+        while now < 4_000_000 {
+            let timer = usize::from(self.due[1] < self.due[0]);
+            let origin = self.due[timer];
+            let start = now.max(origin);
+            number += timer;
+            let is_long = timer == 1 && number % 9 == 8;
+            now = start + if is_long { self.long_callback } else { 300 };
+            // Callbacks that are due run without a sleep.
+            let mut next = timer;
+            loop {
+                missed[next] += u64::from(now > self.due[next] + self.deadlines[next]);
+                self.due[next] += self.periods[next];
+                next = usize::from(self.due[1] < self.due[0]);
+                if self.due[next] >= now {
+                    break;
+                }
+                now += 300;
+            }
+            let site = if self.has_descriptors {
+                poll
+            } else {
+                condition
+            };
+            script.add_changed(TIMER, (origin, start, now), site, |activation| {
+                activation.timer = self.has_descriptors.then_some(u32::from(timer == 1));
+            });
+        }
+        (script.records, missed)
+    }
+}
+
+/// The timer of 10 ms is due two or three times in a long callback of the timer of 70 ms.
 #[test]
 fn timers_of_a_loop_are_found_by_their_expiries() {
-    let mut script = Script::new(1);
-    let condition = wait("futex", 64, 0x89, 0);
-    let mut due = [10_000_u64, 13_000];
-    let mut missed = [0, 0];
-    let (mut now, mut number) = (0, 0);
-    while now < 4_000_000 {
-        let timer = usize::from(due[1] < due[0]);
-        let origin = due[timer];
-        let start = now.max(origin);
-        number += timer;
-        let is_long = timer == 1 && number % 9 == 8;
-        now = start + if is_long { 26_000 } else { 300 };
-        // Callbacks that are due run without a sleep.
-        let mut next = timer;
-        loop {
-            missed[next] += u64::from(now > due[next] + 5_000);
-            due[next] += [10_000, 70_000][next];
-            if due[0] >= now {
-                break;
-            }
-            now += 300;
-            next = 0;
-        }
-        script.add(TIMER, (origin, start, now), condition);
-    }
+    let timers = TwoTimers {
+        due: [10_000, 13_000],
+        periods: [10_000, 70_000],
+        deadlines: [5_000, 5_000],
+        long_callback: 26_000,
+        has_descriptors: false,
+    };
+    let (records, missed) = timers.run();
     let request = AttachRequest {
         deadline: Some(us(5_000)),
         ..request()
     };
 
-    let report = report(request, script.records);
+    let report = report(request, records);
 
     let row = &report.rows[0];
-    let [first, second] = row.timers[..] else {
-        panic!("{:?}", row.timers);
-    };
-    assert_eq!(first.period_ns, Some(us(10_000)));
-    assert_eq!(second.period_ns, Some(us(70_000)));
-    assert_eq!([first.misses, second.misses], missed);
+    let timers = two_timers(row, [10_000, 70_000]);
+    assert_eq!(timers.map(|timer| timer.misses), missed);
     let deadline = row.deadline.as_ref().unwrap();
     assert_eq!(deadline.misses, missed[0] + missed[1]);
+}
+
+/// The wakeups come every 5, 5 and 10 ms, but the thread has no period of 5 ms.
+#[test]
+fn implied_deadline_of_a_timer_is_its_period() {
+    for has_descriptors in [true, false] {
+        let timers = TwoTimers {
+            due: [10_000, 15_000],
+            periods: [10_000, 20_000],
+            deadlines: [10_000, 20_000],
+            long_callback: 34_000,
+            has_descriptors,
+        };
+        let (records, missed) = timers.run();
+
+        let report = report(request_without_deadline(None), records);
+
+        let row = &report.rows[0];
+        two_timers(row, [10_000, 20_000]);
+        assert_eq!(row.period_ns, Some(us(10_000)));
+        let misses = row.deadline.as_ref().unwrap().misses;
+        let true_misses = missed[0] + missed[1];
+        let is_close = misses.abs_diff(true_misses) <= true_misses / 10;
+        assert!(is_close, "{misses} of {true_misses}, {has_descriptors}");
+    }
+}
+
+/// A loop of 5 ms, later of 15 ms, that catches up after 30 ms of work in every 100 ms.
+#[test]
+fn late_cycles_after_a_change_of_the_period_are_not_counted_twice() {
+    let mut script = Script::new(1);
+    let (mut due, mut free, mut missed) = (10_000, 0, 0);
+    for number in 0..700_u64 {
+        let period = if number < 200 { 5_000 } else { 15_000 };
+        let start = free.max(due);
+        let is_first = due / 100_000 != (due - period) / 100_000;
+        free = start + if is_first { 32_000 } else { 300 };
+        missed += u64::from(free > due + period);
+        let is_asleep = free < due + period;
+        script.add(TIMER, (due, start, free), SLEEP_UNTIL);
+        due += period;
+        if !is_asleep {
+            // The next wait is over at once: it is no sleep.
+            let last = script.records.pop();
+            let mut last = last.unwrap();
+            while due < free {
+                free += 300;
+                missed += u64::from(free > due + period);
+                due += period;
+            }
+            if let ThreadHappening::Done(activation) = &mut last.what {
+                activation.done = us(free);
+            }
+            script.records.push(last);
+        }
+    }
+
+    let report = report(request_without_deadline(None), script.records);
+
+    let row = &report.rows[0];
+    let misses = row.deadline.as_ref().unwrap().misses;
+    let is_close = misses.abs_diff(missed) <= missed / 20;
+    assert!(is_close, "{misses} of {missed}, {:?}", row.phases);
 }
 
 #[test]
