@@ -144,7 +144,9 @@ fn a_boosted_thread_has_its_work_after_any_context_and_before_one_that_waits_for
 #[test]
 fn kernel_threads_get_the_requested_priority() {
     let Some(laggard) = laggard() else { return };
-    let Some(kernel) = fetch("6.12-rt") else { return };
+    let Some(kernel) = fetch("6.12-rt") else {
+        return;
+    };
     let command = "laggard record -q --services kthread:50 --episodes off --duration 3s -o /result/r.laggard &
         record=$!; sleep 2
         for thread in /proc/[0-9]*; do

@@ -709,3 +709,19 @@ fn next_step_names_the_thread_without_the_note_on_nice() {
 
     assert!(step.contains("than `make`, or"), "{step}");
 }
+
+#[test]
+fn next_step_against_an_unexplained_delay_is_to_sample() {
+    let step = |because| {
+        let kind = AttachCauseKind::System {
+            who: None,
+            because: Some(because),
+            contender: None,
+        };
+        phrase::next_step(&cause(CauseClass::Unexplained, kind))
+    };
+
+    let sample = step(Because::LateInterrupt).unwrap();
+    assert!(sample.starts_with("add `--stack-rate"), "{sample}");
+    assert_eq!(step(Because::Lost), None);
+}

@@ -4,7 +4,7 @@ use laggard_answer::attach::{
     AttachCause, AttachCauseKind, AttachSite, AttachTaken, HolderState, WaitEnd, WaitKind,
 };
 use laggard_answer::remedy::MMAP_LOCK;
-use laggard_model::{CauseClass, NamedCause, Nanos};
+use laggard_model::{Because, CauseClass, NamedCause, Nanos};
 
 use crate::doc::{Cell, code};
 use crate::phrase::cause::name;
@@ -291,6 +291,13 @@ pub(crate) fn next_step(cause: &AttachCause) -> Option<String> {
         (_, AttachCauseKind::TimerSlack) => {
             "set the timer slack of the thread to 1 ns (prctl PR_SET_TIMERSLACK) or use a real-time policy"
         }
+        (
+            CauseClass::Unexplained,
+            AttachCauseKind::System {
+                because: Some(Because::NothingRecorded | Because::LateInterrupt | Because::NoSample),
+                ..
+            },
+        ) => "add `--stack-rate 200`: samples name code that disables interrupts or preemption",
         (CauseClass::OwnWork | CauseClass::Overrun, _) => {
             "reduce the work per cycle, or use a longer period"
         }
