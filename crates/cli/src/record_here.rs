@@ -7,7 +7,7 @@ use laggard_measure::Drive;
 use laggard_record::Destination;
 use laggard_session::{EpisodesChoice, Plan, Session};
 
-use crate::args::{EpisodesArg, RecordArgs};
+use crate::args::RecordArgs;
 use crate::closing;
 use crate::exit::Exit;
 use crate::progress::Progress;
@@ -29,18 +29,14 @@ fn plan(args: &RecordArgs, place: Destination) -> Plan {
         services: args.services.clone(),
         period: args.period.unwrap_or(default.period),
         dither: !args.no_dither,
-        drive: Drive::Wait(args.source.api()),
+        drive: Drive::Wait(args.source),
         duration: args.duration.or(default.duration),
         recording: Some(place),
         keep: args.keep,
         threshold: args.threshold,
         // Without trace data, stages are not requested from the kernel.
-        stages: matches!(args.episodes, EpisodesArg::Off).then(Vec::new),
-        episodes: match args.episodes {
-            EpisodesArg::Auto => EpisodesChoice::Auto,
-            EpisodesArg::On => EpisodesChoice::On,
-            EpisodesArg::Off => EpisodesChoice::Off,
-        },
+        stages: matches!(args.episodes, EpisodesChoice::Off).then(Vec::new),
+        episodes: args.episodes,
         max_episodes_per_minute: args.max_episodes_per_minute,
         command: std::env::args_os()
             .map(|arg| arg.to_string_lossy().into_owned())

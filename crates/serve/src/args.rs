@@ -4,10 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use laggard_console::args::{
-    BackendArg, EpisodesArg, OnLateArgs, SizeLimitArg, StagesArg, some_time,
-};
+use laggard_console::args::{OnLateArgs, StagesArg, episodes, size_limit, some_time};
 use laggard_model::{CpuList, Nanos, Service};
+use laggard_session::{EpisodesChoice, ProbeChoice};
 
 /// Examples after the options in the help.
 pub const SERVE_EXAMPLES: &str = "\
@@ -42,8 +41,8 @@ pub struct ServeArgs {
     #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
     /// Maximum size of the store; the oldest recordings are removed first
-    #[arg(long, value_name = "SIZE", default_value = "1GiB", requires = "store")]
-    pub keep: SizeLimitArg,
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", requires = "store", value_parser = size_limit)]
+    pub keep: u64,
     /// Length of the recordings in the store, which start at whole multiples of it
     #[arg(long, value_name = "TIME", default_value = "1h", requires = "store", value_parser = some_time)]
     pub every: Nanos,
@@ -73,8 +72,8 @@ pub struct ServeArgs {
     pub threshold: Option<Nanos>,
     /// Find the causes of late wakeups: if this kernel supports it (auto), always, or fail (on),
     /// never (off)
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
-    pub episodes: EpisodesArg,
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = episodes())]
+    pub episodes: EpisodesChoice,
     /// Stack samples per second on each CPU; 0 for none
     #[arg(long, value_name = "HZ", default_value_t = 0)]
     pub stack_rate: u32,
@@ -84,7 +83,7 @@ pub struct ServeArgs {
     /// Source of the stages: bpf, perf (tracepoints, for kernels without BTF), user
     /// (neither, without root), or the best available of them (best)
     #[arg(long, value_name = "WHAT", default_value = "best")]
-    pub backend: BackendArg,
+    pub backend: ProbeChoice,
     /// Actions on late wakeups.
     #[command(flatten)]
     pub late: OnLateArgs,

@@ -61,7 +61,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     let push = Push::new(args)?;
     let metrics = Metrics::new(args.store.is_some(), push.as_ref().map(Push::series));
     let store = match &args.store {
-        Some(dir) => Some(Store::open(dir, args.keep.0, metrics.store.clone())?),
+        Some(dir) => Some(Store::open(dir, args.keep, metrics.store.clone())?),
         None => None,
     };
     let listener = listen(&args.listen)?;

@@ -6,14 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use laggard_answer::live::LateFinder;
-use laggard_console::args::EpisodesArg;
 use laggard_console::on_late::{self, OnLateRun};
 use laggard_console::pipe;
 use laggard_measure::LiveNames;
 use laggard_model::text::count;
 use laggard_model::{Cpu, CpuList, Host, Keep, Names, Nanos};
 use laggard_record::Destination;
-use laggard_session::{EpisodesChoice, Plan, ProbeChoice, ScriptPace, Session, SessionError};
+use laggard_session::{Plan, ProbeChoice, ScriptPace, Session, SessionError};
 use laggard_view::text::Look;
 
 use super::cpus::{CpuWatch, OwnMachine};
@@ -479,17 +478,13 @@ fn rest_of(every: Duration, now: Duration) -> Duration {
 /// Plan of the measurement of `serve`.
 fn plan(args: &ServeArgs) -> Plan {
     Plan {
-        probe: args.backend.0.clone(),
+        probe: args.backend.clone(),
         cpus: args.cpus.clone(),
         services: Some(args.services.clone()),
         period: args.period,
         stages: args.stages.as_ref().map(|stages| stages.0.clone()),
         threshold: args.threshold,
-        episodes: match args.episodes {
-            EpisodesArg::Auto => EpisodesChoice::Auto,
-            EpisodesArg::On => EpisodesChoice::On,
-            EpisodesArg::Off => EpisodesChoice::Off,
-        },
+        episodes: args.episodes,
         stack_rate: args.stack_rate,
         keep: Keep::Tail,
         max_episodes_per_minute: MAX_EPISODES_PER_MINUTE,

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use laggard_measure::Drive;
 #[cfg(target_os = "linux")]
@@ -192,6 +193,24 @@ pub enum ProbeChoice {
     User,
     /// Fake probe that plays the script in this file.
     Script(PathBuf),
+}
+
+impl FromStr for ProbeChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.strip_prefix("fake:")) {
+            ("best", _) => Ok(Self::Best),
+            ("bpf", _) => Ok(Self::Bpf),
+            ("perf", _) => Ok(Self::Perf),
+            ("user", _) => Ok(Self::User),
+            (_, Some(script)) => Ok(Self::Script(script.into())),
+            _ => Err(
+                "use best, bpf, perf (tracepoints), user (no BPF, no root) or fake:SCRIPT.toml"
+                    .into(),
+            ),
+        }
+    }
 }
 
 /// Load during the measurement.

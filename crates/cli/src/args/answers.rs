@@ -6,9 +6,9 @@ use clap::Args as ClapArgs;
 use clap::builder::TypedValueParser;
 use laggard_answer::forecast::Horizon;
 use laggard_answer::qos::{MissPolicy, XrunGoal};
+use laggard_console::args::choice;
 use laggard_model::{Nanos, Service, UsagePattern};
 
-use super::named::choice;
 use crate::completion;
 
 #[derive(ClapArgs, Debug)]

@@ -7,9 +7,11 @@ use clap::Args as ClapArgs;
 use laggard_answer::attach::CycleChoice;
 #[cfg(target_os = "linux")]
 use laggard_console::args::OnLateArgs;
+use laggard_console::args::episodes;
 use laggard_model::{Nanos, Service};
+use laggard_session::EpisodesChoice;
 
-use super::{EpisodesArg, some_time};
+use super::some_time;
 use crate::completion;
 
 #[derive(ClapArgs, Debug)]
@@ -70,8 +72,8 @@ pub(crate) struct AttachArgs {
     pub(crate) duration: Option<Nanos>,
     /// Find the causes of late cycles and of the longest cycles: if this kernel supports
     /// it (auto), always, or fail (on), never (off)
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
-    pub(crate) episodes: EpisodesArg,
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = episodes())]
+    pub(crate) episodes: EpisodesChoice,
     /// Stack samples per second on each CPU, which identify system calls, page faults, and
     /// code that disables interrupts or preemption; 0 for none
     #[arg(long, value_name = "HZ", default_value_t = 0)]

@@ -3,7 +3,7 @@
 use clap::builder::TypedValueParser;
 use laggard_model::Keep;
 
-use super::named::choice;
+use laggard_console::args::choice;
 
 pub(super) fn keep() -> impl TypedValueParser<Value = Keep> {
     choice(&[

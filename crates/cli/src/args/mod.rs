@@ -38,7 +38,6 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-pub(crate) use laggard_console::args::EpisodesArg;
 use laggard_console::args::some_time;
 use laggard_model::text::Unit;
 use laggard_model::{CpuList, Nanos, Service, UsagePattern};

@@ -1,16 +1,16 @@
 //! Conversion of the arguments of `record` and `top` to a plan.
 
 use laggard_record::{Access, Destination};
-use laggard_session::{EpisodesChoice, LoadChoice, Plan};
+use laggard_session::{LoadChoice, Plan};
 
-use super::{EpisodesArg, RecordArgs};
+use super::RecordArgs;
 
 impl From<&RecordArgs> for Plan {
     fn from(args: &RecordArgs) -> Self {
         let has_command = !args.command.is_empty();
         let default = Self::default();
         Self {
-            probe: args.backend.0.clone(),
+            probe: args.backend.clone(),
             cpus: args.cpus.clone(),
             services: args.services.clone(),
             optional: if args.skip_unavailable {
@@ -20,7 +20,7 @@ impl From<&RecordArgs> for Plan {
             },
             period: args.period.unwrap_or(default.period),
             dither: !args.no_dither,
-            drive: args.source.0.clone(),
+            drive: args.source.clone(),
             stages: args.stages.as_ref().map(|stages| stages.0.clone()),
             hold_cpu_awake: args.hold_cpu_awake,
             duration: args.duration.or((!has_command).then_some(Self::DURATION)),
@@ -30,7 +30,7 @@ impl From<&RecordArgs> for Plan {
                 None => LoadChoice::None,
             },
             load_cpus: args.load_cpus.clone(),
-            load_user: args.load_user.map(|user| user.0),
+            load_user: args.load_user,
             recording: args.output.clone().map(Destination::from),
             access: if args.share {
                 Access::Shared
@@ -39,11 +39,7 @@ impl From<&RecordArgs> for Plan {
             },
             keep: args.keep,
             threshold: args.threshold,
-            episodes: match args.episodes {
-                EpisodesArg::Auto => EpisodesChoice::Auto,
-                EpisodesArg::On => EpisodesChoice::On,
-                EpisodesArg::Off => EpisodesChoice::Off,
-            },
+            episodes: args.episodes,
             max_episodes_per_minute: args.max_episodes_per_minute,
             stack_rate: args.stack_rate,
             handlers: args.handlers || !args.functions.is_empty(),

@@ -4,13 +4,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use laggard_console::args::{BackendArg, OnLateArgs, StagesArg};
+use laggard_console::args::{OnLateArgs, StagesArg, episodes};
 use laggard_measure::Drive;
 use laggard_model::{BusyTurns, Competitors, CpuList, Keep, Nanos, Service};
+use laggard_session::{EpisodesChoice, ProbeChoice};
 use laggard_workload::load::LoadUser;
 
 use super::keep::keep;
-use super::{EpisodesArg, some_time};
+use super::some_time;
 use crate::completion;
 
 const RECORD_EXAMPLES: &str = "\
@@ -88,8 +89,8 @@ pub(crate) struct RecordArgs {
     pub(crate) threshold: Option<Nanos>,
     /// Keep trace data of late wakeups: all kinds that this kernel supports (auto), all or fail
     /// (on), or none (off)
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
-    pub(crate) episodes: EpisodesArg,
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = episodes())]
+    pub(crate) episodes: EpisodesChoice,
     /// Maximum number of late wakeups with trace data per minute in the long term, shared
     /// fairly among services and CPUs. Bursts of up to ten times this number, and each new
     /// max, are kept too
@@ -141,13 +142,13 @@ pub(crate) struct RecordArgs {
     pub(crate) load_cpus: Option<CpuList>,
     /// User to run the load as, with a clean environment; needs root [default: the user
     /// who ran `sudo`; root for a command after `--`]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) load_user: Option<LoadUserArg>,
+    #[arg(long, value_name = "NAME", value_parser = load_user)]
+    pub(crate) load_user: Option<LoadUser>,
     /// Source of wakeups: `timer`, or the interrupt of a UIO device that is raised on
     /// time, as in `uio:/dev/uio0`. With a device, --services takes one thread service
     /// [default: fifo:90] and --cpus one CPU
-    #[arg(long, value_name = "WHAT", default_value = "timer")]
-    pub(crate) source: SourceArg,
+    #[arg(long, value_name = "WHAT", default_value = "timer", value_parser = source)]
+    pub(crate) source: Drive,
     /// Stages to record: irq, `irq_thread`, expire, raise, waking, running, or none. Each
     /// needs a BPF program, which adds to the latency [default: all]
     #[arg(long, value_name = "LIST")]
@@ -155,7 +156,7 @@ pub(crate) struct RecordArgs {
     /// Source of the stages: bpf, perf (tracepoints, for kernels without BTF), user
     /// (neither, without root), or the best available of them (best)
     #[arg(long, value_name = "WHAT", default_value = "best")]
-    pub(crate) backend: BackendArg,
+    pub(crate) backend: ProbeChoice,
     /// Print neither progress nor result, only the reason if the result is not trustworthy
     #[arg(short, long)]
     pub(crate) quiet: bool,
@@ -174,35 +175,21 @@ fn competitors(text: &str) -> Result<Competitors, String> {
     }
 }
 
-/// User of this machine, given by name.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct LoadUserArg(pub(crate) LoadUser);
-
-impl std::str::FromStr for LoadUserArg {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let user = nix::unistd::User::from_name(name)
-            .map_err(|err| format!("cannot look up user `{name}`: {}", err.desc()))?
-            .ok_or_else(|| format!("unknown user `{name}`; `getent passwd` lists the users"))?;
-        Ok(Self(LoadUser {
-            user: user.uid.as_raw(),
-            group: user.gid.as_raw(),
-        }))
-    }
+/// Looks up a user of this machine by name.
+fn load_user(name: &str) -> Result<LoadUser, String> {
+    let user = nix::unistd::User::from_name(name)
+        .map_err(|err| format!("cannot look up user `{name}`: {}", err.desc()))?
+        .ok_or_else(|| format!("unknown user `{name}`; `getent passwd` lists the users"))?;
+    Ok(LoadUser {
+        user: user.uid.as_raw(),
+        group: user.gid.as_raw(),
+    })
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct SourceArg(pub(crate) Drive);
-
-impl std::str::FromStr for SourceArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match (text, text.strip_prefix("uio:")) {
-            ("timer", _) => Ok(Self(Drive::Timer)),
-            (_, Some(device)) if !device.is_empty() => Ok(Self(Drive::Uio(device.into()))),
-            _ => Err("use timer or uio:DEVICE, as in uio:/dev/uio0".into()),
-        }
+fn source(text: &str) -> Result<Drive, String> {
+    match (text, text.strip_prefix("uio:")) {
+        ("timer", _) => Ok(Drive::Timer),
+        (_, Some(device)) if !device.is_empty() => Ok(Drive::Uio(device.into())),
+        _ => Err("use timer or uio:DEVICE, as in uio:/dev/uio0".into()),
     }
 }

@@ -2,39 +2,39 @@
 
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, ValueEnum};
+use clap::Args as ClapArgs;
+use clap::builder::TypedValueParser;
+use laggard_console::args::{choice, episodes};
 use laggard_model::{CpuList, Keep, Nanos, Service, TimerApi};
+use laggard_session::EpisodesChoice;
 
 use super::keep::keep;
-use super::{EpisodesArg, some_time};
+use super::some_time;
 
-/// Timers of `laggard bench timers` that can wake a thread at a given time.
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-pub(crate) enum WaitArg {
-    /// A high-resolution waitable timer
-    #[default]
-    #[value(name = "HighResTimer")]
-    HighRes,
-    /// A plain waitable timer
-    #[value(name = "WaitableTimer")]
-    Waitable,
-    /// A multimedia timer, which calls a function
-    #[value(name = "timeSetEvent")]
-    Multimedia,
-    /// A timer of the thread pool, which calls a function
-    #[value(name = "SetThreadpoolTimer")]
-    Pool,
-}
-
-impl WaitArg {
-    pub(crate) const fn api(self) -> TimerApi {
-        match self {
-            Self::HighRes => TimerApi::HighResTimer,
-            Self::Waitable => TimerApi::WaitableTimer,
-            Self::Multimedia => TimerApi::TimeSetEvent,
-            Self::Pool => TimerApi::ThreadpoolTimer,
-        }
-    }
+/// Parses a timer of `laggard bench timers` that can wake a thread at a given time.
+fn source() -> impl TypedValueParser<Value = TimerApi> {
+    choice(&[
+        (
+            TimerApi::HighResTimer,
+            "HighResTimer",
+            "A high-resolution waitable timer",
+        ),
+        (
+            TimerApi::WaitableTimer,
+            "WaitableTimer",
+            "A plain waitable timer",
+        ),
+        (
+            TimerApi::TimeSetEvent,
+            "timeSetEvent",
+            "A multimedia timer, which calls a function",
+        ),
+        (
+            TimerApi::ThreadpoolTimer,
+            "SetThreadpoolTimer",
+            "A timer of the thread pool, which calls a function",
+        ),
+    ])
 }
 
 const RECORD_EXAMPLES: &str = "\
@@ -75,8 +75,8 @@ pub(crate) struct RecordArgs {
     /// Keep trace data of late wakeups, and timestamps of when threads became ready and ran
     /// (ETW, which needs an administrator): all that the machine has (auto), all or fail (on), or
     /// none (off)
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
-    pub(crate) episodes: EpisodesArg,
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = episodes())]
+    pub(crate) episodes: EpisodesChoice,
     /// Maximum number of late wakeups with trace data per minute, shared fairly among
     /// services and CPUs. Each new max is kept too
     #[arg(long, value_name = "COUNT", default_value_t = 600)]
@@ -85,8 +85,8 @@ pub(crate) struct RecordArgs {
     #[arg(short, long, value_name = "WHAT", default_value = "all", value_parser = keep())]
     pub(crate) keep: Keep,
     /// Timer that wakes the threads; the services of the driver use their own timer
-    #[arg(long, value_enum, value_name = "API", default_value_t)]
-    pub(crate) source: WaitArg,
+    #[arg(long, value_name = "API", default_value = "HighResTimer", value_parser = source())]
+    pub(crate) source: TimerApi,
     /// Request expiries on a fixed grid instead of spreading them. A fixed grid can miss a
     /// periodic disturbance, such as a tick of the system
     #[arg(long)]

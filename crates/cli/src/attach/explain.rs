@@ -6,11 +6,12 @@ use laggard_answer::attach::{AttachChosen, AttachCollector};
 use laggard_measure::linux::{self, FlightError, FlightOptions, FlightRecorder};
 use laggard_measure::{Flight as _, LiveNames};
 use laggard_model::{Caveat, CaveatKind};
+use laggard_session::EpisodesChoice;
 
 use super::live::AttachLive;
 use super::on_late::AttachOnLate;
 use super::recording::AttachRecording;
-use crate::args::{AttachArgs, EpisodesArg};
+use crate::args::AttachArgs;
 
 /// Time for the analysis of cycles per look, which is a fifth of the time between two looks: an
 /// analysis takes some hundred microseconds.
@@ -32,12 +33,12 @@ impl LateWatch {
             stacks_hz: Some(args.stack_rate).filter(|&rate| rate > 0),
         };
         let (flight, caveats) = match args.episodes {
-            EpisodesArg::Off => (None, Vec::new()),
-            EpisodesArg::On | EpisodesArg::Auto => {
+            EpisodesChoice::Off => (None, Vec::new()),
+            EpisodesChoice::On | EpisodesChoice::Auto => {
                 match FlightRecorder::new(&linux::online_cpus(), options, None) {
                     Ok((flight, caveats)) => (Some(flight), caveats),
                     Err(err @ FlightError::Rate(_)) => return Err(err.into()),
-                    Err(err) if args.episodes == EpisodesArg::On => return Err(err.into()),
+                    Err(err) if args.episodes == EpisodesChoice::On => return Err(err.into()),
                     Err(err) => {
                         let caveat = Caveat::new(
                             CaveatKind::AbilityAbsent,

@@ -1,14 +1,19 @@
 //! `--episodes`, which several commands have.
 
-use clap::ValueEnum;
+use clap::builder::TypedValueParser;
+use laggard_session::EpisodesChoice;
 
-/// Value of `--episodes`.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub enum EpisodesArg {
-    /// If this kernel supports it
-    Auto,
-    /// Always; fail if this kernel does not support it
-    On,
-    /// Never
-    Off,
+use super::choice;
+
+/// Parses the value of `--episodes`.
+pub fn episodes() -> impl TypedValueParser<Value = EpisodesChoice> {
+    choice(&[
+        (EpisodesChoice::Auto, "auto", "If this kernel supports it"),
+        (
+            EpisodesChoice::On,
+            "on",
+            "Always; fail if this kernel does not support it",
+        ),
+        (EpisodesChoice::Off, "off", "Never"),
+    ])
 }

@@ -1,22 +1,24 @@
 //! Arguments that several commands share.
 
+mod choice;
 mod episodes;
 #[cfg(target_os = "linux")]
 mod on_late;
 mod parse;
-#[cfg(target_os = "linux")]
-mod plan;
 mod size;
+#[cfg(target_os = "linux")]
+mod stages;
 
 use laggard_model::Nanos;
 
-pub use episodes::EpisodesArg;
+pub use choice::choice;
+pub use episodes::episodes;
 #[cfg(target_os = "linux")]
 pub use on_late::OnLateArgs;
 pub use parse::parse;
+pub use size::size_limit;
 #[cfg(target_os = "linux")]
-pub use plan::{BackendArg, StagesArg};
-pub use size::SizeLimitArg;
+pub use stages::StagesArg;
 
 /// Parses a duration that is not zero.
 ///

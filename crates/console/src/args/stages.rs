@@ -1,11 +1,6 @@
-//! Arguments that choose the backend and the stages.
+//! `--stages`, which several commands have.
 
 use laggard_model::{STAGES_ON_THE_WAY, Stage};
-use laggard_session::ProbeChoice;
-
-/// Backend of the measurement.
-#[derive(Clone, Debug)]
-pub struct BackendArg(pub ProbeChoice);
 
 /// Intermediate stages.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -31,23 +26,5 @@ impl std::str::FromStr for StagesArg {
             .map(stage)
             .collect::<Result<_, _>>()
             .map(Self)
-    }
-}
-
-impl std::str::FromStr for BackendArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match (text, text.strip_prefix("fake:")) {
-            ("best", _) => Ok(Self(ProbeChoice::Best)),
-            ("bpf", _) => Ok(Self(ProbeChoice::Bpf)),
-            ("perf", _) => Ok(Self(ProbeChoice::Perf)),
-            ("user", _) => Ok(Self(ProbeChoice::User)),
-            (_, Some(script)) => Ok(Self(ProbeChoice::Script(script.into()))),
-            _ => Err(
-                "use best, bpf, perf (tracepoints), user (no BPF, no root) or fake:SCRIPT.toml"
-                    .into(),
-            ),
-        }
     }
 }
