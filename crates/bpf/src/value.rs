@@ -4,7 +4,6 @@
 
 /// Structure of the programs without padding, copied in or out.
 pub trait Value: Sized {
-    /// Size in bytes.
     const BYTES: usize;
 
     /// Reads the value; `None` if there are too few bytes.

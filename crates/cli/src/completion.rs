@@ -101,7 +101,6 @@ pub(crate) fn loads() -> ArgValueCompleter {
     })
 }
 
-/// Task sets.
 pub(crate) fn tasks() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         files(current, |path| {
@@ -110,7 +109,6 @@ pub(crate) fn tasks() -> ArgValueCompleter {
     })
 }
 
-/// Timers by name.
 pub(crate) fn timers() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let timers = TimerApi::HERE.iter().map(|api| (api.name(), api.about()));

@@ -41,7 +41,6 @@ pub(crate) struct RowFolder {
     refused: Option<anyhow::Error>,
 }
 
-/// Recording of one row.
 #[derive(Debug)]
 struct RowRecording {
     name: String,

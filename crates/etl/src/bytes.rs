@@ -12,7 +12,6 @@ pub enum PointerWidth {
 }
 
 impl PointerWidth {
-    /// Returns the width in bytes.
     pub const fn bytes(self) -> usize {
         match self {
             Self::Four => 4,

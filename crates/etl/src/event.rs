@@ -59,10 +59,8 @@ impl ProviderId {
     }
 }
 
-/// Kind of an event.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum EventName {
-    /// Kernel event.
     Kernel {
         /// Group, for example 15 for `PerfInfo`.
         group: u8,
@@ -110,7 +108,6 @@ pub struct TraceEvent<'a> {
 pub(crate) enum BufferItem<'a> {
     /// Event, and the distance to the next one, bytes.
     Event(TraceEvent<'a>, usize),
-    /// End of the events.
     End,
     /// Invalid item; the items after it cannot be found.
     Damage,

@@ -28,7 +28,6 @@ pub enum TraceClock {
 
 #[derive(Clone, Debug)]
 pub struct TraceHeader {
-    /// Width of pointers in this header.
     pub pointers: PointerWidth,
     /// Largest buffer, bytes.
     pub buffer_bytes: u32,
@@ -36,7 +35,6 @@ pub struct TraceHeader {
     pub windows: (u8, u8),
     /// Windows build, for example 19041.
     pub build: u32,
-    /// Number of CPUs.
     pub cpus: u32,
     pub clock: TraceClock,
     /// Ticks of the clock per second, never 0.
@@ -52,7 +50,6 @@ pub struct TraceHeader {
     pub events_lost: u64,
     /// Number of buffers that were not written.
     pub buffers_lost: u64,
-    /// Name of the session.
     pub session: String,
 }
 

@@ -136,7 +136,6 @@ impl<R: Read + Seek> Trace<R> {
         Ok(trace)
     }
 
-    /// Returns the header.
     pub const fn header(&self) -> &TraceHeader {
         &self.header
     }

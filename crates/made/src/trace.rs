@@ -134,7 +134,6 @@ impl MadeEvent {
     }
 }
 
-/// Trace file.
 #[derive(Clone, Debug)]
 pub struct MadeTrace {
     bytes: Vec<u8>,

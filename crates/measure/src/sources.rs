@@ -179,7 +179,6 @@ impl Sources {
 }
 
 impl Pace {
-    /// Returns the pace of the request.
     pub fn new(request: &Request) -> Self {
         Self {
             period: request.period,

@@ -24,7 +24,6 @@ pub struct ResourceMetrics {
     pub schema_url: String,
 }
 
-/// Metrics of one scope.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ScopeMetrics {
     #[prost(message, optional, tag = "1")]
@@ -53,7 +52,6 @@ pub struct ResourceSpans {
     pub schema_url: String,
 }
 
-/// Spans of one scope.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ScopeSpans {
     #[prost(message, optional, tag = "1")]
@@ -213,10 +211,8 @@ pub struct HistogramPoint {
     /// Time of the distribution, Unix time.
     #[prost(fixed64, tag = "3")]
     pub time_unix_nano: u64,
-    /// Number of values.
     #[prost(fixed64, tag = "4")]
     pub count: u64,
-    /// Sum of the values.
     #[prost(double, optional, tag = "5")]
     pub sum: Option<f64>,
     /// Log2 of the number of buckets per octave.
@@ -276,10 +272,8 @@ pub struct Span {
 /// Kind of a span: no request from or to another machine.
 pub const INTERNAL: i32 = 1;
 
-/// Event in a span.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Event {
-    /// Unix time.
     #[prost(fixed64, tag = "1")]
     pub time_unix_nano: u64,
     #[prost(string, tag = "2")]

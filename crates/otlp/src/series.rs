@@ -77,7 +77,6 @@ pub struct OtlpSeries {
 }
 
 impl OtlpSeries {
-    /// Registers all series.
     pub fn register(&self, registry: &mut Registry) {
         for signal in [Signal::metrics, Signal::traces] {
             for outcome in [Became::taken, Became::delayed, Became::refused] {

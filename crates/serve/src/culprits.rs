@@ -31,7 +31,6 @@ const HALF_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Class of causes, and name.
 pub(crate) type CulpritKey = (CauseClass, String);
 
-/// Occurrences of a name.
 #[derive(Clone, Copy, Debug, Default)]
 struct Occurrences {
     times: u32,
@@ -39,7 +38,6 @@ struct Occurrences {
     time: Nanos,
 }
 
-/// Label value of a name.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) struct CulpritLabel {
     pub(crate) value: String,

@@ -105,7 +105,6 @@ impl Push {
 }
 
 impl Pushing {
-    /// Returns the target as text.
     pub(crate) fn target(&self) -> &str {
         &self.target
     }

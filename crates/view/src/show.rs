@@ -21,7 +21,6 @@ use crate::text::Tone;
 const SERIES: std::ops::RangeInclusive<usize> = 2..=16;
 /// Numbers of missing parts that one screen lists, if it has no room for all.
 const MISSING: [usize; 3] = [2, 1, 0];
-/// Columns of the histograms.
 const HISTOGRAM_COLUMNS: usize = 80;
 
 /// Describes the figures of a recording. `Full` adds stages, histograms, losses, overhead and
@@ -356,7 +355,6 @@ fn figure_cells(figures: &Figures, report: &RecordingReport) -> Vec<Cell> {
     cells
 }
 
-/// Returns a quantile as a cell.
 pub(crate) fn quantile(share: &Share) -> Cell {
     let Some(time) = share.ns else {
         return Cell::Unknown(Reason::TooFewSamples);

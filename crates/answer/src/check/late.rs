@@ -24,7 +24,6 @@ pub(super) struct LateTally {
     pub(super) samples: f64,
     /// Total time of all CPUs, ns.
     pub(super) exposure: f64,
-    /// Late wakeups.
     pub(super) wakeups: Tallied,
     /// Runs of consecutive late wakeups on a CPU.
     pub(super) runs: Tallied,

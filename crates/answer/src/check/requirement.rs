@@ -39,7 +39,6 @@ pub enum WhenUnclear {
 #[derive(Clone, Debug)]
 pub struct RequirementRow {
     pub place: Place,
-    /// Name that the file gives it.
     pub name: Option<String>,
     /// Service; `None` means every measured service.
     pub service: Option<Service>,

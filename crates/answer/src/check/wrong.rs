@@ -12,7 +12,6 @@ use crate::qos::ApplicationError;
 /// Keys of a task set of `laggard sched`.
 const TASK_SET_KEYS: [&str; 5] = ["overhead", "permitted", "service", "cpu", "task"];
 
-/// Error of a file of requirements.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequirementError {
@@ -23,7 +22,6 @@ pub enum RequirementError {
         /// The reason.
         source: std::io::Error,
     },
-    /// The file has an error.
     #[error("{}:{place}", file.display())]
     At {
         file: PathBuf,
@@ -33,7 +31,6 @@ pub enum RequirementError {
     },
 }
 
-/// Error in a requirement.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Wrong {

@@ -32,11 +32,9 @@ pub enum CompareError {
         what: Unlike,
         /// A recording.
         reference: Box<Path>,
-        /// Its value.
         first: Box<str>,
         /// Another recording.
         other: Box<Path>,
-        /// Its value.
         second: Box<str>,
     },
     /// A recording does not have the service.
@@ -51,7 +49,6 @@ pub enum CompareError {
     Untrustworthy {
         /// The recording.
         dir: PathBuf,
-        /// The reasons.
         reasons: Vec<Distrust>,
     },
     /// The load of a recording failed, ended early, or was stopped.

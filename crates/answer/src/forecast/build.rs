@@ -167,7 +167,6 @@ impl<'a> ExplainedPeaks<'a> {
         }
     }
 
-    /// Returns the level of a horizon.
     pub(crate) fn level(&self, horizon: Horizon) -> Outcome {
         let measured = measured(horizon, self.usage);
         let peaks = &self.observed.peaks;

@@ -213,7 +213,6 @@ impl Horizon {
     /// Every horizon, the nearest first.
     pub const ALL: [Self; 3] = [Self::Hour, Self::Day, Self::Week];
 
-    /// Returns the name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Hour => "hour",

@@ -38,7 +38,6 @@ pub enum TasksError {
     /// An entry is not a task.
     #[error("task `{name}`")]
     Task {
-        /// The task.
         name: String,
         /// The fault.
         source: Box<Self>,
@@ -72,7 +71,6 @@ pub enum TasksError {
         "task `{name}` computes for {compute} and has a deadline of {deadline}; no system can meet it"
     )]
     Impossible {
-        /// The task.
         name: String,
         /// Its execution time.
         compute: Nanos,
@@ -83,7 +81,6 @@ pub enum TasksError {
         "`permitted` is {permitted}, and task `{name}` has a period of {period}, so it could miss every time; set {period} or more"
     )]
     Permitted {
-        /// The task.
         name: String,
         /// Permitted time between two misses.
         permitted: Nanos,

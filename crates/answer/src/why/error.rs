@@ -73,7 +73,6 @@ pub enum EpisodesError {
         path: String,
         /// Requested number.
         number: u64,
-        /// Number of episodes.
         kept: usize,
     },
 }

@@ -12,7 +12,6 @@ pub struct SampleCount {
     pub module: String,
     /// Function, or its address without a name.
     pub function: String,
-    /// Number of samples.
     pub count: u64,
 }
 

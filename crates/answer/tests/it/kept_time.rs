@@ -112,7 +112,6 @@ impl Thread {
         self.script.add(woken, (due, from, to), wait);
     }
 
-    /// Runs for a time.
     fn run(&mut self, length: u64) {
         let mut left = length;
         while self.now + left > self.fault_at.0 {

@@ -26,7 +26,6 @@ pub(super) struct Field {
     pub(super) kind: FieldKind,
 }
 
-/// Type of a field.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum FieldKind {
     /// Integer.

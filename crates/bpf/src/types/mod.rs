@@ -52,7 +52,6 @@ pub enum TypesError {
     #[error("cannot read the type information in {}", path.display())]
     Object {
         path: PathBuf,
-        /// Error of libbpf.
         source: libbpf_rs::Error,
     },
     /// The types cannot be written to the output directory.

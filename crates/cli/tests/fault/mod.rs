@@ -10,7 +10,6 @@ use crate::scripted::{command as laggard, wait_for};
 /// A fault that is made again and again; ends with this value.
 pub(crate) struct Fault {
     process: Child,
-    /// CPU of the fault.
     pub(crate) cpu: String,
     _hits: TempDir,
 }

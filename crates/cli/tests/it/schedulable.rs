@@ -40,7 +40,6 @@ fn ns(task: &Value, key: &str) -> f64 {
         .unwrap_or_else(|| panic!("{key} of {task}"))
 }
 
-/// Returns the doubt of this kind.
 fn doubt<'a>(task: &'a Value, kind: &str) -> &'a Value {
     let mut doubts = task["doubts"].as_array().unwrap().iter();
     let doubt = doubts.find(|doubt| doubt["kind"] == kind);

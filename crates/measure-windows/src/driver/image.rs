@@ -25,7 +25,6 @@ const SECTION_AT: usize = 20;
 /// Name of the device that programs open.
 const DEVICE: &str = "\\Device\\wdmlat";
 
-/// File that is the driver.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct DriverImage {
     /// Whether it has a signature, by any signer.

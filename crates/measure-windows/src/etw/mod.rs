@@ -31,7 +31,6 @@ pub(super) enum NoEvents {
 }
 
 impl NoEvents {
-    /// Returns the remedy.
     pub(super) const fn remedy(self) -> &'static str {
         match self {
             Self::Rights => "start the terminal with `Run as administrator`",

@@ -58,7 +58,6 @@ struct Properties {
 }
 
 impl Properties {
-    /// Returns empty properties.
     fn empty() -> Self {
         let mut head = EVENT_TRACE_PROPERTIES::default();
         head.Wnode.BufferSize = host::size(mem::size_of::<Self>());

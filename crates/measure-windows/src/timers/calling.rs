@@ -28,7 +28,6 @@ const MAX_PENDING_CALLS: usize = 1_024;
 /// State shared by the function and the thread that waits for it. It is never freed, because the
 /// function may be called late.
 struct CallStamps {
-    /// Number of calls.
     count: AtomicU64,
     /// Time of each call in ns, by its number; 0 if it has not been made.
     at: [AtomicU64; MAX_PENDING_CALLS],

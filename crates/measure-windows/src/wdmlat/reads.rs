@@ -28,7 +28,6 @@ const MAX_AHEAD: Nanos = Nanos::from_ms(900);
 /// Maximum sleep, so that a sleeping thread notices the end.
 const MAX_SLEEP: Duration = Duration::from_millis(50);
 const UNIT: Nanos = Nanos::from_ns(100);
-/// Value for no service.
 const NO_SERVICE: usize = usize::MAX;
 /// Priority of an unused thread: the default of the papers.
 const ANY_PRIORITY: u32 = 24;
@@ -325,7 +324,6 @@ fn is_busy(error: &io::Error) -> bool {
     matches!(code, Some(ERROR_BUSY | ERROR_OPERATION_ABORTED))
 }
 
-/// Times of a read.
 #[derive(Debug, Eq, PartialEq)]
 struct Times {
     /// Programmed time of the timer: the read plus the delay.

@@ -36,7 +36,6 @@ pub(super) fn identify(files: &Files) -> Processor {
     }
 }
 
-/// Returns the online CPUs.
 fn online(files: &Files) -> CpuList {
     let online = files.cpus("sys/devices/system/cpu/online");
     if !online.is_empty() {

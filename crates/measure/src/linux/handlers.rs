@@ -179,7 +179,6 @@ impl HandlerCounter {
         self.has_stolen || states.iter().any(|state| state.stolen_ns > 0)
     }
 
-    /// Returns the state of each CPU.
     fn states(&self) -> Result<Vec<HandlerCpu>, HandlersRefused> {
         let map = self.loaded.map("cpus")?;
         let mut states = Vec::new();

@@ -69,7 +69,6 @@ impl Loan {
     }
 }
 
-/// Returns the service of the lender.
 pub(super) const fn lender_service(priority: u8) -> Service {
     Service::Fifo(priority)
 }

@@ -148,7 +148,6 @@ pub fn keep_free_memory() {
     ]);
 }
 
-/// Parameter of the allocator.
 #[derive(Clone, Copy)]
 enum Parameter {
     Arenas,

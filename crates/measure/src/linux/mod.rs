@@ -82,7 +82,6 @@ use nix::errno::Errno;
 use crate::host::{self, Files, Rights};
 use interrupts::CpuInterrupts;
 
-/// Returns the CPUs that are online.
 pub fn online_cpus() -> CpuList {
     cpus_in("/sys/devices/system/cpu/online")
 }

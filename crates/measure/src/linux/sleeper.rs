@@ -82,7 +82,6 @@ impl Duty for Contender {
 pub(super) trait Alarm {
     /// Arms the alarm, if arming is a separate step, and returns whether it is.
     fn arm(&self, time: Nanos) -> bool;
-    /// Returns at that time.
     fn wait(&self, time: Nanos);
     /// Returns when the line's service ran, and whether that was on another CPU than `cpu`.
     fn came(&self, cpu: Cpu) -> (Nanos, bool) {

@@ -18,7 +18,6 @@ const MAX_FILE_BYTES: u64 = 16 << 30;
 const MAX_SYMBOLS: u64 = 10_000_000;
 /// Maximum number of section headers, and of program headers.
 const MAX_HEADERS: u64 = 65_536;
-/// Number of symbols per read.
 const SYMBOLS_PER_READ: u64 = 4096;
 
 const PT_LOAD: u32 = 1;

@@ -49,7 +49,6 @@ pub(super) struct ProcessFiles {
     pub(super) user: Option<u32>,
 }
 
-/// File that a process has mapped.
 #[derive(Debug)]
 pub(super) struct MappedFile {
     pub(super) file: HeldFile,

@@ -31,7 +31,6 @@ pub(crate) enum BodyKind {
 /// Result of parsing the bytes that were received so far.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) enum ParsedRequest {
-    /// Incomplete request.
     Incomplete,
     /// Complete request; true if the client wants the body of the response.
     Complete(HttpRequest, bool),

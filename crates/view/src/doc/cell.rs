@@ -69,7 +69,6 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Returns the reason as a phrase.
     pub const fn phrase(self) -> &'static str {
         match self {
             Self::NotMeasured => "not measured",

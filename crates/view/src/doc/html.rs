@@ -170,7 +170,6 @@ fn text(text: &str) -> String {
         .collect()
 }
 
-/// Escapes text.
 pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in printable(text).to_string().chars() {

@@ -45,17 +45,14 @@ pub enum ColumnKind {
 }
 
 impl Column {
-    /// Creates a column of names.
     pub fn name(name: impl Into<String>) -> Self {
         Self::new(name, ColumnKind::Name)
     }
 
-    /// Creates a column of numbers.
     pub fn number(name: impl Into<String>) -> Self {
         Self::new(name, ColumnKind::Number)
     }
 
-    /// Creates a column of sentences.
     pub fn sentence(name: impl Into<String>) -> Self {
         Self::new(name, ColumnKind::Sentence)
     }

@@ -32,7 +32,6 @@ pub(super) struct Flame {
 }
 
 impl Flame {
-    /// Adds the parts of an episode.
     pub(super) fn add(&mut self, parts: &[Part], episode: &Episode, symbols: &Symbols) {
         for (stack, time) in stacks(episode, parts, symbols) {
             let names = stack.into_iter().map(|frame| match frame.level {

@@ -133,7 +133,6 @@ impl Tracks {
         iid
     }
 
-    /// Returns the names of all events.
     pub(super) fn names(&self) -> Vec<EventName> {
         let mut names: Vec<EventName> = self
             .names

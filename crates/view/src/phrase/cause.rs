@@ -70,7 +70,6 @@ pub(crate) fn sentence(row: &CauseShare, late: &LateWakeups) -> String {
     )
 }
 
-/// Names a cause with its CPUs.
 pub(crate) fn on_cpus(share: &CauseShare) -> String {
     let name = name(&share.cause, &share.contenders);
     // The culprit ran on another CPU than the late thread.

@@ -375,7 +375,6 @@ pub(crate) fn rows(rows: &RowsCompared, is_enough: bool) -> Vec<String> {
     lines
 }
 
-/// Returns the name of a quantile.
 pub(crate) fn quantile(share: f64) -> String {
     if share < 0.6 {
         "median".into()

@@ -264,7 +264,6 @@ fn unknown(rows: &[&TimerRow]) -> String {
     format!("too few waits ({waits}); measure longer")
 }
 
-/// Returns the remedy for a group.
 fn remedy(group: &TimerGroup, rows: &[&TimerRow]) -> Option<String> {
     if group.class == TimerClass::Slack {
         return Some("Remedy: prctl(PR_SET_TIMERSLACK, 1) or a real-time policy.".into());

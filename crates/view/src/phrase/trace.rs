@@ -75,7 +75,6 @@ fn max(times: TraceTimes) -> String {
     }
 }
 
-/// Names a thread.
 fn thread(row: &TraceThreadRow) -> String {
     match (&row.name, row.process) {
         (Some(name), _) => format!("thread {} of {}", row.thread, code(name)),
@@ -84,7 +83,6 @@ fn thread(row: &TraceThreadRow) -> String {
     }
 }
 
-/// Names the process of a thread.
 pub(crate) fn process(row: &TraceThreadRow) -> String {
     match (&row.name, row.process) {
         (Some(name), _) => name.clone(),

@@ -25,7 +25,6 @@ pub(crate) fn at_least(is_at_least: bool, bound: Nanos) -> String {
     }
 }
 
-/// Names the scope of late wakeups.
 fn scope(late: &LateWakeups) -> String {
     late.service.map_or_else(
         || "All series".into(),

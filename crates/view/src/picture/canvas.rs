@@ -249,7 +249,6 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
         )
     }
 
-    /// Returns the width of a text.
     pub(super) fn width_of(&self, text: &str, size: f64) -> f64 {
         let font = ("sans-serif", size * self.scale).into_font();
         let size = font.box_size(&printable(text).to_string());

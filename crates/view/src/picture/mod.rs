@@ -103,7 +103,6 @@ pub enum Picture<'a> {
     },
     /// The same for one service, CPU by CPU.
     Cpus {
-        /// The recording.
         report: &'a RecordingReport,
         /// Its services by CPU.
         services: &'a [ServiceRow],
@@ -116,14 +115,12 @@ pub enum Picture<'a> {
     },
     /// Time of the median and of the latest wakeup in each stage.
     Stages {
-        /// The recording.
         report: &'a RecordingReport,
         /// The service over time.
         course: &'a CourseView,
     },
     /// Latency over time, with every exceedance.
     Time {
-        /// The recording.
         report: &'a RecordingReport,
         /// The service over time.
         course: &'a CourseView,
@@ -132,7 +129,6 @@ pub enum Picture<'a> {
     Compared {
         /// What `laggard compare` says.
         report: &'a CompareReport,
-        /// One of its services.
         service: &'a ServiceComparison,
     },
     /// Consecutive context switches.
@@ -144,7 +140,6 @@ pub enum Picture<'a> {
     Interrupts {
         /// Name of the part of each interrupt.
         part: &'a str,
-        /// Its times.
         times: &'a InterruptTimes,
     },
     /// Average and max of several systems.
@@ -307,7 +302,6 @@ fn draw<B: DrawingBackend>(
     backend.present().map_err(|err| failed(err.to_string()))
 }
 
-/// Names the load.
 fn load(report: &RecordingReport) -> String {
     let label = LoadLabel::of(report.load.as_ref());
     match label.load() {

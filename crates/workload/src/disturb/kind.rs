@@ -41,7 +41,6 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    /// Every kind of fault.
     pub const ALL: [Self; 14] = [
         Self::Thread,
         Self::Queue,

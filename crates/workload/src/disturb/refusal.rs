@@ -43,7 +43,6 @@ pub enum DisturbRefused {
         kind: FaultKind,
         /// Requested length.
         length: Nanos,
-        /// Number of CPUs.
         cpus: usize,
         /// Maximum.
         most: Nanos,

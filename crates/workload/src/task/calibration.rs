@@ -15,7 +15,6 @@ pub(super) const TRIAL: u64 = 500;
 /// faster.
 pub(super) const TRIALS: u32 = 1_000;
 
-/// Computes this number of rounds.
 pub(super) fn compute(rounds: u64) {
     let mut x = 0x9e37_79b9_7f4a_7c15_u64;
     for _ in 0..rounds {

@@ -53,9 +53,7 @@ pub enum TaskRefused {
         (most * 100.0).floor()
     )]
     Share {
-        /// Level of the tasks.
         level: &'static str,
-        /// CPU of the tasks.
         cpu: Cpu,
         /// Part of the CPU's time that all of them use.
         share: f64,

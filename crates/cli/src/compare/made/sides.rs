@@ -41,7 +41,6 @@ impl Letter {
 /// Differences between the sides. Dropping them restores the machine.
 #[derive(Debug)]
 pub(super) struct Sides {
-    /// Setting with its values.
     setting: Option<(Setting, [String; 2])>,
     /// Command during the recording.
     during: [Option<String>; 2],

@@ -104,7 +104,6 @@ fn cost(shown: &Shown<'_>) -> String {
     }
 }
 
-/// Names the load.
 pub(in crate::top) fn load(manifest: &Manifest) -> String {
     match LoadLabel::of(manifest.load.as_ref()).load() {
         Some(load) => format!("load {}", printable(load)),

@@ -38,7 +38,6 @@ pub(super) struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// Returns the service of the panels.
     fn chosen(&self) -> Option<ServiceRoute> {
         let last = self.rows.len().checked_sub(1)?;
         Some(self.rows[self.look.selected.min(last)].way)

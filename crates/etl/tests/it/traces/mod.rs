@@ -1,6 +1,5 @@
 //! Real traces, unpacked.
 
-/// Returns the trace with this name.
 pub(crate) fn unpacked(name: &str) -> Vec<u8> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/traces");
     let packed = std::fs::read(format!("{folder}/{name}.etl.zst")).unwrap();

@@ -44,7 +44,6 @@ pub(super) struct Reading {
     pub(super) is_foreign: bool,
 }
 
-/// Reader of one line.
 #[derive(Debug)]
 pub struct LineReader {
     pub id: LineId,

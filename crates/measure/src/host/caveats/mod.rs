@@ -16,9 +16,7 @@ use super::Rights;
 struct Setup<'a> {
     host: &'a Host,
     rights: &'a Rights,
-    /// Measured CPUs.
     cpus: &'a CpuList,
-    /// Measured services.
     services: &'a [Service],
 }
 

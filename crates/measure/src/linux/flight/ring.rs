@@ -32,7 +32,6 @@ pub(super) struct Rings<E> {
     cpus: CpuList,
 }
 
-/// Records read from a ring.
 #[derive(Debug)]
 pub(super) struct RingRecords<E> {
     /// Records in the order of writing.

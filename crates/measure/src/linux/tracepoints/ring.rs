@@ -223,7 +223,6 @@ fn next_record(bytes: &[u8]) -> Option<(Option<RingRecord<'_>>, &[u8])> {
 mod tests {
     use super::*;
 
-    /// Returns a record with this content.
     fn record(kind: u32, content: &[u8]) -> Vec<u8> {
         let length = u16::try_from(HEADER_BYTES + content.len()).unwrap();
         let mut record = kind.to_ne_bytes().to_vec();

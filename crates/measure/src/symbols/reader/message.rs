@@ -45,7 +45,6 @@ pub(super) enum ReaderMessage {
     End(usize),
 }
 
-/// Sends one file.
 pub(super) fn send_file(stream: &UnixStream, file: BorrowedFd<'_>) -> io::Result<()> {
     let mut byte = [FILE];
     let mut part = libc::iovec {
