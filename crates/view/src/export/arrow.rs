@@ -7,12 +7,10 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
-use laggard_model::{Batch, Line, STAGES};
+use laggard_model::{Batch, Line};
 
-use super::{COLUMNS, ExportError, Table, latency, stage_columns, steps};
-
-/// Rows of a record batch: about 10 MB in memory.
-const BATCH_ROWS: usize = 65_536;
+use super::rows::{BATCH_ROWS, Rows};
+use super::{COLUMNS, ExportError, Table, stage_columns};
 
 /// Types of [`COLUMNS`], the same as in the Parquet table.
 const TYPES: [DataType; COLUMNS.len()] = [
@@ -38,21 +36,6 @@ pub(super) struct ArrowTable<'a, W: Write> {
     schema: Arc<Schema>,
     encoder: Encoder<W>,
     rows: Rows,
-}
-
-/// Rows that are not written yet, per column.
-#[derive(Default)]
-struct Rows {
-    line: Vec<i32>,
-    cpu: Vec<i32>,
-    service: Vec<String>,
-    route: Vec<String>,
-    seq: Vec<i64>,
-    expiry: Vec<i64>,
-    latency: Vec<i64>,
-    missed: Vec<bool>,
-    censored: Vec<bool>,
-    steps: [Vec<Option<i64>>; STAGES.len()],
 }
 
 impl<'a, W: Write> ArrowTable<'a, W> {
@@ -101,21 +84,6 @@ fn schema() -> Arc<Schema> {
 }
 
 impl Rows {
-    fn add(&mut self, batch: &Batch, row: usize, line: &Line) {
-        self.line.push(batch.line[row].0.into());
-        self.cpu.push(i32::try_from(line.cpu.0).unwrap_or(i32::MAX));
-        self.service.push(line.service.to_string());
-        self.route.push(line.route.to_string());
-        self.seq.push(batch.seq[row].cast_signed());
-        self.expiry.push(batch.expiry_ns[row].cast_signed());
-        self.latency.push(latency(batch, row).ns().cast_signed());
-        self.missed.push(batch.missed[row]);
-        self.censored.push(batch.censored[row]);
-        for (column, step) in self.steps.iter_mut().zip(steps(batch, row)) {
-            column.push(step.map(u64::cast_signed));
-        }
-    }
-
     /// Returns the columns in the order of the schema.
     fn columns(self) -> Vec<ArrayRef> {
         let mut columns: Vec<ArrayRef> = vec![

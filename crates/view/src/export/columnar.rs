@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use laggard_model::{Batch, Line, STAGES};
+use laggard_model::{Batch, Line};
 use parquet::basic::{Compression, Encoding, Type, ZstdLevel};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::{ParquetError, Result};
@@ -12,10 +12,8 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
-use super::{ExportError, Table, latency, stage_columns, steps};
-
-/// Rows of a group: about 10 MB in memory, as numbers.
-const GROUP_ROWS: usize = 65_536;
+use super::rows::{BATCH_ROWS, Rows};
+use super::{ExportError, Table, stage_columns};
 
 const FIXED_COLUMNS: &str = "
     required int32 line;
@@ -31,23 +29,7 @@ const FIXED_COLUMNS: &str = "
 pub(super) struct ParquetTable<'a, W: Write + Send> {
     lines: &'a [Line],
     writer: SerializedFileWriter<W>,
-    group: Group,
-}
-
-/// Rows that are not written yet, per column.
-#[derive(Default)]
-struct Group {
-    line: Vec<i32>,
-    cpu: Vec<i32>,
-    service: Vec<ByteArray>,
-    route: Vec<ByteArray>,
-    seq: Vec<i64>,
-    expiry: Vec<i64>,
-    latency: Vec<i64>,
-    missed: Vec<bool>,
-    censored: Vec<bool>,
-    /// Steps, and the rows that have them.
-    steps: [(Vec<i64>, Vec<i16>); STAGES.len()],
+    rows: Rows,
 }
 
 impl<'a, W: Write + Send> ParquetTable<'a, W> {
@@ -75,31 +57,37 @@ impl<'a, W: Write + Send> ParquetTable<'a, W> {
         Ok(Self {
             lines,
             writer: SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties.build()))?,
-            group: Group::default(),
+            rows: Rows::default(),
         })
     }
 
     fn write_group(&mut self) -> Result<()> {
-        let rows = std::mem::take(&mut self.group);
+        let rows = std::mem::take(&mut self.rows);
         let mut group = self.writer.next_row_group()?;
         let out = &mut group;
         put::<Int32Type, W>(out, &rows.line, None)?;
         put::<Int32Type, W>(out, &rows.cpu, None)?;
-        put::<ByteArrayType, W>(out, &rows.service, None)?;
-        put::<ByteArrayType, W>(out, &rows.route, None)?;
+        put::<ByteArrayType, W>(out, &texts(&rows.service), None)?;
+        put::<ByteArrayType, W>(out, &texts(&rows.route), None)?;
         put::<Int64Type, W>(out, &rows.seq, None)?;
         put::<Int64Type, W>(out, &rows.expiry, None)?;
         put::<Int64Type, W>(out, &rows.latency, None)?;
         put::<BoolType, W>(out, &rows.missed, None)?;
         put::<BoolType, W>(out, &rows.censored, None)?;
-        for (values, present) in &rows.steps {
-            put::<Int64Type, W>(out, values, Some(present))?;
+        for steps in &rows.steps {
+            let values: Vec<i64> = steps.iter().copied().flatten().collect();
+            let present: Vec<i16> = steps.iter().map(|step| step.is_some().into()).collect();
+            put::<Int64Type, W>(out, &values, Some(&present))?;
         }
         group.close()?;
         // Completed batches are written immediately.
         self.writer.flush()?;
         Ok(())
     }
+}
+
+fn texts(texts: &[String]) -> Vec<ByteArray> {
+    texts.iter().map(|text| text.as_str().into()).collect()
 }
 
 fn put<T: DataType, W: Write + Send>(
@@ -114,30 +102,12 @@ fn put<T: DataType, W: Write + Send>(
     column.close()
 }
 
-impl Group {
-    fn add(&mut self, batch: &Batch, row: usize, line: &Line) {
-        self.line.push(batch.line[row].0.into());
-        self.cpu.push(i32::try_from(line.cpu.0).unwrap_or(i32::MAX));
-        self.service.push(line.service.to_string().as_str().into());
-        self.route.push(line.route.to_string().as_str().into());
-        self.seq.push(batch.seq[row].cast_signed());
-        self.expiry.push(batch.expiry_ns[row].cast_signed());
-        self.latency.push(latency(batch, row).ns().cast_signed());
-        self.missed.push(batch.missed[row]);
-        self.censored.push(batch.censored[row]);
-        for ((values, present), step) in self.steps.iter_mut().zip(steps(batch, row)) {
-            present.push(step.is_some().into());
-            values.extend(step.map(u64::cast_signed));
-        }
-    }
-}
-
 impl<W: Write + Send> Table for ParquetTable<'_, W> {
     fn add(&mut self, batch: &Batch) -> std::result::Result<(), ExportError> {
         for row in 0..batch.len() {
             let line = &self.lines[usize::from(batch.line[row].0)];
-            self.group.add(batch, row, line);
-            if self.group.line.len() == GROUP_ROWS {
+            self.rows.add(batch, row, line);
+            if self.rows.line.len() == BATCH_ROWS {
                 self.write_group()?;
             }
         }
@@ -145,7 +115,7 @@ impl<W: Write + Send> Table for ParquetTable<'_, W> {
     }
 
     fn finish(mut self: Box<Self>) -> std::result::Result<(), ExportError> {
-        if !self.group.line.is_empty() {
+        if !self.rows.line.is_empty() {
             self.write_group()?;
         }
         self.writer.close()?;

@@ -10,6 +10,7 @@ mod csv;
 mod hdr;
 mod openmetrics;
 mod prometheus;
+mod rows;
 
 use std::io::{self, Write};
 
@@ -191,7 +192,6 @@ const COLUMNS: [&str; 9] = [
     "censored",
 ];
 
-/// The names of the stages' columns.
 fn stage_columns() -> impl Iterator<Item = String> {
     STAGES.iter().map(|stage| format!("{stage}_ns"))
 }
