@@ -130,7 +130,7 @@ pub(crate) trait Texts {
     fn words(&self) -> String;
     /// Returns standard error in one line.
     fn error_words(&self) -> String;
-    /// Parses standard output.
+    /// Parses standard output; the output of a program that `attach` runs can come first.
     fn json(&self) -> Value;
 }
 
@@ -153,8 +153,39 @@ impl Texts for Output {
 
     #[track_caller]
     fn json(&self) -> Value {
-        serde_json::from_slice(&self.stdout).unwrap_or_else(|err| panic!("{err}: {self:?}"))
+        let text = self.text();
+        let begin = if text.starts_with(['{', '[']) {
+            0
+        } else {
+            text.find("{\n").unwrap_or(0)
+        };
+        serde_json::from_str(&text[begin..]).unwrap_or_else(|err| panic!("{err}: {self:?}"))
     }
+}
+
+/// Returns the report of `attach`; `None`, with a message, if it is unavailable on this machine.
+#[track_caller]
+pub(crate) fn attach_report(output: &Output) -> Option<Value> {
+    let stderr = output.errors();
+    if stderr.contains("cannot be watched here") || stderr.contains("recorder cannot be loaded") {
+        println!("skipped: {stderr}");
+        return None;
+    }
+    assert!(output.status.success(), "{stderr}");
+    Some(output.json())
+}
+
+#[track_caller]
+pub(crate) fn number(object: &Value, name: &str) -> u64 {
+    object[name]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{name}: {object}"))
+}
+
+/// Returns the CPU time of this thread.
+pub(crate) fn computed() -> Duration {
+    let clock = nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID;
+    nix::time::clock_gettime(clock).unwrap().into()
 }
 
 /// Joins the words of a text with single spaces.
@@ -207,7 +238,6 @@ pub(crate) fn has_samples(recording: &Path) -> bool {
     bytes.sum::<u64>() >= MIN_BYTES
 }
 
-/// Reads the manifest of a recording.
 #[track_caller]
 pub(crate) fn manifest(recording: &Path) -> Value {
     let text = fs::read(recording.join("manifest.json")).unwrap();
@@ -233,7 +263,6 @@ pub(crate) fn command() -> std::process::Command {
     std::process::Command::new(program())
 }
 
-/// Returns the path of the program.
 pub(crate) fn program() -> PathBuf {
     assert_cmd::cargo::cargo_bin("laggard")
 }

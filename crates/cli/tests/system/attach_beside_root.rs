@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::scripted::Texts as _;
+use crate::scripted::{Texts as _, attach_report as report};
 use serde_json::Value;
 
 /// Set: this process is the program that is watched.
@@ -56,21 +56,6 @@ fn attach(words: &[&str]) -> Output {
         .env(PROGRAM, "yes")
         .output()
         .unwrap()
-}
-
-/// Returns the answer; `None`, with a message, if it is unavailable on this machine.
-fn report(output: &Output) -> Option<Value> {
-    let stderr = output.errors();
-    if stderr.contains("threads cannot be watched here") {
-        println!("skipped: {stderr}");
-        return None;
-    }
-    assert!(output.status.success(), "{stderr}");
-    let text = output.text();
-    let begin = text
-        .find("{\n")
-        .unwrap_or_else(|| panic!("{text} {stderr}"));
-    Some(serde_json::from_str(&text[begin..]).unwrap())
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::scripted::Texts as _;
+use crate::scripted::{Texts as _, attach_report as report, number};
 use laggard_marks::layout;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -70,27 +70,6 @@ fn attach(deadline: &str, command: &[&str]) -> Output {
         .args(command)
         .output()
         .unwrap()
-}
-
-/// Returns the report; `None`, with a message, if it is unavailable on this machine.
-fn report(output: &Output) -> Option<Value> {
-    let stderr = output.errors();
-    if stderr.contains("cannot be watched here") {
-        println!("skipped: {stderr}");
-        return None;
-    }
-    assert!(output.status.success(), "{stderr}");
-    let text = output.text();
-    let begin = text
-        .find("{\n")
-        .unwrap_or_else(|| panic!("{text} {stderr}"));
-    Some(serde_json::from_str(&text[begin..]).unwrap())
-}
-
-fn number(object: &Value, name: &str) -> u64 {
-    object[name]
-        .as_u64()
-        .unwrap_or_else(|| panic!("{name}: {object}"))
 }
 
 #[test]

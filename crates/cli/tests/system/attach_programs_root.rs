@@ -17,6 +17,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::scripted::number;
 use crate::some_cpu::some_cpu;
 
 /// The period of the tasks, and their deadline.
@@ -97,12 +98,6 @@ fn attached(activations: &Path, command: &[&str]) -> Option<(Value, String)> {
     let report =
         serde_json::from_str(&text[begin..]).unwrap_or_else(|error| panic!("{error}: {text}"));
     Some((report, format!("{}{message}", &text[..begin])))
-}
-
-fn number(object: &Value, name: &str) -> u64 {
-    object[name]
-        .as_u64()
-        .unwrap_or_else(|| panic!("{name}: {object}"))
 }
 
 /// An activation of the file, ns by `CLOCK_MONOTONIC`.

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::scripted::Texts as _;
+use crate::scripted::{Texts as _, attach_report, computed, number};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -106,30 +106,12 @@ fn wait_for_a_lock() {
     });
 }
 
-/// Returns the CPU time of this thread.
-fn computed() -> Duration {
-    let clock = nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID;
-    nix::time::clock_gettime(clock).unwrap().into()
-}
-
 fn laggard(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_laggard"))
         .args(arguments)
         .env_remove(WATCHED)
         .output()
         .unwrap()
-}
-
-fn json(output: &Output) -> Value {
-    let text = output.text();
-    let begin = text.find("{\n").unwrap_or_else(|| panic!("{output:?}"));
-    serde_json::from_str(&text[begin..]).unwrap()
-}
-
-fn number(object: &Value, name: &str) -> u64 {
-    object[name]
-        .as_u64()
-        .unwrap_or_else(|| panic!("{name}: {object}"))
 }
 
 /// Records the program to `to`. Returns the report; `None`, with a message, if it is unavailable on
@@ -145,13 +127,7 @@ fn record(to: &Path, how: &str, more: &[&str]) -> Option<Value> {
         .env(WATCHED, how)
         .output()
         .unwrap();
-    let stderr = output.errors();
-    if stderr.contains("cannot be watched here") || stderr.contains("recorder cannot be loaded") {
-        println!("skipped: {stderr}");
-        return None;
-    }
-    assert!(output.status.success(), "{stderr}");
-    Some(json(&output))
+    attach_report(&output)
 }
 
 /// The thread that sleeps and computes.
@@ -172,7 +148,7 @@ fn why_names_the_lock_that_a_cycle_waited_for() {
     }
     let place = place.display().to_string();
 
-    let why = json(&laggard(&["why", "--json", "--top", "99", &place]));
+    let why = laggard(&["why", "--json", "--top", "99", &place]).json();
 
     // The second thread has the name of the first for a moment, so numbers follow the names.
     let series = why["series"].as_array().unwrap().iter();
@@ -202,15 +178,8 @@ fn a_recording_has_each_activation_and_the_causes_of_late_ones() {
     let place = place.display().to_string();
     let row = row_of(&report);
 
-    let shown = json(&laggard(&["show", "--json", &place]));
-    let why = json(&laggard(&[
-        "why",
-        "--json",
-        "--all",
-        "-s",
-        "task:watched/timer",
-        &place,
-    ]));
+    let shown = laggard(&["show", "--json", &place]).json();
+    let why = laggard(&["why", "--json", "--all", "-s", "task:watched/timer", &place]).json();
 
     let shown = &shown["recordings"][0];
     let services = shown["services"].as_array().unwrap();
@@ -315,7 +284,7 @@ fn unexplained_late_wakeups_are_counted() {
     };
     let place = place.display().to_string();
 
-    let why = json(&laggard(&["why", "--json", "--all", &place]));
+    let why = laggard(&["why", "--json", "--all", &place]).json();
 
     let misses = number(&report["held"], "misses");
     assert!(misses > 0, "{report:#}");
@@ -380,7 +349,7 @@ fn recording_of_a_killed_program_is_readable() {
 
     let stdout = shown.text();
     assert!(!stdout.contains("does not have"), "{stdout}");
-    let shown = json(&shown);
+    let shown = shown.json();
     let services = shown["recordings"][0]["services"].as_array().unwrap();
     let samples = services
         .iter()
@@ -399,7 +368,7 @@ fn without_a_deadline_the_period_is_the_limit() {
     let row = row_of(&report);
     let place = place.display().to_string();
 
-    let why = json(&laggard(&["why", "--json", "--all", &place]));
+    let why = laggard(&["why", "--json", "--all", &place]).json();
 
     let late = series(&why);
     for line in late["thresholds"].as_array().unwrap() {

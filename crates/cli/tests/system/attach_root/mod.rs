@@ -19,7 +19,7 @@ use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::scripted::Texts as _;
+use crate::scripted::{Texts as _, computed, number};
 use serde_json::Value;
 
 /// Variable with the path of the program's results. If it is set, this process is the program.
@@ -77,12 +77,6 @@ fn cycles() -> (u64, u64) {
     (surely, perhaps)
 }
 
-/// Returns the CPU time of this thread.
-fn computed() -> Duration {
-    let clock = nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID;
-    nix::time::clock_gettime(clock).unwrap().into()
-}
-
 fn laggard() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_laggard"));
     command.arg("attach");
@@ -109,18 +103,7 @@ fn report(output: &Output) -> Option<Value> {
     // A build without optimisation, or a busy machine, can lose more than a tenth of the
     // records of thousands of threads. The exit code is then 3, and the report counts them.
     assert!(matches!(output.status.code(), Some(0 | 3)), "{stderr}");
-    let text = output.text();
-    // The output of the program itself comes first.
-    let begin = text
-        .find("{\n")
-        .unwrap_or_else(|| panic!("{text} {stderr}"));
-    Some(serde_json::from_str(&text[begin..]).unwrap())
-}
-
-fn number(row: &Value, name: &str) -> u64 {
-    row[name]
-        .as_u64()
-        .unwrap_or_else(|| panic!("{name}: {row}"))
+    Some(output.json())
 }
 
 /// Returns the report for `script`, which Python runs.
