@@ -153,33 +153,9 @@ impl<'a> Judge<'a> {
             (Service::Irq, _) => None,
             (Service::Softirq, _) => first(&[Stage::Raise]),
             (Service::Worker, _) => first(&[Stage::Signal, Stage::Softirq, Stage::Raise]),
-            (Service::Kthread(_) | Service::Task(_) | Service::Traced(_), _)
-            | (
-                Service::Fifo(_)
-                | Service::Deadline
-                | Service::Nice(_)
-                | Service::Slice(_)
-                | Service::Lent(_)
-                | Service::Realtime(_)
-                | Service::Mmcss
-                | Service::Dpc
-                | Service::SystemThread(_)
-                | Service::Other,
-                Route::Direct,
-            ) => interrupted,
-            (
-                Service::Fifo(_)
-                | Service::Deadline
-                | Service::Nice(_)
-                | Service::Slice(_)
-                | Service::Lent(_)
-                | Service::Realtime(_)
-                | Service::Mmcss
-                | Service::Dpc
-                | Service::SystemThread(_)
-                | Service::Other,
-                Route::Deferred,
-            ) => first(&[Stage::Waking, Stage::Running]),
+            (_, Route::Direct)
+            | (Service::Kthread(_) | Service::Task(_) | Service::Traced(_), _) => interrupted,
+            (_, Route::Deferred) => first(&[Stage::Waking, Stage::Running]),
         };
         Self {
             episode,
