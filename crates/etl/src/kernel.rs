@@ -2,6 +2,9 @@
 //! (classes `PerfInfo`, `Thread_V2`, `Image`, `Process`, `PageFault` and `StackWalk` of
 //! the kernel's MOF).
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use crate::bytes::{
     PointerWidth, narrow_text_at, pointer_at, u8_at, u16_at, u32_at, u64_at, wide_text_at,
 };
@@ -17,15 +20,16 @@ const STACK_WALK: u8 = 24;
 const READY: [u8; 3] = [1, 3, 7];
 
 /// Kind of a handler.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum RoutineSort {
+#[derive(Clone, Copy, Debug, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HandlerKind {
     /// Interrupt service routine.
     Isr,
-    /// Deferred procedure call.
+    /// Deferred procedure call. In rows per driver: all three kinds of DPC.
     Dpc,
     /// DPC that a timer queued.
     TimerDpc,
-    /// Threaded DPC, which can run at real-time priority.
+    /// DPC that a real-time thread may run.
     ThreadedDpc,
 }
 
@@ -59,7 +63,7 @@ pub enum ImageChange {
 pub enum KernelEvent {
     /// A handler ended at the time of the event.
     Handler {
-        sort: RoutineSort,
+        sort: HandlerKind,
         /// Start, in the trace's clock.
         begun: u64,
         /// Address of the routine.
@@ -98,7 +102,6 @@ pub enum KernelEvent {
         base: u64,
         /// Length, bytes.
         size: u64,
-        /// Path of its file.
         path: String,
     },
     /// A process started or exists.
@@ -164,10 +167,10 @@ pub fn decode(event: &TraceEvent<'_>) -> Decoded {
         return Decoded::Other;
     };
     let decoded = match (group, opcode) {
-        (PERF_INFO, 50 | 67) => handler(event, RoutineSort::Isr),
-        (PERF_INFO, 66) => handler(event, RoutineSort::ThreadedDpc),
-        (PERF_INFO, 68) => handler(event, RoutineSort::Dpc),
-        (PERF_INFO, 69) => handler(event, RoutineSort::TimerDpc),
+        (PERF_INFO, 50 | 67) => handler(event, HandlerKind::Isr),
+        (PERF_INFO, 66) => handler(event, HandlerKind::ThreadedDpc),
+        (PERF_INFO, 68) => handler(event, HandlerKind::Dpc),
+        (PERF_INFO, 69) => handler(event, HandlerKind::TimerDpc),
         (PERF_INFO, 46) => sample(event),
         (THREAD, 36) => switch(event),
         (THREAD, 37) => Some(KernelEvent::SwitchBatch),
@@ -191,7 +194,7 @@ pub fn decode(event: &TraceEvent<'_>) -> Decoded {
     decoded.map_or(Decoded::Unreadable, Decoded::Known)
 }
 
-fn handler(event: &TraceEvent<'_>, sort: RoutineSort) -> Option<KernelEvent> {
+fn handler(event: &TraceEvent<'_>, sort: HandlerKind) -> Option<KernelEvent> {
     let (bytes, pointer) = (event.payload, event.pointers.bytes());
     if event.version < 2 {
         return None;
@@ -201,8 +204,8 @@ fn handler(event: &TraceEvent<'_>, sort: RoutineSort) -> Option<KernelEvent> {
         begun: u64_at(bytes, 0)?,
         routine: pointer_at(bytes, 8, event.pointers)?,
         vector: match sort {
-            RoutineSort::Isr => Some(u16_at(bytes, 8 + pointer + 1)?),
-            RoutineSort::Dpc | RoutineSort::TimerDpc | RoutineSort::ThreadedDpc => None,
+            HandlerKind::Isr => Some(u16_at(bytes, 8 + pointer + 1)?),
+            HandlerKind::Dpc | HandlerKind::TimerDpc | HandlerKind::ThreadedDpc => None,
         },
     })
 }

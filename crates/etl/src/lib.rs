@@ -22,9 +22,10 @@ pub use bytes::PointerWidth;
 pub use error::EtlError;
 pub use event::{EventName, ProviderId, TraceEvent};
 pub use header::{TraceClock, TraceHeader};
-pub use kernel::{Decoded, ImageChange, KernelEvent, ProcessNote, RoutineSort, ThreadNote, decode};
+pub use kernel::{Decoded, HandlerKind, ImageChange, KernelEvent, ProcessNote, ThreadNote, decode};
 pub use log::{KernelLog, LogPlan, Way};
 pub use tally::{
-    HandlerTally, ImageEpoch, SampleTally, ThreadTallies, ThreadTally, TimeTold, ToldOf, TraceTally,
+    HandlerTally, ImageEpoch, ThreadTallies, ThreadTally, TimeTold, ToldOf, TraceSamples,
+    TraceTally,
 };
 pub use trace::{Trace, TraceDamage};

@@ -13,7 +13,8 @@ use laggard_model::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use rows::{HandlerKind, PriorityRow, TraceHandlerRow, TraceThreadRow, TraceTimes};
+pub use laggard_etl::{HandlerKind, TraceSamples};
+pub use rows::{PriorityRow, TraceHandlerRow, TraceThreadRow, TraceTimes};
 pub use warning::{LeftOutReason, TraceGap, TraceWarning};
 
 /// Version of `import --json`.
@@ -115,18 +116,6 @@ pub struct ReadyCounts {
     pub waiting: u64,
 }
 
-#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
-pub struct TraceSamples {
-    /// Number of samples.
-    pub total: u64,
-    /// Samples in a DPC.
-    pub in_dpc: u64,
-    /// Samples in an ISR.
-    pub in_isr: u64,
-    /// Samples of an idle CPU.
-    pub idle: u64,
-}
-
 impl TraceReport {
     /// Returns whether the figures are trustworthy, as defined at [`Self::trusted`].
     const fn is_trusted(&self) -> bool {
@@ -153,7 +142,6 @@ pub fn trace(
     let (major, minor) = header.windows;
     let threads = &tally.threads;
     let waits = threads.by_priority.values().map(|times| times.count());
-    let samples = tally.samples;
     let is_clock_coarse = header.clock == TraceClock::SystemTime;
     let step = if is_clock_coarse {
         header.step
@@ -187,12 +175,7 @@ pub fn trace(
         threads: rows::threads(tally, step, |thread| &thread.ready),
         priorities: rows::priorities(tally, step),
         hard_faults: rows::threads(tally, step, |thread| &thread.faults),
-        samples: (samples.all > 0).then_some(TraceSamples {
-            total: samples.all,
-            in_dpc: samples.in_dpc,
-            in_isr: samples.in_isr,
-            idle: samples.idle,
-        }),
+        samples: Some(tally.samples).filter(|samples| samples.total > 0),
         missing: Vec::new(),
         warnings: Vec::new(),
     };

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use laggard_analyze::distribution::MIN_BEYOND;
-use laggard_etl::{HandlerTally, RoutineSort, ThreadTally, TraceTally};
+use laggard_etl::{HandlerKind, HandlerTally, ThreadTally, TraceTally};
 use laggard_model::{Histogram, Nanos};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -84,30 +84,6 @@ fn low_quantile(times: &Histogram, beyond: f64) -> Option<Nanos> {
     times.quantile(rank as f64 / times.count() as f64)
 }
 
-#[derive(Clone, Copy, Debug, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HandlerKind {
-    /// Interrupt service routine.
-    Isr,
-    /// Deferred procedure call. In rows per driver: all three kinds of DPC.
-    Dpc,
-    /// DPC that a timer queued.
-    TimerDpc,
-    /// DPC that a real-time thread may run.
-    ThreadedDpc,
-}
-
-impl HandlerKind {
-    const fn new(sort: RoutineSort) -> Self {
-        match sort {
-            RoutineSort::Isr => Self::Isr,
-            RoutineSort::Dpc => Self::Dpc,
-            RoutineSort::TimerDpc => Self::TimerDpc,
-            RoutineSort::ThreadedDpc => Self::ThreadedDpc,
-        }
-    }
-}
-
 /// Runs of the handlers of a driver, or of a routine.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct TraceHandlerRow {
@@ -151,11 +127,11 @@ pub struct PriorityRow {
 }
 
 pub(super) fn drivers(tally: &TraceTally, step: Nanos) -> Vec<TraceHandlerRow> {
-    let mut handlers: BTreeMap<(RoutineSort, String), HandlerTally> = BTreeMap::new();
+    let mut handlers: BTreeMap<(HandlerKind, String), HandlerTally> = BTreeMap::new();
     for ((sort, driver), handler) in tally.drivers() {
         let sort = match sort {
-            RoutineSort::Isr => RoutineSort::Isr,
-            RoutineSort::Dpc | RoutineSort::TimerDpc | RoutineSort::ThreadedDpc => RoutineSort::Dpc,
+            HandlerKind::Isr => HandlerKind::Isr,
+            _ => HandlerKind::Dpc,
         };
         let sum = handlers.entry((sort, driver)).or_default();
         sum.merge(&handler);
@@ -168,14 +144,14 @@ pub(super) fn routines(tally: &TraceTally, step: Nanos) -> Vec<TraceHandlerRow> 
 }
 
 fn handler_rows(
-    handlers: BTreeMap<(RoutineSort, String), HandlerTally>,
+    handlers: BTreeMap<(HandlerKind, String), HandlerTally>,
     step: Nanos,
 ) -> Vec<TraceHandlerRow> {
     let mut rows: Vec<TraceHandlerRow> = handlers
         .into_iter()
         .filter_map(|((sort, name), handler)| {
             Some(TraceHandlerRow {
-                handler: HandlerKind::new(sort),
+                handler: sort,
                 name,
                 times: TraceTimes::new(&handler.times, step)?,
                 limit_ns: sort.limit(),

@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use laggard_answer::trace::TraceReport;
 use laggard_etl::{
-    ImageEpoch, RoutineSort, TimeTold, ToldOf, Trace, TraceClock, TraceHeader, TraceTally,
+    HandlerKind, ImageEpoch, TimeTold, ToldOf, Trace, TraceClock, TraceHeader, TraceTally,
 };
 use laggard_model::{
     Activation, Backend, Batch, Caveat, CaveatKind, Clock, Cpu, DriverName, Host, Line, LineId,
@@ -219,8 +219,8 @@ impl Writing {
                     self.drivers.insert(key, driver);
                 }
                 match sort {
-                    RoutineSort::Isr => TracedService::Isr(driver),
-                    RoutineSort::Dpc | RoutineSort::TimerDpc | RoutineSort::ThreadedDpc => {
+                    HandlerKind::Isr => TracedService::Isr(driver),
+                    HandlerKind::Dpc | HandlerKind::TimerDpc | HandlerKind::ThreadedDpc => {
                         TracedService::Dpc(driver)
                     }
                 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use laggard_model::{Activity, Address, Evidence, Nanos, Sampler, Span, Symbol, Tid};
 
 use crate::event::TraceEvent;
-use crate::kernel::{KernelEvent, RoutineSort, decode};
+use crate::kernel::{HandlerKind, KernelEvent, decode};
 use cpu::{CpuLog, LoggedSwitch};
 use names::ThreadNames;
 pub use way::Way;
@@ -235,10 +235,10 @@ impl KernelLog {
     }
 }
 
-const fn activity(sort: RoutineSort, routine: u64) -> Activity {
+const fn activity(sort: HandlerKind, routine: u64) -> Activity {
     match sort {
-        RoutineSort::Isr => Activity::Isr(Address(routine)),
-        RoutineSort::Dpc | RoutineSort::TimerDpc | RoutineSort::ThreadedDpc => {
+        HandlerKind::Isr => Activity::Isr(Address(routine)),
+        HandlerKind::Dpc | HandlerKind::TimerDpc | HandlerKind::ThreadedDpc => {
             Activity::Dpc(Address(routine))
         }
     }

@@ -8,10 +8,12 @@ use std::collections::BTreeMap;
 use std::collections::HashMap;
 
 use laggard_model::{Histogram, Nanos};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::event::TraceEvent;
 use crate::header::TraceHeader;
-use crate::kernel::{KernelEvent, RoutineSort, decode};
+use crate::kernel::{HandlerKind, KernelEvent, decode};
 pub(crate) use drivers::Drivers;
 pub use drivers::ImageEpoch;
 pub use threads::{ThreadTallies, ThreadTally};
@@ -22,7 +24,7 @@ const MOST_ROUTINES: usize = 16_384;
 /// the machine, so its start is outside the trace's time.
 const IMPLAUSIBLE: Nanos = Nanos::from_secs(60);
 
-impl RoutineSort {
+impl HandlerKind {
     /// Returns Microsoft's recommended maximum: 25 us for an ISR, 100 us for a DPC
     /// (Windows driver documentation, "Example 15: Measuring DPC/ISR Time").
     pub const fn limit(self) -> Nanos {
@@ -38,7 +40,7 @@ impl RoutineSort {
 pub struct HandlerTally {
     /// Durations, including interruptions.
     pub times: Histogram,
-    /// Number of runs longer than [`RoutineSort::limit`].
+    /// Number of runs longer than [`HandlerKind::limit`].
     pub over_limit: u64,
 }
 
@@ -51,15 +53,15 @@ impl HandlerTally {
 }
 
 /// Statistics of CPU samples.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct SampleTally {
+#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct TraceSamples {
     /// Number of samples.
-    pub all: u64,
-    /// Number of samples in a DPC.
+    pub total: u64,
+    /// Samples in a DPC.
     pub in_dpc: u64,
-    /// Number of samples in an ISR.
+    /// Samples in an ISR.
     pub in_isr: u64,
-    /// Number of samples of an idle CPU.
+    /// Samples of an idle CPU.
     pub idle: u64,
 }
 
@@ -68,7 +70,7 @@ pub struct SampleTally {
 pub enum ToldOf {
     /// A handler ran.
     Handler {
-        sort: RoutineSort,
+        sort: HandlerKind,
         /// Address of the routine.
         routine: u64,
         /// Time of its image in memory, for [`TraceTally::driver`].
@@ -97,18 +99,17 @@ pub struct TimeTold {
 #[derive(Debug)]
 pub struct TraceTally {
     header: TraceHeader,
-    /// Number of events of all kinds.
     pub events: u64,
     /// Times of the first and last event counted below, ticks.
     span: Option<(i64, i64)>,
-    handlers: HashMap<(RoutineSort, u64, ImageEpoch), HandlerTally>,
+    handlers: HashMap<(HandlerKind, u64, ImageEpoch), HandlerTally>,
     /// Time of the first event, ticks.
     first: Option<i64>,
     /// Number of runs of routines beyond the separate ones.
     pub crowded: u64,
     drivers: Drivers,
     pub threads: ThreadTallies,
-    pub samples: SampleTally,
+    pub samples: TraceSamples,
     /// Number of known events that could not be decoded.
     pub unreadable: u64,
     /// Number of handlers and faults that start outside the trace's time.
@@ -132,7 +133,7 @@ impl TraceTally {
             crowded: 0,
             drivers: Drivers::default(),
             threads: ThreadTallies::default(),
-            samples: SampleTally::default(),
+            samples: TraceSamples::default(),
             unreadable: 0,
             implausible: 0,
             early: 0,
@@ -212,7 +213,7 @@ impl TraceTally {
                 in_isr,
             } => {
                 self.lasts(event.ticks);
-                self.samples.all += 1;
+                self.samples.total += 1;
                 self.samples.in_dpc += u64::from(in_dpc);
                 self.samples.in_isr += u64::from(in_isr);
                 self.samples.idle += u64::from(thread == 0 && !in_dpc && !in_isr);
@@ -238,19 +239,19 @@ impl TraceTally {
     }
 
     /// Returns handlers by kind and routine, such as `ndis.sys+0x1234`.
-    pub fn routines(&self) -> BTreeMap<(RoutineSort, String), HandlerTally> {
+    pub fn routines(&self) -> BTreeMap<(HandlerKind, String), HandlerTally> {
         self.by(Drivers::routine)
     }
 
     /// Returns handlers by kind and driver, such as `ndis.sys`.
-    pub fn drivers(&self) -> BTreeMap<(RoutineSort, String), HandlerTally> {
+    pub fn drivers(&self) -> BTreeMap<(HandlerKind, String), HandlerTally> {
         self.by(Drivers::driver)
     }
 
     fn by(
         &self,
         name: impl Fn(&Drivers, (u64, ImageEpoch)) -> String,
-    ) -> BTreeMap<(RoutineSort, String), HandlerTally> {
+    ) -> BTreeMap<(HandlerKind, String), HandlerTally> {
         let mut handlers: BTreeMap<_, HandlerTally> = BTreeMap::new();
         for ((sort, routine, epoch), tally) in &self.handlers {
             let key = (*sort, name(&self.drivers, (*routine, *epoch)));
@@ -303,7 +304,7 @@ impl TraceTally {
         &mut self,
         ended: i64,
         begun: u64,
-        handler: (RoutineSort, u64, ImageEpoch),
+        handler: (HandlerKind, u64, ImageEpoch),
     ) -> Option<(i64, Nanos)> {
         let Some((begun, took)) = self.took(begun, ended) else {
             self.implausible += 1;

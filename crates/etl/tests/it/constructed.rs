@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use laggard_etl::{
-    Decoded, EventName, KernelEvent, PointerWidth, RoutineSort, Trace, TraceEvent, TraceTally,
+    Decoded, EventName, HandlerKind, KernelEvent, PointerWidth, Trace, TraceEvent, TraceTally,
     decode,
 };
 use laggard_made::trace::{DRIVER, MadeEvent, MadeTrace};
@@ -46,7 +46,7 @@ fn real_isr_is_decoded() {
     assert_eq!(
         decode(&event),
         Decoded::Known(KernelEvent::Handler {
-            sort: RoutineSort::Isr,
+            sort: HandlerKind::Isr,
             begun: 1_996_631_531_759,
             routine: 0xffff_f806_9ea8_f310,
             vector: Some(97),
@@ -99,16 +99,16 @@ fn handlers_are_counted_by_kind_and_driver_with_those_over_the_limit() {
         )
     };
     assert_eq!(
-        counts_of(RoutineSort::Isr, "made.sys"),
+        counts_of(HandlerKind::Isr, "made.sys"),
         (2, Some(Nanos::from_ns(25_100)), 1)
     );
-    assert_eq!(counts_of(RoutineSort::Dpc, "made.sys"), (1, us(100), 0));
+    assert_eq!(counts_of(HandlerKind::Dpc, "made.sys"), (1, us(100), 0));
     assert_eq!(
-        counts_of(RoutineSort::TimerDpc, "made.sys"),
+        counts_of(HandlerKind::TimerDpc, "made.sys"),
         (1, Some(Nanos::from_ns(100_100)), 1)
     );
     assert_eq!(
-        counts_of(RoutineSort::ThreadedDpc, "unknown"),
+        counts_of(HandlerKind::ThreadedDpc, "unknown"),
         (1, us(5), 0)
     );
     assert_eq!(tally.implausible, 2);

@@ -157,7 +157,7 @@ fn threads_and_pages_of_a_real_trace_are_counted() {
         faults.iter().all(|thread| thread.name.is_some()),
         "{faults:?}"
     );
-    assert_eq!(tally.samples.all, 79_528);
+    assert_eq!(tally.samples.total, 79_528);
     assert_eq!(tally.samples.idle, 73_208);
     assert_eq!((tally.samples.in_dpc, tally.samples.in_isr), (107, 28));
 }
