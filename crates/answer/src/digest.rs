@@ -21,14 +21,12 @@ use laggard_record::{FigureHour, OpenError, Recording, Shortfall};
 use crate::began::began;
 use crate::compare::settings;
 use crate::load::no_rates;
-use crate::scan::counted;
 use crate::trust::{Case, Trust, judge};
 use crate::why::{CauseShare, EpisodeCauses, ExplainedEpisode};
 
 /// Length of a counted hour, ns.
 const HOUR: u64 = 3_600_000_000_000;
 
-/// Map by service and route.
 type ByLine<T> = BTreeMap<(Service, Route), T>;
 
 /// Returns the digest of the recording in `dir`, or the reason why it is missing.
@@ -157,11 +155,10 @@ fn lines(
     let mut hours: BTreeMap<u32, Fold> = BTreeMap::new();
     let mut whole = new();
     for stored in figures {
-        let counted = counted(stored.figure);
         let tally = Tally::from_parts(stored.histogram.clone(), Some(stored.largest_at));
-        whole.add_stored(stored.line, counted, &tally);
+        whole.add_stored(stored.line, stored.figure, &tally);
         let hour = hours.entry(stored.hour).or_insert_with(new);
-        hour.add_stored(stored.line, counted, &tally);
+        hour.add_stored(stored.line, stored.figure, &tally);
     }
     whole.set_lost(Lost::new(&manifest.counts, &manifest.losses));
     let trust = judge(&Case::new(manifest, &whole.sums())).trust;

@@ -48,6 +48,7 @@ pub mod switch;
 pub mod timers;
 pub mod trace;
 pub mod trust;
+mod verdict;
 mod waiting;
 pub mod why;
 

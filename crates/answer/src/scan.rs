@@ -3,9 +3,9 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use laggard_analyze::distribution::{Counted, Fold, Latest, Split, Tally};
+use laggard_analyze::distribution::{Fold, Latest, Split, Tally};
 use laggard_model::{Gather, Nanos};
-use laggard_record::{Columns, Figure, Recording, Shortfall};
+use laggard_record::{Columns, Recording, Shortfall};
 
 /// Maximum number of threads that gather late activations. Each keeps up to 32 MB of them, and more
 /// threads would not read faster from one disk.
@@ -99,18 +99,7 @@ pub(crate) fn stored(
     for stored in summaries.figures {
         last.join(Latest(Some(stored.largest_at)));
         let tally = Tally::from_parts(stored.histogram, Some(stored.largest_at));
-        fold.add_stored(stored.line, counted(stored.figure), &tally);
+        fold.add_stored(stored.line, stored.figure, &tally);
     }
     (fold, last.0)
-}
-
-/// As what a histogram of a recording is counted.
-pub(crate) const fn counted(figure: Figure) -> Counted {
-    match figure {
-        Figure::Latency => Counted::Latency,
-        Figure::Missed => Counted::Missed,
-        Figure::Censored => Counted::Censored,
-        Figure::Thread => Counted::Thread,
-        Figure::Step(stage) => Counted::Step(stage),
-    }
 }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use laggard_answer::Load;
-use laggard_answer::check::{CheckError, CheckReport, CheckVerdict};
+use laggard_answer::check::{CheckError, CheckReport, TestVerdict};
 use laggard_answer::compare::CompareError;
 use laggard_console::exit;
 
@@ -34,12 +34,11 @@ impl Exit {
         }
     }
 
-    /// Returns the exit of a check.
     pub(crate) fn of_check(report: &CheckReport) -> Self {
         match report.verdict {
-            CheckVerdict::Fail => Self::Unmet,
-            CheckVerdict::Unknown if !report.passes => Self::Undecided,
-            CheckVerdict::Unknown | CheckVerdict::Pass => Self::Ok,
+            TestVerdict::Fail => Self::Unmet,
+            TestVerdict::Unknown if !report.passes => Self::Undecided,
+            TestVerdict::Unknown | TestVerdict::Pass => Self::Ok,
         }
     }
 

@@ -22,6 +22,7 @@ mod digest;
 mod episode;
 mod event_format;
 mod every;
+mod figure;
 mod gather;
 mod handlers;
 mod histogram;
@@ -81,6 +82,7 @@ pub use episode::{
 };
 pub use event_format::{EventField, EventFormat, FormatError};
 pub use every::Every;
+pub use figure::Figure;
 pub use gather::Gather;
 pub use handlers::{HandlerCount, HandlerCounts, HandlerTimes, MissingRuns};
 pub use histogram::Histogram;

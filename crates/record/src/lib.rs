@@ -10,7 +10,6 @@ mod destination;
 mod disk;
 mod episodes;
 mod error;
-mod figure;
 mod folder;
 mod gate;
 #[cfg(unix)]
@@ -33,7 +32,6 @@ pub use episodes::{
     ChosenActivation, EpisodeSelector, EpisodeWriter, Episodes, PassedExpiry, Threshold,
 };
 pub use error::{CreateError, OpenError, WriteError};
-pub use figure::Figure;
 pub use folder::Folder;
 pub use laggard_files::Access;
 pub use recorder::Recorder;

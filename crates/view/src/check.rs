@@ -5,7 +5,7 @@ mod junit;
 #[cfg(test)]
 mod tests;
 
-use laggard_answer::check::{CheckReport, CheckVerdict, CheckedRow, Undecided, WhenUnclear};
+use laggard_answer::check::{CheckReport, CheckedRow, TestVerdict, Undecided, WhenUnclear};
 
 pub use github::github;
 pub use junit::junit;
@@ -34,7 +34,7 @@ pub fn document(report: &CheckReport, detail: Detail) -> Document {
     document.lines(remarks(report));
     let until = report.until_decided.as_ref();
     let mut lines = until.map_or_else(Vec::new, |until| phrase::until_decided(report, until));
-    if report.passes && report.verdict == CheckVerdict::Unknown {
+    if report.passes && report.verdict == TestVerdict::Unknown {
         lines.push("The check passes, because the file sets `when_unclear = \"warn\"`.".into());
     }
     if detail == Detail::Short {
@@ -64,7 +64,7 @@ fn table(report: &CheckReport, detail: Detail, with_load: bool) -> Table {
     let leaves_out = detail == Detail::Short && report.rows.len() > MAX_ROWS;
     let mut rows: Vec<(u64, &CheckedRow)> = (1..).zip(&report.rows).collect();
     if leaves_out {
-        rows.retain(|(_, row)| row.verdict != CheckVerdict::Pass);
+        rows.retain(|(_, row)| row.verdict != TestVerdict::Pass);
     }
     for (number, row) in &rows {
         table.row([
@@ -89,7 +89,7 @@ fn table(report: &CheckReport, detail: Detail, with_load: bool) -> Table {
 /// States reasons for unknown verdicts, and the limits of those that pass. Checks with the
 /// same remark share a line.
 fn remarks(report: &CheckReport) -> Vec<String> {
-    let mut remarks: Vec<(CheckVerdict, String, Vec<String>)> = Vec::new();
+    let mut remarks: Vec<(TestVerdict, String, Vec<String>)> = Vec::new();
     for (number, row) in (1..).zip(&report.rows) {
         let Some(remark) = phrase::remark(row) else {
             continue;
@@ -128,9 +128,9 @@ fn next(report: &CheckReport) -> Option<String> {
         count => format!("; {}: `--all`", plural(count as u64, "warning")),
     };
     let step = match report.verdict {
-        CheckVerdict::Fail => why(report),
-        CheckVerdict::Unknown => record(report),
-        CheckVerdict::Pass => None,
+        TestVerdict::Fail => why(report),
+        TestVerdict::Unknown => record(report),
+        TestVerdict::Pass => None,
     };
     let step = step.or_else(|| (!more.is_empty()).then(String::new))?;
     let line = format!("{step}{more}");
@@ -142,7 +142,7 @@ fn why(report: &CheckReport) -> Option<String> {
     let mut failed = report
         .rows
         .iter()
-        .filter(|row| row.verdict == CheckVerdict::Fail);
+        .filter(|row| row.verdict == TestVerdict::Fail);
     let service = failed.find_map(|row| row.service);
     let service = service.map_or_else(String::new, |service| format!(" --service {service}"));
     let recording = quoted(report.recordings.first()?);

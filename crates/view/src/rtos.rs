@@ -1,14 +1,13 @@
 //! `laggard bench rtos`: criteria of a real-time operating system, one per row.
 
 use laggard_answer::rtos::{
-    InterruptFigures, InterruptTimes, LoadFigures, RtosReport, RtosVerdict,
+    InterruptFigures, InterruptTimes, LoadFigures, RtosReport, TestVerdict,
 };
 use laggard_model::text::listed;
 
 use crate::doc::{Block, Cell, Column, Detail, Document, Reason, Table, Verdict};
 use crate::phrase::rtos as phrase;
-use crate::phrase::{machine, warning};
-use crate::text::Tone;
+use crate::phrase::{check, machine, warning};
 
 /// Describes the report. `Short` fits on a terminal; `Full` adds the requirements and the
 /// figures of interrupts and loads.
@@ -57,24 +56,16 @@ pub fn document(report: &RtosReport, detail: Detail) -> Document {
 /// Verdict on the system. Anything that fails or was not tested prevents a pass.
 fn overall(report: &RtosReport) -> Verdict {
     let verdict = if report.is_met() {
-        RtosVerdict::Pass
-    } else if report.count(RtosVerdict::Fail) > 0 {
-        RtosVerdict::Fail
+        TestVerdict::Pass
+    } else if report.count(TestVerdict::Fail) > 0 {
+        TestVerdict::Fail
     } else {
-        RtosVerdict::Unknown
+        TestVerdict::Unknown
     };
     Verdict {
-        tone: tone(verdict),
-        word: phrase::verdict(verdict).into(),
+        tone: check::tone(verdict),
+        word: check::verdict(verdict).into(),
         text: phrase::summary(report),
-    }
-}
-
-const fn tone(verdict: RtosVerdict) -> Tone {
-    match verdict {
-        RtosVerdict::Pass => Tone::Good,
-        RtosVerdict::Fail => Tone::Bad,
-        RtosVerdict::Unknown => Tone::Open,
     }
 }
 
@@ -85,10 +76,10 @@ fn criteria(report: &RtosReport, detail: Detail) -> Table {
     let mut table = Table::new(columns.chain([Column::sentence("result")])).keys(2);
     for row in &report.rows {
         let requirement = (detail == Detail::Full).then(|| row.criterion.requirement().into());
-        let word = phrase::verdict(row.verdict).to_owned();
+        let word = check::verdict(row.verdict).to_owned();
         let cells = [
             row.criterion.name().into(),
-            Cell::Status(tone(row.verdict), word),
+            Cell::Status(check::tone(row.verdict), word),
         ];
         let result = phrase::result(report, row);
         table.row(cells.into_iter().chain(requirement).chain([result.into()]));

@@ -232,7 +232,7 @@ fn text(cell: &StudyCell, unit: Option<TableUnit>) -> String {
         StudyCell::Count { count } => Cell::Count(*count).to_string(),
         StudyCell::Share { share } => Cell::Share(*share).to_string(),
         StudyCell::Rate { per_second, unit } => rate(*per_second, unit),
-        StudyCell::Verdict { verdict } => crate::phrase::rtos::verdict(*verdict).into(),
+        StudyCell::Verdict { verdict } => crate::phrase::check::verdict(*verdict).into(),
         StudyCell::Cause { cause, .. } => cause::name(cause, &[]),
         StudyCell::Name { text } => text.clone(),
         StudyCell::Record { ns } => {

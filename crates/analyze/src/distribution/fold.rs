@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use laggard_model::{Batch, Gather, Line, LineId, Nanos, STAGES, Service, Stage};
+use laggard_model::{Batch, Figure, Gather, Line, LineId, Nanos, STAGES, Service, Stage};
 
 use super::line::LineTally;
 use super::tally::Tally;
@@ -20,21 +20,6 @@ pub enum Split {
         /// Start, `CLOCK_MONOTONIC`.
         since: Nanos,
     },
-}
-
-/// Durations that a stored histogram counts.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Counted {
-    /// Latencies of served activations.
-    Latency,
-    /// Latencies of activations that were missed and served later.
-    Missed,
-    /// Waiting times of activations that were still waiting at the end.
-    Censored,
-    /// Waking to user.
-    Thread,
-    /// Time since the previous stage.
-    Step(Stage),
 }
 
 /// Activations, counted per line and part of the time.
@@ -111,7 +96,7 @@ impl Fold {
     }
 
     /// Adds the counts of a line that were stored in the recording.
-    pub fn add_stored(&mut self, line: LineId, counted: Counted, tally: &Tally) {
+    pub fn add_stored(&mut self, line: LineId, figure: Figure, tally: &Tally) {
         let lines = self.lines;
         let part = self
             .parts
@@ -120,25 +105,25 @@ impl Fold {
         let Some(own) = part.get_mut(usize::from(line.0)) else {
             return;
         };
-        match counted {
-            Counted::Latency => {
+        match figure {
+            Figure::Latency => {
                 own.latency.merge(tally);
                 own.least = [own.least, tally.histogram().min()]
                     .into_iter()
                     .flatten()
                     .min();
             }
-            Counted::Missed => {
+            Figure::Missed => {
                 own.latency.merge(tally);
                 own.missed += tally.histogram().count();
             }
-            Counted::Censored => {
+            Figure::Censored => {
                 own.latency.merge(tally);
                 own.missed += tally.histogram().count();
                 own.censored.merge(tally);
             }
-            Counted::Thread => own.thread.merge(tally),
-            Counted::Step(stage) => own.steps[stage.index()].merge(tally),
+            Figure::Thread => own.thread.merge(tally),
+            Figure::Step(stage) => own.steps[stage.index()].merge(tally),
         }
     }
 
@@ -494,9 +479,9 @@ mod tests {
             activation(0, 1, true, &[(Stage::User, 3)]),
         ]));
         let mut stored = Fold::new(2, Split::Whole);
-        stored.add_stored(LineId(0), Counted::Missed, &late(3));
-        stored.add_stored(LineId(0), Counted::Latency, &late(8_000));
-        stored.add_stored(LineId(0), Counted::Censored, &late(1));
+        stored.add_stored(LineId(0), Figure::Missed, &late(3));
+        stored.add_stored(LineId(0), Figure::Latency, &late(8_000));
+        stored.add_stored(LineId(0), Figure::Censored, &late(1));
 
         for fold in [counted, stored] {
             let groups = fold.groups(&LINES, false);

@@ -19,7 +19,7 @@ mod tally;
 pub use blocks::LatencyBlocks;
 pub use course::{Course, CourseInterval, Cut, Focus, INTERVALS, Point, limit};
 pub use courses::{Courses, focuses};
-pub use fold::{Counted, Fold, LineSum, Split};
+pub use fold::{Fold, LineSum, Split};
 pub use group::{Group, Key};
 pub use intervals::{Between, LineIntervals, RunIntervals};
 pub use latest::Latest;

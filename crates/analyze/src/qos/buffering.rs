@@ -1,5 +1,8 @@
 //! Buffers of an application (OSDI'99 Table 1).
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use crate::InputError;
 use crate::input::{between, not_negative, positive};
 
@@ -7,18 +10,26 @@ use crate::input::{between, not_negative, positive};
 /// Rounding in sums of times must not decide.
 const ROUNDING_FRACTION: f64 = 1e-12;
 
-/// Handling of the buffers after a miss: late work may still be useful, or it can be
-/// dropped (OSDI'99 5.1, footnote 6).
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum AfterMiss {
-    /// A late job runs to its end, and the jobs behind it wait.
+/// Treatment of buffers after an xrun (OSDI'99 5.1, footnote 6).
+#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MissPolicy {
+    /// A late buffer is still filled, and later buffers wait for it.
     #[default]
     Late,
-    /// A job is dropped at its deadline, and the next one starts: the output has a gap.
+    /// A buffer is dropped at its deadline, and a dummy is played.
     Drop,
-    /// After the late job, jobs that are due before its end are dropped, and the stream
-    /// restarts: the next job is due then, with all of its time.
+    /// All due buffers are discarded, and the stream restarts: the next buffer has all of its
+    /// time.
     Reset,
+}
+
+impl MissPolicy {
+    /// Returns whether this is the default.
+    #[must_use]
+    pub const fn is_late(&self) -> bool {
+        matches!(self, Self::Late)
+    }
 }
 
 /// `buffers` buffers of `period` each, every one filled by `compute` of work, or a
@@ -28,7 +39,7 @@ pub struct Buffering {
     period: f64,
     compute: f64,
     tolerance: f64,
-    after: AfterMiss,
+    after: MissPolicy,
 }
 
 impl Buffering {
@@ -71,17 +82,17 @@ impl Buffering {
             period,
             compute,
             tolerance: deadline,
-            after: AfterMiss::Late,
+            after: MissPolicy::Late,
         })
     }
 
     /// Returns the same stream with this handling of misses.
     #[must_use]
-    pub const fn after_miss(self, after: AfterMiss) -> Self {
+    pub const fn after_miss(self, after: MissPolicy) -> Self {
         Self { after, ..self }
     }
 
-    pub(super) const fn after(self) -> AfterMiss {
+    pub(super) const fn after(self) -> MissPolicy {
         self.after
     }
 

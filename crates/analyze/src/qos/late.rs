@@ -1,7 +1,7 @@
 //! Count of late jobs without playing the undisturbed ones.
 
 use super::cpu::StalledCpu;
-use super::{AfterMiss, Buffering};
+use super::{Buffering, MissPolicy};
 use crate::InputError;
 use crate::exceedance::{Blackout, check_blackouts};
 use crate::input::{not_negative, positive};
@@ -96,11 +96,11 @@ impl Stalls {
                 continue;
             }
             let missed = match buffering.after() {
-                AfterMiss::Drop => {
+                MissPolicy::Drop => {
                     let deadline = due + buffering.tolerance();
                     !cpu.work_before(cost, deadline, buffering.rounding())
                 }
-                AfterMiss::Late | AfterMiss::Reset => {
+                MissPolicy::Late | MissPolicy::Reset => {
                     cpu.work(cost);
                     buffering.is_missed(cpu.now() - due)
                 }
@@ -113,7 +113,7 @@ impl Stalls {
             }
             before = missed;
             job += 1.0;
-            if missed && buffering.after() == AfterMiss::Reset {
+            if missed && buffering.after() == MissPolicy::Reset {
                 // Jobs due before the restart are dropped: they miss too.
                 let thrown = |job: f64| begun + job * period;
                 while thrown(job) < cpu.now().min(until) {
@@ -129,7 +129,7 @@ impl Stalls {
 /// Replays `blackouts` from time 0 to `until`. Jobs are due at `phase` and every buffer
 /// period after it and are served in order. Each takes the compute time plus `base`
 /// (the ordinary latency), and nothing runs in a blackout. Exact for any number of
-/// buffers, including bursts (docs/method.md 6.4), and for each [`AfterMiss`].
+/// buffers, including bursts (docs/method.md 6.4), and for each [`MissPolicy`].
 ///
 /// Only the jobs near a blackout are played, so the work grows with the blackouts and
 /// not with the jobs, unless every job is late.
@@ -239,12 +239,12 @@ mod tests {
     }
 
     /// Returns the due times of the missed jobs, and of the first of each run, in
-    /// integer time steps that follow the definition of [`AfterMiss`] literally.
+    /// integer time steps that follow the definition of [`MissPolicy`] literally.
     fn step_by_step(
         blackouts: &[(u32, u32)],
         until: u32,
         [period, compute, deadline, phase]: [u32; 4],
-        after: AfterMiss,
+        after: MissPolicy,
     ) -> LateJobs {
         let mut waiting: std::collections::VecDeque<(u32, u32)> = std::collections::VecDeque::new();
         let mut settled: Vec<(u32, bool)> = Vec::new();
@@ -254,7 +254,7 @@ mod tests {
                 waiting.push_back((next, compute));
                 next += period;
             }
-            if after == AfterMiss::Drop {
+            if after == MissPolicy::Drop {
                 while let Some(&(due, _)) = waiting.front().filter(|(due, _)| due + deadline <= now)
                 {
                     settled.push((due, true));
@@ -275,7 +275,7 @@ mod tests {
             let (due, is_missed) = (*due, now - *due > deadline);
             settled.push((due, is_missed));
             waiting.pop_front();
-            if is_missed && after == AfterMiss::Reset {
+            if is_missed && after == MissPolicy::Reset {
                 settled.extend(waiting.drain(..).map(|(due, _)| (due, true)));
                 next = now;
             }
@@ -322,7 +322,7 @@ mod tests {
             let [period, compute, deadline, phase] = times.map(f64::from);
             let buffering = Buffering::with_deadline(period, compute, deadline).unwrap();
             let mut runs = Vec::new();
-            for after in [AfterMiss::Late, AfterMiss::Drop, AfterMiss::Reset] {
+            for after in [MissPolicy::Late, MissPolicy::Drop, MissPolicy::Reset] {
                 let buffering = buffering.after_miss(after);
                 let replayed = late_jobs(&stalls, until.into(), buffering, phase, 0.0).unwrap();
 
@@ -355,9 +355,9 @@ mod tests {
         };
 
         // The job due at 28 ends at 34, behind four others; alone it ends at 30.
-        assert_eq!(missed(AfterMiss::Late), [12.0, 16.0, 20.0, 24.0, 28.0]);
-        assert_eq!(missed(AfterMiss::Drop), [12.0, 16.0, 20.0, 24.0]);
-        assert_eq!(missed(AfterMiss::Reset), [12.0, 16.0, 20.0, 24.0, 28.0]);
+        assert_eq!(missed(MissPolicy::Late), [12.0, 16.0, 20.0, 24.0, 28.0]);
+        assert_eq!(missed(MissPolicy::Drop), [12.0, 16.0, 20.0, 24.0]);
+        assert_eq!(missed(MissPolicy::Reset), [12.0, 16.0, 20.0, 24.0, 28.0]);
     }
 
     /// A job is dropped only when its time is over.
@@ -369,7 +369,7 @@ mod tests {
         }];
         let missed = |deadline| {
             let buffering = Buffering::with_deadline(6.0, 0.3, deadline).unwrap();
-            let buffering = buffering.after_miss(AfterMiss::Drop);
+            let buffering = buffering.after_miss(MissPolicy::Drop);
             late_jobs(&blackout, 6.0, buffering, 0.0, 0.0)
                 .unwrap()
                 .misses
@@ -393,7 +393,7 @@ mod tests {
             let compute = 5.9 * random.random::<f64>();
             let slack = 14.0 * random.random::<f64>();
             let buffering = Buffering::with_deadline(6.0, compute, compute + slack).unwrap();
-            let each = [AfterMiss::Late, AfterMiss::Drop, AfterMiss::Reset];
+            let each = [MissPolicy::Late, MissPolicy::Drop, MissPolicy::Reset];
             let buffering = buffering.after_miss(each[random.random_range(0..3_usize)]);
             let base = random.random::<f64>();
             let (until, phase) = (end + 30.0, 6.0 * random.random::<f64>());

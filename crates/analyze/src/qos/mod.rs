@@ -20,7 +20,7 @@ mod runs;
 mod sampled;
 mod stand_out;
 
-pub use buffering::{AfterMiss, Buffering};
+pub use buffering::{Buffering, MissPolicy};
 pub use effort::jobs_to_play;
 pub use expectation::{Expectation, PredictedCount, expectation};
 pub use failures::failures_of_counts;

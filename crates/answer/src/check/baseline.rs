@@ -6,7 +6,7 @@ use laggard_model::{LoadLabel, Route, Service};
 use laggard_record::Recording;
 
 use super::checking::{CheckError, Checking};
-use super::{CheckFigure, CheckVerdict, CheckedRow, FigureOf, RequirementRow, Undecided, Wrong};
+use super::{CheckFigure, CheckedRow, FigureOf, RequirementRow, TestVerdict, Undecided, Wrong};
 use crate::compare::{Change, LevelComparison, Question, ServiceComparison, Unclear, compare};
 use crate::load::Load;
 
@@ -89,7 +89,7 @@ fn of_level(
     checked.verdict = verdict;
     checked.why = why;
     // Each side needs this length.
-    checked.needed_ns = level.needed_ns.filter(|_| verdict == CheckVerdict::Unknown);
+    checked.needed_ns = level.needed_ns.filter(|_| verdict == TestVerdict::Unknown);
     checked.figure = Some(CheckFigure {
         of: FigureOf::Ratio,
         value: level.ratio,
@@ -105,21 +105,21 @@ fn of_level(
     checked
 }
 
-fn verdict(level: &LevelComparison, ratio: f64) -> (CheckVerdict, Option<Undecided>) {
-    let undecided = |why| (CheckVerdict::Unknown, Some(why));
+fn verdict(level: &LevelComparison, ratio: f64) -> (TestVerdict, Option<Undecided>) {
+    let undecided = |why| (TestVerdict::Unknown, Some(why));
     match level.change {
         Change::Unclear(Unclear::FewRecordings) => undecided(Undecided::FewRecordings),
         Change::Unclear(Unclear::Lost | Unclear::NotKept) => undecided(Undecided::NotKept),
         Change::Unclear(Unclear::PairsDisagree) => undecided(Undecided::Varies),
         Change::Unclear(Unclear::FixedOrder) => undecided(Undecided::FixedOrder),
         Change::Unclear(Unclear::TooOften) => undecided(Undecided::TooOften),
-        Change::Worse if level.ratio_low > ratio => (CheckVerdict::Fail, None),
+        Change::Worse if level.ratio_low > ratio => (TestVerdict::Fail, None),
         Change::Better
         | Change::Equivalent
         | Change::Worse
         | Change::Unclear(Unclear::Never | Unclear::TooFew | Unclear::Varies | Unclear::Chance) => {
             match level.ratio_high {
-                Some(high) if high <= ratio => (CheckVerdict::Pass, None),
+                Some(high) if high <= ratio => (TestVerdict::Pass, None),
                 _ if level.change == Change::Unclear(Unclear::Varies) => {
                     undecided(Undecided::Varies)
                 }

@@ -8,7 +8,7 @@ use super::handlers::HandlerSort;
 use super::requirement::longest_stall;
 use super::rows::WantedShare;
 use super::{
-    CHECK_SCHEMA, CheckLook, CheckReport, CheckVerdict, CheckedRow, Requirement, RequirementRow,
+    CHECK_SCHEMA, CheckLook, CheckReport, CheckedRow, Requirement, RequirementRow, TestVerdict,
     Undecided, WhenUnclear, baseline,
 };
 use crate::began::began;
@@ -43,13 +43,13 @@ pub fn check(question: &CheckQuestion) -> Result<CheckReport, CheckError> {
         }
     }
     let verdict = rows.iter().map(|row| row.verdict).max();
-    let verdict = verdict.unwrap_or(CheckVerdict::Unknown);
+    let verdict = verdict.unwrap_or(TestVerdict::Unknown);
     let may_be_unclear = question.requirements.when_unclear == WhenUnclear::Warn;
     let is_unclear = |row: &CheckedRow| row.why.as_ref().is_none_or(Undecided::is_of_length);
     let passes = match verdict {
-        CheckVerdict::Pass => true,
-        CheckVerdict::Unknown => may_be_unclear && rows.iter().all(is_unclear),
-        CheckVerdict::Fail => false,
+        TestVerdict::Pass => true,
+        TestVerdict::Unknown => may_be_unclear && rows.iter().all(is_unclear),
+        TestVerdict::Fail => false,
     };
     let confidence = question.requirements.confidence;
     let state = |look: &CheckLook| look.state(confidence, verdict, &rows);

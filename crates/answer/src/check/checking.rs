@@ -12,7 +12,7 @@ use laggard_model::{Route, Service};
 use laggard_record::OpenError;
 
 use super::{
-    CheckLook, CheckVerdict, CheckedRow, RequirementError, RequirementRow, Requirements, Undecided,
+    CheckLook, CheckedRow, RequirementError, RequirementRow, Requirements, TestVerdict, Undecided,
     Wrong,
 };
 use crate::compare::CompareError;
@@ -33,7 +33,6 @@ pub struct CheckQuestion {
 }
 
 impl CheckQuestion {
-    /// Returns the confidence of each verdict.
     pub(super) fn confidence(&self) -> VerdictConfidence {
         CheckLook::confidence(self.look.as_ref(), self.requirements.confidence)
     }
@@ -166,7 +165,7 @@ impl<'a> Checking<'a> {
             load: load.label.clone(),
             service: line.map(|line| line.0),
             route: line.map(|line| line.1),
-            verdict: CheckVerdict::Unknown,
+            verdict: TestVerdict::Unknown,
             why: None,
             figure: None,
             needed_ns: None,
@@ -201,13 +200,13 @@ impl<'a> Checking<'a> {
             _ if !count.is_kept => Some(Undecided::NotKept),
             _ if load.has_ended_early() => Some(Undecided::LoadEnded),
             (None, LimitVerdict::Within) => {
-                checked.verdict = CheckVerdict::Pass;
+                checked.verdict = TestVerdict::Pass;
                 return Ok(());
             }
             (None, LimitVerdict::Unclear) => Some(self.unclear(count)?),
         };
         if undecided.is_none() {
-            checked.verdict = CheckVerdict::Fail;
+            checked.verdict = TestVerdict::Fail;
         }
         if matches!(undecided, Some(Undecided::TooShort | Undecided::LongStalls)) {
             let runs = load.runs.iter();

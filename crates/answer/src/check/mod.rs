@@ -20,6 +20,7 @@ use serde::Serialize;
 
 use crate::note::Note;
 
+pub use crate::verdict::TestVerdict;
 pub use build::check;
 pub use checking::{CheckError, CheckQuestion};
 pub use file::read_requirements;
@@ -42,7 +43,7 @@ pub struct CheckReport {
     /// Effect of an unknown verdict.
     pub when_unclear: WhenUnclear,
     /// Verdict on all requirements: `fail` if one fails, `pass` if all pass.
-    pub verdict: CheckVerdict,
+    pub verdict: TestVerdict,
     /// Whether the check passes. An unknown verdict passes if `when_unclear` is `warn` and
     /// the recordings are only too short.
     pub passes: bool,
@@ -66,18 +67,6 @@ pub struct CheckReport {
     pub notes: Vec<Note>,
 }
 
-/// Verdict on a requirement.
-#[derive(Clone, Copy, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CheckVerdict {
-    /// The whole interval is within the limit.
-    Pass,
-    /// The recordings do not decide it.
-    Unknown,
-    /// The whole interval is beyond the limit.
-    Fail,
-}
-
 /// Verdict on a requirement of one service under one load.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct CheckedRow {
@@ -92,7 +81,7 @@ pub struct CheckedRow {
     pub service: Option<Service>,
     /// Route from the timer interrupt to the service.
     pub route: Option<Route>,
-    pub verdict: CheckVerdict,
+    pub verdict: TestVerdict,
     /// Reason for an unknown verdict.
     pub why: Option<Undecided>,
     /// Figure that is compared with the limit.

@@ -7,7 +7,7 @@ use laggard_model::{Nanos, Route, Service};
 use super::checking::{CheckError, Checking, CountAndLimit};
 use super::handlers::{HandlerSort, Handlers};
 use super::late::LateTally;
-use super::{CheckFigure, CheckVerdict, CheckedRow, FigureOf, RequirementRow, Undecided};
+use super::{CheckFigure, CheckedRow, FigureOf, RequirementRow, TestVerdict, Undecided};
 use crate::load::Load;
 use crate::qos::{Application, Fitness, assess_series_at};
 
@@ -201,7 +201,7 @@ impl Checking<'_> {
         let watched = handlers.watched_ns.filter(|watched| *watched > 0.0);
         match watched {
             _ if row.is_of_less_than(load) => checked.why = Some(Undecided::LoadEnded),
-            _ if handlers.longer > 0 && load.is_trusted() => checked.verdict = CheckVerdict::Fail,
+            _ if handlers.longer > 0 && load.is_trusted() => checked.verdict = TestVerdict::Fail,
             Some(watched) => {
                 let against = self.against(&none, watched / per.as_f64())?;
                 checked.holds_to_burst = against.holds_to;

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    CheckVerdict, CheckedRow, Requirement, RequirementError, Requirements, Undecided, Wrong,
+    CheckedRow, Requirement, RequirementError, Requirements, TestVerdict, Undecided, Wrong,
 };
 
 /// One of several evaluations of growing recordings.
@@ -66,18 +66,18 @@ impl CheckLook {
     pub(super) fn state(
         &self,
         confidence: f64,
-        verdict: CheckVerdict,
+        verdict: TestVerdict,
         rows: &[CheckedRow],
     ) -> UntilDecided {
         let each = Self::confidence(Some(self), confidence);
         let ended = match verdict {
-            CheckVerdict::Pass => Some(EndedBy::Pass),
-            CheckVerdict::Fail => Some(EndedBy::Fail),
-            CheckVerdict::Unknown if !rows.iter().any(would_be_decided) => {
+            TestVerdict::Pass => Some(EndedBy::Pass),
+            TestVerdict::Fail => Some(EndedBy::Fail),
+            TestVerdict::Unknown if !rows.iter().any(would_be_decided) => {
                 Some(EndedBy::NoTimeWould)
             }
-            CheckVerdict::Unknown if self.is_interrupted => Some(EndedBy::User),
-            CheckVerdict::Unknown => (self.number >= self.of).then_some(EndedBy::AtMost),
+            TestVerdict::Unknown if self.is_interrupted => Some(EndedBy::User),
+            TestVerdict::Unknown => (self.number >= self.of).then_some(EndedBy::AtMost),
         };
         UntilDecided {
             look: self.number,
@@ -93,7 +93,7 @@ impl CheckLook {
 /// Returns whether a longer recording might decide a row.
 fn would_be_decided(row: &CheckedRow) -> bool {
     let why = row.why.as_ref();
-    row.verdict == CheckVerdict::Unknown && why.is_some_and(Undecided::is_of_length)
+    row.verdict == TestVerdict::Unknown && why.is_some_and(Undecided::is_of_length)
 }
 
 impl Requirements {

@@ -341,7 +341,7 @@ fn buffering(application: &Application, buffers: u32) -> Result<Buffering, Input
     let ns = |time: Nanos| time.as_f64();
     let (buffer, compute) = (ns(application.buffer_ns), ns(application.compute_ns));
     let buffering = Buffering::new(buffers, buffer, compute)?;
-    Ok(buffering.after_miss(application.policy.into()))
+    Ok(buffering.after_miss(application.policy))
 }
 
 fn slack(application: &Application, buffers: u32) -> Nanos {

@@ -51,14 +51,12 @@ pub enum ApplicationError {
     },
     #[error("application `{name}`")]
     Time {
-        /// The application.
         name: String,
         source: ParseNanosError,
     },
     /// One buffer tolerates no latency.
     #[error("`{name}` needs 2 or more buffers to tolerate any latency, not {buffers}")]
     FewBuffers {
-        /// The application.
         name: String,
         /// Number of buffers that was requested.
         buffers: u32,
@@ -66,23 +64,17 @@ pub enum ApplicationError {
     /// There are too many buffers.
     #[error("`{name}` has {buffers} buffers; the limit of `--buffers` is {MAX_BUFFERS}")]
     ManyBuffers {
-        /// The application.
         name: String,
         /// Number of buffers that was requested.
         buffers: u32,
     },
     #[error("`{name}` has buffers of {buffer}; the limit of `--buffer` is {MAX_BUFFER}")]
-    LongBuffers {
-        /// The application.
-        name: String,
-        buffer: Nanos,
-    },
+    LongBuffers { name: String, buffer: Nanos },
     /// The work takes longer than the buffer.
     #[error(
         "`{name}` computes for {compute} in a buffer of {buffer}; the work must be shorter than the buffer"
     )]
     TooMuchWork {
-        /// The application.
         name: String,
         /// Work per buffer.
         compute: Nanos,

@@ -8,7 +8,6 @@ mod assess;
 mod error;
 mod fitness;
 mod goal;
-mod policy;
 mod profiles;
 mod resolution;
 mod runs;
@@ -31,7 +30,7 @@ pub(crate) use assess::{assess_series, assess_series_at};
 pub use error::{ApplicationError, NotAGoal, QosError};
 pub use fitness::Fitness;
 pub use goal::{GoalOutlook, SessionGoal, VerdictOdds, XrunGoal};
-pub use policy::MissPolicy;
+pub use laggard_analyze::qos::MissPolicy;
 pub use profiles::{
     LoadProfiles, MissingOutlook, ProfileOutlook, ProfileVerdict, ProfilesReport, assess_profiles,
     other_profiles, profiles,
@@ -274,7 +273,6 @@ impl MissFigures {
 /// 30, with one it is 220 (Garwood 1936).
 const WIDE_RATIO: f64 = 30.0;
 
-/// An hour in ns.
 pub(crate) const HOUR_NS: f64 = 3.6e12;
 
 #[cfg(test)]

@@ -1,68 +1,12 @@
 //! Criterion `locked`: whether locked pages stay in memory while their process is short of
 //! memory and other pages are evicted.
 
-use laggard_model::{LockedPages, MappingPages};
-use schemars::JsonSchema;
-use serde::Serialize;
+use laggard_model::LockedPages;
 
 use super::RtosReason;
 
-/// Pages of a locked mapping and of a plain one under memory pressure.
-#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Serialize)]
-pub struct LockedFigures {
-    /// The mapping that was locked with `mlock`.
-    pub locked: MappingFigures,
-    /// A mapping that was not locked.
-    pub plain: MappingFigures,
-    /// Memory limit of the process, bytes.
-    pub limit_bytes: u64,
-    /// File of the control group that sets the limit: `memory.high` or
-    /// `memory.limit_in_bytes`.
-    pub limit: String,
-    /// Amount that the process read from a file to create the pressure, bytes.
-    pub read_bytes: u64,
-}
-
-/// Pages of one mapping of a file.
-#[derive(Clone, Copy, Debug, Default, JsonSchema, PartialEq, Serialize)]
-pub struct MappingFigures {
-    pub pages: u64,
-    /// Resident pages before the pressure, by `mincore`.
-    pub resident_before: u64,
-    /// Resident pages after the pressure.
-    pub resident_after: u64,
-    /// Major page faults when all pages were read again.
-    pub major_faults: u64,
-    /// Minor page faults when all pages were read again.
-    pub minor_faults: u64,
-}
-
-impl MappingFigures {
-    /// Returns the number of pages that the pressure evicted.
-    pub const fn evicted(&self) -> u64 {
-        self.resident_before.saturating_sub(self.resident_after)
-    }
-}
-
-pub(super) fn figures(pages: &LockedPages) -> LockedFigures {
-    let mapping = |mapping: &MappingPages| MappingFigures {
-        pages: mapping.pages,
-        resident_before: mapping.before,
-        resident_after: mapping.after,
-        major_faults: mapping.major_faults,
-        minor_faults: mapping.minor_faults,
-    };
-    LockedFigures {
-        locked: mapping(&pages.locked),
-        plain: mapping(&pages.plain),
-        limit_bytes: pages.limit_bytes,
-        limit: pages.limit.clone(),
-        read_bytes: pages.read_bytes,
-    }
-}
-
 /// Returns the reason for the verdict.
-pub(super) fn reason(figures: &LockedFigures) -> RtosReason {
+pub(super) fn reason(figures: &LockedPages) -> RtosReason {
     let locked = &figures.locked;
     // Faults with another cause can exceed the number of pages.
     let missing = locked.pages - locked.resident_after.min(locked.pages);
@@ -80,25 +24,27 @@ pub(super) fn reason(figures: &LockedFigures) -> RtosReason {
 
 #[cfg(test)]
 mod tests {
+    use laggard_model::MappingPages;
+
     use super::*;
 
     /// Resident locked pages before and after, major faults of these; resident plain pages
     /// after.
     fn reason_of((before, after, major_faults): (u64, u64, u64), plain_after: u64) -> RtosReason {
-        let mapping = |before, after, major_faults| MappingPages {
+        let mapping = |resident_before, resident_after, major_faults| MappingPages {
             pages: 1_024,
-            before,
-            after,
+            resident_before,
+            resident_after,
             major_faults,
             minor_faults: 7,
         };
-        reason(&figures(&LockedPages {
+        reason(&LockedPages {
             locked: mapping(before, after, major_faults),
             plain: mapping(1_024, plain_after, 1_024 - plain_after),
             limit_bytes: 16 << 20,
             limit: "memory.high".into(),
             read_bytes: 640 << 20,
-        }))
+        })
     }
 
     #[test]

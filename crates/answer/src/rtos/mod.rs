@@ -20,15 +20,15 @@ use laggard_model::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub use crate::verdict::TestVerdict;
 pub use bounded::LoadFigures;
 pub use deferred::DeferredFigures;
 pub use interrupts::{InterruptFigures, InterruptTimes};
 pub use inversion::{InversionFigures, LockWaits};
-pub use locked::{LockedFigures, MappingFigures};
 pub use order::QueueFigures;
 pub use preemption::PreemptionFigures;
 pub use priorities::PriorityFigures;
-pub use reason::{RtosReason, RtosVerdict};
+pub use reason::RtosReason;
 
 /// Version of the JSON layout of `rtos --json`.
 pub const RTOS_SCHEMA: u32 = 2;
@@ -109,7 +109,7 @@ pub struct RtosReport {
     /// Latencies of a woken thread under each load.
     pub bounded: Option<Vec<LoadFigures>>,
     /// Locked pages under memory pressure.
-    pub locked: Option<LockedFigures>,
+    pub locked: Option<LockedPages>,
     /// Latencies of interrupts of a computing thread.
     pub interrupts: Option<InterruptFigures>,
     /// Wakeups of a thread during a softirq.
@@ -124,7 +124,7 @@ pub struct RtosReport {
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct CriterionRow {
     pub criterion: RtosCriterion,
-    pub verdict: RtosVerdict,
+    pub verdict: TestVerdict,
     pub reason: RtosReason,
     /// Reasons why the test, or a part of it, did not run.
     pub absences: Vec<Absence>,
@@ -177,7 +177,7 @@ pub fn rtos(input: &RtosInput) -> RtosReport {
     let locked = rows.add(
         RtosCriterion::Locked,
         input.locked.as_ref(),
-        locked::figures,
+        LockedPages::clone,
         locked::reason,
     );
     let interrupts = rows.add(
@@ -275,12 +275,11 @@ impl RtosReport {
     }
 
     /// Counts the criteria with this verdict.
-    pub fn count(&self, verdict: RtosVerdict) -> usize {
+    pub fn count(&self, verdict: TestVerdict) -> usize {
         self.criteria(verdict).len()
     }
 
-    /// Returns the criteria with this verdict.
-    pub fn criteria(&self, verdict: RtosVerdict) -> Vec<RtosCriterion> {
+    pub fn criteria(&self, verdict: TestVerdict) -> Vec<RtosCriterion> {
         let rows = self.rows.iter().filter(|row| row.verdict == verdict);
         rows.map(|row| row.criterion).collect()
     }
@@ -289,7 +288,7 @@ impl RtosReport {
     pub fn is_met(&self) -> bool {
         self.not_run.is_empty()
             && !self.rows.is_empty()
-            && self.count(RtosVerdict::Pass) == self.rows.len()
+            && self.count(TestVerdict::Pass) == self.rows.len()
     }
 }
 
@@ -321,7 +320,7 @@ mod tests {
 
         let row = &report.rows[0];
         assert_eq!(report.rows.len(), 1);
-        assert_eq!(row.verdict, RtosVerdict::Unknown);
+        assert_eq!(row.verdict, TestVerdict::Unknown);
         assert_eq!(row.reason, RtosReason::NotRun);
         assert_eq!(row.absences, [absence("run as root")]);
         assert_eq!(report.not_run, [RtosCriterion::Inversion]);

@@ -1,19 +1,9 @@
 //! Verdicts and the reasons for them.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-/// Verdict on a criterion.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RtosVerdict {
-    /// All samples meet the criterion.
-    Pass,
-    /// A sample violates the criterion, and the system is the cause.
-    Fail,
-    /// The samples decide neither.
-    Unknown,
-}
+use crate::verdict::TestVerdict;
 
 /// Reason for a verdict. The figures of the criterion have the numbers.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
@@ -107,7 +97,7 @@ pub enum RtosReason {
 
 impl RtosReason {
     /// Returns the verdict that follows.
-    pub const fn verdict(&self) -> RtosVerdict {
+    pub const fn verdict(&self) -> TestVerdict {
         match self {
             Self::WithinLimit
             | Self::WithinLimitWithoutSteal
@@ -116,7 +106,7 @@ impl RtosReason {
             | Self::PriorityInherited
             | Self::MaxDoesNotGrow
             | Self::LockedPagesStayed
-            | Self::SoftirqPreempted => RtosVerdict::Pass,
+            | Self::SoftirqPreempted => TestVerdict::Pass,
             Self::AboveLimit { .. }
             | Self::SystemHasTooFewPriorities { .. }
             | Self::LowerNotPreempted
@@ -126,8 +116,8 @@ impl RtosReason {
             | Self::MiddleThreadRan
             | Self::MaxGrows { .. }
             | Self::LockedPagesEvicted { .. }
-            | Self::SoftirqNotPreempted => RtosVerdict::Fail,
-            _ => RtosVerdict::Unknown,
+            | Self::SoftirqNotPreempted => TestVerdict::Fail,
+            _ => TestVerdict::Unknown,
         }
     }
 }

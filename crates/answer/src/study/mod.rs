@@ -22,7 +22,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::remedy::Fix;
-use crate::rtos::{InterruptFigures, RtosVerdict};
+use crate::rtos::{InterruptFigures, TestVerdict};
 use crate::switch::SwitchReport;
 use crate::trust::Trust;
 pub use dir::{Piece, StudyDir, StudyKind, TOLERANCE};
@@ -202,7 +202,7 @@ pub enum StudyCell {
     },
     /// A verdict on a criterion.
     Verdict {
-        verdict: RtosVerdict,
+        verdict: TestVerdict,
     },
     /// A cause of late wakeups.
     Cause {

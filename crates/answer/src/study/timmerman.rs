@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::dir::NOT_REPORTED;
 use super::{StudyCell, StudyDir, StudyError, SystemTable};
-use crate::rtos::{InterruptFigures, InterruptTimes, RtosVerdict};
+use crate::rtos::{InterruptFigures, InterruptTimes, TestVerdict};
 use crate::switch::SwitchReport;
 
 /// Step of `laggard bench rtos`.
@@ -24,7 +24,7 @@ pub(super) struct Rtos {
 #[derive(Debug, Deserialize)]
 struct Criterion {
     criterion: String,
-    verdict: RtosVerdict,
+    verdict: TestVerdict,
 }
 
 /// Returns whether the interrupts came from a timer with a separate clock.

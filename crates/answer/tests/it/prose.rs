@@ -46,7 +46,7 @@ const NAMES: &str = "
     Host.lockdown Host.mitigations Host.node Host.preemption Idle.name LateCycle.name
     LateWakeupCause.who Layer.name LoadFigures.load LoadForecast.load
     LoadForecast.recordings LoadOutlook.load LoadOutlook.recordings LoadProfiles.load
-    LoadProfiles.recordings LoadRun.command LoadRun.name LockedFigures.limit
+    LoadProfiles.recordings LoadRun.command LoadRun.name LockedPages.limit
     LongestHandler.name Machine.architecture Machine.build Machine.distribution
     Machine.hypervisor Machine.kernel Machine.options Machine.preemption Machine.processor
     MissingFits.applications NamedCause.who Note.recording OrderView.sides Overview.path

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use laggard_analyze::compare::RoundLooks;
 use laggard_answer::check::{
-    CheckLook, CheckQuestion, CheckReport, CheckVerdict, CheckedRow, Undecided, check,
+    CheckLook, CheckQuestion, CheckReport, CheckedRow, TestVerdict, Undecided, check,
     read_requirements,
 };
 use laggard_answer::compare::{Question, TrialEnd, TrialLook, compare};
@@ -144,9 +144,9 @@ fn requirements_are_compared_with_recordings_under_their_load() {
 
     let report = checked(dir, &recordings, None, &text);
 
-    use CheckVerdict::{Fail, Unknown};
+    use TestVerdict::{Fail, Unknown};
     let rows = report.rows.iter();
-    let rows: Vec<(CheckVerdict, Option<Undecided>, String)> = rows
+    let rows: Vec<(TestVerdict, Option<Undecided>, String)> = rows
         .map(|row| (row.verdict, row.why.clone(), figure(row)))
         .collect();
     assert_eq!(
@@ -213,11 +213,11 @@ fn verdict_on_an_application_uses_the_replay() {
     assert_eq!(
         hour,
         (
-            CheckVerdict::Fail,
+            TestVerdict::Fail,
             "0 beyond, 7.4e8 to 1.4e9, limit 3.6e12".into()
         )
     );
-    assert_eq!(second.0, CheckVerdict::Unknown, "{}", second.1);
+    assert_eq!(second.0, TestVerdict::Unknown, "{}", second.1);
 }
 
 #[test]

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use laggard_model::{Activation, Histogram, Line, LineCount, LineId, Nanos};
+use laggard_model::{Activation, Figure, Histogram, Line, LineCount, LineId, Nanos};
 use parquet::errors::ParquetError;
 
 use super::{FigureHour, Largest, histograms, largest};
-use crate::Figure;
-use crate::figure::FIGURES;
 
 const HOUR: u64 = 3_600_000_000_000;
 const MINUTE: u64 = 60_000_000_000;
@@ -39,7 +37,7 @@ struct Tail {
 #[derive(Debug, Default)]
 struct Hour {
     changed: bool,
-    lines: BTreeMap<LineId, [Option<Box<FigureHour>>; FIGURES]>,
+    lines: BTreeMap<LineId, [Option<Box<FigureHour>>; Figure::COUNT]>,
     largest: BTreeMap<(LineId, u32), Vec<Largest>>,
 }
 

@@ -5,13 +5,11 @@
 
 use std::collections::HashSet;
 
-use laggard_model::{Histogram, Line, LineId, Nanos};
+use laggard_model::{Figure, Histogram, Line, LineId, Nanos};
 use parquet::data_type::{ByteArray, FixedLenByteArray};
 use parquet::errors::ParquetError;
 
 use super::{FigureHour, LINE_COLUMNS, known_line, line_columns};
-use crate::Figure;
-use crate::figure::FIGURES;
 use crate::table::{self, Column, Damage, bad};
 
 const COLUMNS: &str = "
@@ -98,7 +96,7 @@ struct Moments {
 /// Returns the maximum number of rows of an hour: the buckets of each figure of each
 /// line.
 const fn max_rows(lines: usize) -> usize {
-    lines.saturating_mul(FIGURES * Histogram::BUCKETS)
+    lines.saturating_mul(Figure::COUNT * Histogram::BUCKETS)
 }
 
 pub(super) fn decode(content: Vec<u8>, lines: usize) -> Result<Vec<FigureHour>, Damage> {
@@ -207,7 +205,7 @@ mod tests {
         assert_eq!(decoded(figures).unwrap(), figures);
         let twice = decoded(&[figure.clone(), figure.clone()]).unwrap_err();
         assert_eq!(twice.to_string(), "it holds a figure twice, again in row 1");
-        let many = vec![figure; FIGURES * Histogram::BUCKETS + 1];
+        let many = vec![figure; Figure::COUNT * Histogram::BUCKETS + 1];
         let many = decoded(&many).unwrap_err().to_string();
         assert!(many.contains("rows, above the"), "{many}");
     }

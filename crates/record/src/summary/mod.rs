@@ -5,14 +5,14 @@ mod counting;
 mod histograms;
 mod largest;
 
-use laggard_model::{Histogram, Keep, LineId, Nanos};
+use laggard_model::{Figure, Histogram, Keep, LineId, Nanos};
 use parquet::data_type::ByteArray;
 
+use crate::Shortfall;
 use crate::gate;
 use crate::recording::Recording;
 use crate::scan::damaged;
 use crate::table::{self, Column, Damage};
-use crate::{Figure, Shortfall};
 
 pub(crate) use counting::Counting;
 

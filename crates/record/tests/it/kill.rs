@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::fixture::{NO_END, Noise, Rows, START, all_rows, manifest, sorted};
-use laggard_model::{Activation, Keep, Nanos};
-use laggard_record::{Figure, Recorder, Recording, Shortfall};
+use laggard_model::{Activation, Figure, Keep, Nanos};
+use laggard_record::{Recorder, Recording, Shortfall};
 
 /// Directory of the writer, and the mode.
 const DIR: &str = "RECORD_TEST_WRITER_DIR";

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::fixture::{NO_END, Rows, START, all_rows, manifest, sorted};
-use laggard_model::{Activation, Batch, Histogram, Keep, LineId, Nanos, STAGES, Stage, State};
-use laggard_record::{Figure, Recorder, Recording};
+use laggard_model::{
+    Activation, Batch, Figure, Histogram, Keep, LineId, Nanos, STAGES, Stage, State,
+};
+use laggard_record::{Recorder, Recording};
 
 /// Returns two hours of rows, thinned for a fast test.
 fn two_hours(rows: usize) -> Vec<Activation> {

@@ -68,11 +68,13 @@ pub(super) fn pages(length: Nanos, stop: &AtomicBool) -> Result<LockedPages, Abs
     )
 }
 
-fn mapping([before, after, major_faults, minor_faults]: [u64; 4]) -> MappingPages {
+fn mapping(
+    [resident_before, resident_after, major_faults, minor_faults]: [u64; 4],
+) -> MappingPages {
     MappingPages {
         pages: PAGES as u64,
-        before,
-        after,
+        resident_before,
+        resident_after,
         major_faults,
         minor_faults,
     }

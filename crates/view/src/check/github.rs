@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use laggard_answer::check::{CheckReport, CheckVerdict};
+use laggard_answer::check::{CheckReport, TestVerdict};
 use laggard_model::printable;
 
 use crate::phrase::check as phrase;
@@ -12,9 +12,9 @@ pub fn github(report: &CheckReport) -> String {
     let mut text = String::new();
     for row in &report.rows {
         let command = match (row.verdict, report.passes) {
-            (CheckVerdict::Pass, _) => continue,
-            (CheckVerdict::Unknown, true) => "warning",
-            (CheckVerdict::Fail, _) | (CheckVerdict::Unknown, false) => "error",
+            (TestVerdict::Pass, _) => continue,
+            (TestVerdict::Unknown, true) => "warning",
+            (TestVerdict::Fail, _) | (TestVerdict::Unknown, false) => "error",
         };
         let verdict = phrase::verdict(row.verdict);
         let _ = writeln!(

@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 
-use laggard_answer::check::{CheckReport, CheckVerdict, CheckedRow};
+use laggard_answer::check::{CheckReport, CheckedRow, TestVerdict};
 use laggard_model::printable;
 
 use crate::phrase::{check as phrase, trust};
@@ -18,7 +18,7 @@ pub fn junit(report: &CheckReport) -> String {
         let rows = report.rows.iter();
         rows.filter(|row| row.verdict == verdict).count()
     };
-    let unknown = count(CheckVerdict::Unknown);
+    let unknown = count(TestVerdict::Unknown);
     let (errors, skipped) = if report.passes {
         (0, unknown)
     } else {
@@ -33,7 +33,7 @@ pub fn junit(report: &CheckReport) -> String {
         escaped(token(&report.host)),
         escaped(local_time(&report.recorded_at)),
         report.rows.len(),
-        count(CheckVerdict::Fail),
+        count(TestVerdict::Fail),
         report.duration_ns.as_secs_f64(),
     );
     text += "    <properties>\n";
@@ -66,14 +66,14 @@ fn case(row: &CheckedRow, passes: bool) -> String {
     );
     let sentence = escaped(&phrase::sentence(row));
     let result = match (row.verdict, passes) {
-        (CheckVerdict::Pass, _) => return format!("{head}/>\n"),
-        (CheckVerdict::Fail, _) => {
+        (TestVerdict::Pass, _) => return format!("{head}/>\n"),
+        (TestVerdict::Fail, _) => {
             format!("<failure type=\"fail\" message=\"{sentence}\">{sentence}</failure>")
         }
-        (CheckVerdict::Unknown, false) => {
+        (TestVerdict::Unknown, false) => {
             format!("<error type=\"unknown\" message=\"{sentence}\">{sentence}</error>")
         }
-        (CheckVerdict::Unknown, true) => "<skipped/>".into(),
+        (TestVerdict::Unknown, true) => "<skipped/>".into(),
     };
     format!("{head}>\n      {result}\n    </testcase>\n")
 }
@@ -156,7 +156,7 @@ mod tests {
             file: text.into(),
             confidence: 0.95,
             when_unclear: WhenUnclear::Fail,
-            verdict: CheckVerdict::Fail,
+            verdict: TestVerdict::Fail,
             passes,
             host: text.into(),
             recorded_at: text.into(),
@@ -164,13 +164,9 @@ mod tests {
             recordings: vec![text.into()],
             duration_ns: Nanos::from_secs(1),
             until_decided: None,
-            rows: [
-                CheckVerdict::Pass,
-                CheckVerdict::Fail,
-                CheckVerdict::Unknown,
-            ]
-            .map(row)
-            .into(),
+            rows: [TestVerdict::Pass, TestVerdict::Fail, TestVerdict::Unknown]
+                .map(row)
+                .into(),
             notes: Vec::new(),
         }
     }

@@ -1,6 +1,6 @@
 use laggard_answer::check::{
-    CheckFigure, CheckReport, CheckVerdict, CheckedRow, EndedBy, FigureOf, LongestHandler, Place,
-    Requirement, Undecided, UntilDecided, WhenUnclear,
+    CheckFigure, CheckReport, CheckedRow, EndedBy, FigureOf, LongestHandler, Place, Requirement,
+    TestVerdict, Undecided, UntilDecided, WhenUnclear,
 };
 use laggard_answer::qos::by_name;
 use laggard_model::{Cpu, LoadLabel, Nanos, Route, Service};
@@ -9,7 +9,7 @@ use super::*;
 use crate::doc::terminal;
 use crate::text::Look;
 
-fn row(requirement: Requirement, verdict: CheckVerdict) -> CheckedRow {
+fn row(requirement: Requirement, verdict: TestVerdict) -> CheckedRow {
     CheckedRow {
         place: Place { line: 3, column: 1 },
         name: None,
@@ -44,7 +44,7 @@ fn figure(of: FigureOf, value: Option<f64>, (low, high): (f64, Option<f64>)) -> 
     }
 }
 
-fn share(verdict: CheckVerdict) -> CheckedRow {
+fn share(verdict: TestVerdict) -> CheckedRow {
     let requirement = Requirement::Share {
         at_most_ns: Nanos::from_us(250),
         share: 1e-3,
@@ -68,7 +68,7 @@ fn mttf() -> CheckedRow {
             ..figure(FigureOf::MeanTime, None, (1.3e9, None))
         }),
         why: Some(Undecided::TooCoarse),
-        ..row(requirement, CheckVerdict::Unknown)
+        ..row(requirement, TestVerdict::Unknown)
     }
 }
 
@@ -102,13 +102,13 @@ fn screen_has_the_verdict_the_figures_and_the_reasons() {
         holds_to_ns: Some(164e6),
         longest_stall_ns: Some(Nanos::from_secs(1)),
         needed_ns: Some(367e9),
-        ..share(CheckVerdict::Unknown)
+        ..share(TestVerdict::Unknown)
     };
     let passed = CheckedRow {
         name: Some("control loop".into()),
         holds_to_ns: Some(22.9e6),
         holds_to_burst: Some(20.03),
-        ..share(CheckVerdict::Pass)
+        ..share(TestVerdict::Pass)
     };
     let softirqs = CheckedRow {
         service: None,
@@ -127,7 +127,7 @@ fn screen_has_the_verdict_the_figures_and_the_reasons() {
                 at_most_ns: Nanos::from_us(100),
                 per_ns: Nanos::from_secs(3_600),
             },
-            CheckVerdict::Fail,
+            TestVerdict::Fail,
         )
     };
 
@@ -169,8 +169,8 @@ Next: `laggard why b1` shows the causes
 /// A row that passes is left out of a long table, one that fails is not.
 #[test]
 fn long_table_has_every_failure() {
-    let mut rows: Vec<CheckedRow> = (0..11).map(|_| share(CheckVerdict::Pass)).collect();
-    rows.push(share(CheckVerdict::Fail));
+    let mut rows: Vec<CheckedRow> = (0..11).map(|_| share(TestVerdict::Pass)).collect();
+    rows.push(share(TestVerdict::Fail));
     let report = report(rows);
 
     let short = screen(&report, Detail::Short);
@@ -186,7 +186,7 @@ fn next_step_of_a_windows_recording_is_not_a_command() {
     let too_short = CheckedRow {
         why: Some(Undecided::TooShort),
         needed_ns: Some(367e9),
-        ..share(CheckVerdict::Unknown)
+        ..share(TestVerdict::Unknown)
     };
     let linux = report(vec![too_short]);
     let windows = CheckReport {
@@ -217,7 +217,7 @@ fn end_of_a_recording_has_its_reason_and_confidence() {
             at_most_ns: Nanos::from_secs(600),
             ended: Some(EndedBy::Pass),
         }),
-        ..report(vec![share(CheckVerdict::Pass)])
+        ..report(vec![share(TestVerdict::Pass)])
     };
 
     let screen = screen(&report, Detail::Short);
@@ -239,7 +239,7 @@ fn samples_of_a_watched_thread_are_cycles() {
     let service: Service = "task:control/timer".parse().unwrap();
     let row = CheckedRow {
         service: Some(service),
-        ..share(CheckVerdict::Pass)
+        ..share(TestVerdict::Pass)
     };
 
     let screen = screen(&report(vec![row]), Detail::Short);

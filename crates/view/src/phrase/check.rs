@@ -1,7 +1,7 @@
 //! Sentences of `laggard check`.
 
 use laggard_answer::check::{
-    CheckFigure, CheckReport, CheckVerdict, CheckedRow, EndedBy, FigureOf, Requirement, Undecided,
+    CheckFigure, CheckReport, CheckedRow, EndedBy, FigureOf, Requirement, TestVerdict, Undecided,
     UntilDecided,
 };
 use laggard_answer::compare::LEAST_RECORDINGS;
@@ -17,30 +17,26 @@ use crate::text::Tone;
 const DIGITS: i32 = 2;
 
 /// Returns the word for a verdict.
-pub(crate) const fn verdict(verdict: CheckVerdict) -> &'static str {
+pub(crate) const fn verdict(verdict: TestVerdict) -> &'static str {
     match verdict {
-        CheckVerdict::Pass => "PASS",
-        CheckVerdict::Unknown => "UNKNOWN",
-        CheckVerdict::Fail => "FAIL",
+        TestVerdict::Pass => "PASS",
+        TestVerdict::Unknown => "UNKNOWN",
+        TestVerdict::Fail => "FAIL",
     }
 }
 
 /// Returns whether a verdict is good news.
-pub(crate) const fn tone(verdict: CheckVerdict) -> Tone {
+pub(crate) const fn tone(verdict: TestVerdict) -> Tone {
     match verdict {
-        CheckVerdict::Pass => Tone::Good,
-        CheckVerdict::Unknown => Tone::Open,
-        CheckVerdict::Fail => Tone::Bad,
+        TestVerdict::Pass => Tone::Good,
+        TestVerdict::Unknown => Tone::Open,
+        TestVerdict::Fail => Tone::Bad,
     }
 }
 
 /// Counts the verdicts: `3 checks: 1 FAIL, 1 UNKNOWN, 1 PASS`.
 pub(crate) fn counts(report: &CheckReport) -> String {
-    let verdicts = [
-        CheckVerdict::Fail,
-        CheckVerdict::Unknown,
-        CheckVerdict::Pass,
-    ];
+    let verdicts = [TestVerdict::Fail, TestVerdict::Unknown, TestVerdict::Pass];
     let counts = verdicts.map(|verdict| {
         let rows = report.rows.iter();
         (verdict, rows.filter(|row| row.verdict == verdict).count())
@@ -250,7 +246,7 @@ fn longest(row: &CheckedRow, figure: &CheckFigure) -> String {
 pub(crate) fn remark(row: &CheckedRow) -> Option<String> {
     match &row.why {
         Some(why) => Some(reason(row, why)),
-        None if row.verdict == CheckVerdict::Pass => limits(row),
+        None if row.verdict == TestVerdict::Pass => limits(row),
         None => None,
     }
 }

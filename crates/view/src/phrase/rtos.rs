@@ -1,35 +1,26 @@
 //! Sentences of `laggard bench rtos`.
 
 use laggard_answer::rtos::{
-    CriterionRow, DeferredFigures, InterruptFigures, InversionFigures, LoadFigures, LockedFigures,
-    PreemptionFigures, PriorityFigures, QueueFigures, RtosReason, RtosReport, RtosVerdict,
+    CriterionRow, DeferredFigures, InterruptFigures, InversionFigures, LoadFigures,
+    PreemptionFigures, PriorityFigures, QueueFigures, RtosReason, RtosReport, TestVerdict,
 };
 use laggard_model::text::{bytes, count, listed, percent};
-use laggard_model::{InterruptSource, Nanos, RtosCriterion};
+use laggard_model::{InterruptSource, LockedPages, Nanos, RtosCriterion};
 
 use super::{competitors, number, time};
 use crate::doc::{Cell, code};
 
-/// Returns the word for a verdict.
-pub(crate) const fn verdict(verdict: RtosVerdict) -> &'static str {
-    match verdict {
-        RtosVerdict::Pass => "PASS",
-        RtosVerdict::Fail => "FAIL",
-        RtosVerdict::Unknown => "UNKNOWN",
-    }
-}
-
 /// States how many of the criteria are met, and names the others.
 pub(crate) fn summary(report: &RtosReport) -> String {
     let total = report.rows.len();
-    let passed = report.count(RtosVerdict::Pass);
+    let passed = report.count(TestVerdict::Pass);
     let part = |verdict, name: &str| {
         let criteria = report.criteria(verdict);
         (!criteria.is_empty()).then(|| format!("{} {name} ({})", criteria.len(), listed(&criteria)))
     };
     let others = [
-        part(RtosVerdict::Fail, "failed"),
-        part(RtosVerdict::Unknown, "unknown"),
+        part(TestVerdict::Fail, "failed"),
+        part(TestVerdict::Unknown, "unknown"),
     ];
     let others: Vec<String> = others.into_iter().flatten().collect();
     match (total, passed) {
@@ -97,7 +88,7 @@ pub(crate) fn next_steps(report: &RtosReport) -> Vec<String> {
     let open = report
         .rows
         .iter()
-        .find(|row| row.verdict != RtosVerdict::Pass);
+        .find(|row| row.verdict != TestVerdict::Pass);
     let step = open.and_then(|row| next_step(row.criterion, &row.reason));
     step.into_iter()
         .map(|step| format!("Next: {step}"))
@@ -366,7 +357,7 @@ fn max_under_load(load: &LoadFigures) -> String {
     }
 }
 
-fn locked(figures: &LockedFigures, reason: &RtosReason) -> String {
+fn locked(figures: &LockedPages, reason: &RtosReason) -> String {
     let (locked, plain) = (&figures.locked, &figures.plain);
     let pages = count(locked.pages);
     match reason {
@@ -390,7 +381,7 @@ fn locked(figures: &LockedFigures, reason: &RtosReason) -> String {
 }
 
 /// States the memory limit of the test of locked pages.
-pub(crate) fn pressure(figures: &LockedFigures) -> String {
+pub(crate) fn pressure(figures: &LockedPages) -> String {
     format!(
         "Memory pressure of `locked`: {} {}, {} read.",
         figures.limit,

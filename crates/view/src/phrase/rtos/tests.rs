@@ -1,8 +1,6 @@
-use laggard_answer::rtos::{
-    CriterionRow, InterruptTimes, LockWaits, MappingFigures, RtosInput, rtos,
-};
+use laggard_answer::rtos::{CriterionRow, InterruptTimes, LockWaits, RtosInput, rtos};
 use laggard_answer::switch::{Growth, GrowthChange};
-use laggard_model::{Absence, CompetingThread, Cpu, Host, Lacks, WaitQueue};
+use laggard_model::{Absence, CompetingThread, Cpu, Host, Lacks, MappingPages, WaitQueue};
 
 use super::*;
 
@@ -309,14 +307,14 @@ fn bounded_lists_the_max_under_each_load() {
 
 #[test]
 fn locked_counts_pages_and_states_the_pressure() {
-    let mapping = |resident_after| MappingFigures {
+    let mapping = |resident_after| MappingPages {
         pages: 1_024,
         resident_before: 1_024,
         resident_after,
         major_faults: 0,
         minor_faults: 7,
     };
-    let figures = LockedFigures {
+    let figures = LockedPages {
         locked: mapping(1_023),
         plain: mapping(24),
         limit_bytes: 16 << 20,

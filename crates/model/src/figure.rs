@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use laggard_model::{Activation, Nanos, STAGES, Stage};
+use crate::{Activation, Nanos, STAGES, Stage};
 
 /// Time of an activation.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -19,10 +19,10 @@ pub enum Figure {
     Step(Stage),
 }
 
-/// Number of figures.
-pub(crate) const FIGURES: usize = 4 + STAGES.len();
-
 impl Figure {
+    /// Number of figures.
+    pub const COUNT: usize = 4 + STAGES.len();
+
     /// Returns every figure of a histogram.
     pub fn all() -> impl Iterator<Item = Self> {
         [Self::Latency, Self::Missed, Self::Censored, Self::Thread]
@@ -31,7 +31,7 @@ impl Figure {
     }
 
     /// Returns the position in [`Figure::all`].
-    pub(crate) const fn index(self) -> usize {
+    pub const fn index(self) -> usize {
         match self {
             Self::Latency => 0,
             Self::Missed => 1,
@@ -93,6 +93,6 @@ mod tests {
             assert_eq!(figure.index(), index);
             assert_eq!(Figure::from_name(figure.name()), Some(figure));
         }
-        assert_eq!(Figure::all().count(), FIGURES);
+        assert_eq!(Figure::all().count(), Figure::COUNT);
     }
 }
