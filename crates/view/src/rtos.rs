@@ -117,6 +117,9 @@ fn interrupts(figures: &InterruptFigures) -> Table {
     row("ISR latency", &figures.latency);
     row("handler", &figures.handler);
     row("ISR dispatch latency", &figures.dispatch);
+    if let Some(thread) = &figures.thread {
+        row("IRQ thread latency", thread);
+    }
     table.note(format!(
         "Resolution: {}, the time between two readings of the clock.",
         Cell::Time(figures.reading_ns)

@@ -39,6 +39,9 @@ pub struct InterruptFigures {
     pub handler: InterruptTimes,
     /// Time from the last instruction of the handler to the next of the thread.
     pub dispatch: InterruptTimes,
+    /// Time from the last instruction of a computing thread to the first of the thread that runs
+    /// the handler. Absent: the handler runs in the interrupt, or there is no HPET.
+    pub thread: Option<InterruptTimes>,
     /// Highest interrupt rate for a device with this handler: 1 / (quantile of the ISR latency +
     /// quantile of the handler).
     pub max_rate_hz: Option<f64>,
@@ -103,10 +106,7 @@ fn quantile_of(sorted: &[Nanos], quantile: f64) -> Option<Nanos> {
 /// dispatch latency.
 pub(super) fn figures(interrupts: &RtosInterrupts, limit: Nanos) -> InterruptFigures {
     let samples = &interrupts.samples;
-    let quantile = QUANTILES
-        .iter()
-        .find(|(_, min)| samples.len() >= *min)
-        .map(|(quantile, _)| *quantile);
+    let quantile = quantile(samples.len());
     let times = |part: fn(&RtosInterrupt) -> Option<Nanos>| {
         let times = samples
             .iter()
@@ -138,11 +138,29 @@ pub(super) fn figures(interrupts: &RtosInterrupts, limit: Nanos) -> InterruptFig
         latency,
         handler,
         dispatch: times(|sample| sample.dispatch),
+        thread: thread(&interrupts.threaded),
         above_limit: late().count(),
         above_limit_by_steal: by_steal.count(),
         above_limit_possibly_steal: if is_possibly_steal { without_clock } else { 0 },
         steal_ns: interrupts.steal.map(|steal| steal.time),
     }
+}
+
+/// Returns the times until the thread of the handler, if it ran.
+fn thread(threaded: &[RtosInterrupt]) -> Option<InterruptTimes> {
+    let times: Vec<_> = threaded
+        .iter()
+        .filter_map(|sample| Some((sample.thread?, sample.steal)))
+        .collect();
+    let quantile = quantile(times.len());
+    (times.len() >= MIN_INTERRUPTS).then(|| InterruptTimes::new(times.into_iter(), quantile))
+}
+
+/// Returns the highest quantile that this number of interrupts permits.
+fn quantile(count: usize) -> Option<f64> {
+    let mut quantiles = QUANTILES.iter();
+    let (quantile, _) = quantiles.find(|(_, min)| count >= *min)?;
+    Some(*quantile)
 }
 
 fn max_rate(latency: &InterruptTimes, handler: &InterruptTimes) -> Option<f64> {
@@ -182,6 +200,7 @@ mod tests {
         is_of_thread: true,
         handler: Nanos::from_us(1),
         dispatch: Some(Nanos::from_us(3)),
+        thread: None,
         steal: Some(Nanos::ZERO),
     };
 
@@ -192,6 +211,7 @@ mod tests {
         RtosInterrupts {
             source: InterruptSource::Cpu,
             samples,
+            threaded: Vec::new(),
             excluded: 4,
             reading: Nanos::from_ns(40),
             steal: coarse.map(|(ms, has_counted)| StealTotal {
@@ -218,6 +238,24 @@ mod tests {
         assert_eq!(figures.dispatch.first_ns, [US(3); 1_000]);
         // 1 / (2 us + 1 us)
         assert!((figures.max_rate_hz.unwrap() - 333_333.3).abs() < 1.0);
+    }
+
+    #[test]
+    fn latency_of_the_handlers_thread_needs_a_handler_that_runs_in_one() {
+        let mut with_thread = interrupts(&[], None);
+        with_thread.threaded = vec![USUAL; 500];
+        assert_eq!(figures(&with_thread, LIMIT).thread, None);
+
+        with_thread.threaded.extend(
+            [RtosInterrupt {
+                thread: Some(US(9)),
+                ..USUAL
+            }; 1_500],
+        );
+        let figures = figures(&with_thread, LIMIT);
+
+        assert_eq!(figures.thread.unwrap().quantile_ns, Some(US(9)));
+        assert_eq!(figures.latency.max_ns, Some(US(2)));
     }
 
     /// One in 2,000 is below the quantile.

@@ -242,6 +242,8 @@ pub enum MissingReason {
     NoPeriod,
     /// The recordings do not have the service.
     NoService,
+    /// The handler runs in the interrupt and not in a thread, or its device is missing.
+    NoThread,
     /// No recorded wakeup of the span has the stages of the row, or all were lost.
     NoWakeup,
     /// The recording lacks trace data of a late wakeup.

@@ -4,7 +4,7 @@ use laggard_model::{InterruptSource, Nanos, RtosCriterion};
 use serde::Deserialize;
 
 use super::dir::NOT_REPORTED;
-use super::{StudyCell, StudyDir, StudyError, SystemTable};
+use super::{MissingReason, StudyCell, StudyDir, StudyError, SystemTable};
 use crate::rtos::{InterruptFigures, InterruptTimes, TestVerdict};
 use crate::switch::SwitchReport;
 
@@ -80,21 +80,25 @@ fn switches(dir: &StudyDir) -> Result<SystemTable, StudyError> {
 
 /// Figures 5 and 7: ISR latency and ISR dispatch latency.
 fn interrupts(rtos: Option<&Rtos>, unmeasured: &StudyCell) -> SystemTable {
-    type Part = fn(&InterruptFigures) -> &InterruptTimes;
-    let parts: [(&str, Part); 3] = [
-        ("latency", |figures| &figures.latency),
-        ("handler", |figures| &figures.handler),
-        ("dispatch", |figures| &figures.dispatch),
+    type Part = fn(&InterruptFigures) -> Option<&InterruptTimes>;
+    let parts: [(&str, Part); 4] = [
+        ("latency", |figures| Some(&figures.latency)),
+        ("handler", |figures| Some(&figures.handler)),
+        ("dispatch", |figures| Some(&figures.dispatch)),
+        ("thread", |figures| figures.thread.as_ref()),
     ];
     let mut table = SystemTable::new("interrupts", ["mean", "median", "p999", "max"]);
     let figures = rtos.and_then(|rtos| rtos.interrupts.as_ref());
-    let missing = if rtos.is_some() {
-        &NOT_REPORTED
-    } else {
-        unmeasured
+    let no_thread = StudyCell::Missing {
+        reason: MissingReason::NoThread,
     };
     for (row, part) in parts {
-        let times = figures.map(part);
+        let times = figures.and_then(part);
+        let missing = match rtos {
+            None => unmeasured,
+            Some(_) if row == "thread" => &no_thread,
+            Some(_) => &NOT_REPORTED,
+        };
         let is_p999 = figures.is_some_and(|figures| figures.quantile == Some(0.999));
         let ns =
             |time: fn(&InterruptTimes) -> Option<Nanos>| times.and_then(time).map(Nanos::as_f64);

@@ -130,6 +130,7 @@ fn write_results(dir: &Path, factor: f64) {
                 "reading_ns": 40, "quantile": 0.999, "latency": part(4.0), "handler": part(1.0),
                 "dispatch": part(11.0), "max_rate_hz": 1e5, "above_limit": 0,
                 "above_limit_by_steal": 0, "above_limit_possibly_steal": 0, "steal_ns": null,
+                "thread": if factor > 1.0 { part(30.0) } else { Value::Null },
             },
         }),
     );
@@ -182,6 +183,12 @@ fn timmerman_compares_stored_results() {
     assert_eq!(
         both("interrupts", "latency", "mean"),
         value!([time(4e3), time(12e3)])
+    );
+    // The handler of A runs in the interrupt.
+    let no_thread = value!({"kind": "missing", "reason": "no_thread"});
+    assert_eq!(
+        both("interrupts", "thread", "mean"),
+        value!([no_thread, time(90e3)])
     );
     assert_eq!(report["gaps"], value!(["external_clock"]));
     let hpet = study(&dir, "timmerman -o b --show --json").json();

@@ -71,6 +71,7 @@ pub use pidfd::HeldProcess;
 pub use probe::LinuxProbe;
 pub use starvation::{StarvationTrial, try_starvation};
 pub use threads::BackendChoice;
+pub use uio::handler_threads;
 pub use unneeded::let_stack_go;
 
 use std::fs;

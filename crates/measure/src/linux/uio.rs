@@ -134,21 +134,26 @@ impl Uio {
 
     /// Returns the threads that run the interrupt's handlers, if any, sorted by name.
     pub(crate) fn handler_threads(&self) -> Vec<(Tid, String)> {
-        let begin = format!("irq/{}-", self.irq);
-        let Ok(processes) = fs::read_dir("/proc") else {
-            return Vec::new();
-        };
-        let mut threads: Vec<(Tid, String)> = processes
-            .filter_map(Result::ok)
-            .filter_map(|process| {
-                let tid = process.file_name().to_str()?.parse().ok()?;
-                Some((Tid(tid), read(&process.path().join("comm")).ok()?))
-            })
-            .filter(|(_, name)| name.starts_with(&begin))
-            .collect();
-        threads.sort_by(|(_, first), (_, second)| first.cmp(second));
-        threads
+        handler_threads(self.irq)
     }
+}
+
+/// Returns the threads that run the handlers of this interrupt, if any, sorted by name.
+pub fn handler_threads(irq: u32) -> Vec<(Tid, String)> {
+    let begin = format!("irq/{irq}-");
+    let Ok(processes) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let mut threads: Vec<(Tid, String)> = processes
+        .filter_map(Result::ok)
+        .filter_map(|process| {
+            let tid = process.file_name().to_str()?.parse().ok()?;
+            Some((Tid(tid), read(&process.path().join("comm")).ok()?))
+        })
+        .filter(|(_, name)| name.starts_with(&begin))
+        .collect();
+    threads.sort_by(|(_, first), (_, second)| first.cmp(second));
+    threads
 }
 
 fn open(path: &Path) -> io::Result<File> {

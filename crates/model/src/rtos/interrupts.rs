@@ -70,6 +70,9 @@ pub struct RtosInterrupt {
     /// ISR dispatch latency: time from the last instruction of the handler to the next of
     /// the thread, softirqs included; `None` if another thread ran in between.
     pub dispatch: Option<Nanos>,
+    /// Time from the last instruction of the computing thread to the first of the thread that runs
+    /// the handler; `None` if that thread did not preempt it.
+    pub thread: Option<Nanos>,
     /// Upper bound of the steal time from the last instruction of the thread to its next;
     /// `None` if the steal clock cannot be read.
     pub steal: Option<Nanos>,
@@ -82,6 +85,9 @@ pub struct RtosInterrupts {
     pub source: InterruptSource,
     /// Interrupts that were measured completely, in order.
     pub samples: Vec<RtosInterrupt>,
+    /// Interrupts of a computing thread whose priority is lower than the priority of the thread
+    /// that runs the handler; empty if the handler runs in the interrupt.
+    pub threaded: Vec<RtosInterrupt>,
     /// Number of interrupts that came too close to another one, or whose timestamps
     /// disagree.
     pub excluded: u64,

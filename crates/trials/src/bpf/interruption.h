@@ -4,6 +4,7 @@
  * that includes this one attaches to the handler.
  *
  *   softirq_entry, sched_switch  start of anything else that may have been interrupted
+ *   sched_switch                 start of the thread that runs the handler of a device
  *
  * Not in the time of the handler: interrupt entry code before the first instruction that
  * software can observe, and exit code after the last one.
@@ -27,9 +28,11 @@ struct interrupt_handler {
 	u64 ended_ns;
 	u64 softirq_ns; /* start of the last softirq before the handler */
 	u64 switch_ns;	/* last context switch before the handler */
+	u64 thread_ns;	/* first switch to the handler's thread; 0 before it */
 };
 
 const volatile u32 interrupted_cpu;
+const volatile u32 handler_thread; /* 0: the handler does not run in a thread */
 const volatile enum interrupt_room interrupt_room; /* for the reader */
 
 struct {
@@ -80,6 +83,7 @@ static __always_inline int begin(void)
 	handler->began_ns = now;
 	handler->softirq_ns = watch->newest_softirq_ns;
 	handler->switch_ns = watch->newest_switch_ns;
+	handler->thread_ns = 0;
 	watch->is_open = 1;
 	return 0;
 }
@@ -114,11 +118,23 @@ int BPF_PROG(on_softirq_entry)
 }
 
 SEC("tp_btf/sched_switch")
-int BPF_PROG(on_sched_switch)
+int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
+	     struct task_struct *next)
 {
+	u64 now = bpf_ktime_get_ns();
 	struct interrupt_watch *watch = this_watch();
+	struct interrupt_handler *handler;
+	u32 slot;
 
-	if (watch)
-		watch->newest_switch_ns = bpf_ktime_get_ns();
+	if (!watch)
+		return 0;
+	watch->newest_switch_ns = now;
+	/* The idle thread has number 0, too. */
+	if (!handler_thread || (u32)next->pid != handler_thread || !watch->count)
+		return 0;
+	slot = (watch->count - 1) % INTERRUPT_ROOM;
+	handler = bpf_map_lookup_elem(&handlers, &slot);
+	if (handler && !handler->thread_ns)
+		handler->thread_ns = now;
 	return 0;
 }

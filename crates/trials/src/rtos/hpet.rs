@@ -5,10 +5,10 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd as _;
 
-use laggard_model::{Absence, Cpu, CpuList, Lacks, Nanos};
+use laggard_model::{Absence, Cpu, CpuList, Lacks, Nanos, Tid};
 
 use super::trial::refused;
-use laggard_measure::linux::reason_of;
+use laggard_measure::linux::{handler_threads, reason_of};
 
 const PATH: &str = "/dev/hpet";
 /// Time between two interrupts by default: about that of the interrupts from another CPU, and not
@@ -47,6 +47,17 @@ pub(super) struct Hpet {
 }
 
 impl Hpet {
+    /// Returns the thread that runs the handler and its real-time priority; `None` if the handler
+    /// runs in the interrupt.
+    pub(super) fn thread(&self) -> Option<(Tid, u8)> {
+        let (thread, _) = handler_threads(self.irq).into_iter().next()?;
+        let stat = fs::read_to_string(format!("/proc/{}/stat", thread.0)).ok()?;
+        let (_, fields) = stat.rsplit_once(')')?;
+        // Field 40 of proc_pid_stat(5); the first of these is field 3.
+        let priority = fields.split_ascii_whitespace().nth(40 - 3)?;
+        Some((thread, priority.parse().ok()?))
+    }
+
     /// Starts to interrupt `cpu` every `period`.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use laggard_bpf::object::{LoadedObject, ObjectFile, ObjectRefused};
-use laggard_model::{Absence, Cpu, Nanos};
+use laggard_model::{Absence, Cpu, Nanos, Tid};
 
 use crate::objects;
 use laggard_measure::board::Memory as _;
@@ -51,21 +51,27 @@ pub(super) struct HandlerTimes {
     pub(super) softirq: Nanos,
     /// Last context switch before the handler.
     pub(super) switch: Nanos,
+    /// First switch to the thread of the handler; 0 before it.
+    pub(super) thread: Nanos,
 }
 
 impl InterruptWatch {
-    /// Starts to observe `cpu`: calls from another CPU, or the interrupt `irq` of a device.
+    /// Starts to observe `cpu`: calls from another CPU, or the interrupt `irq` of a device, and
+    /// the `thread` of its handler.
     ///
     /// # Errors
     ///
     /// Returns an error if this kernel refuses the programs or lacks the tracepoints.
-    pub(super) fn start(cpu: Cpu, irq: Option<u32>) -> Result<Self, Absence> {
+    pub(super) fn start(cpu: Cpu, irq: Option<u32>, thread: Option<Tid>) -> Result<Self, Absence> {
         let is_of_device = irq.is_some();
         let (object, irq) = object_for(irq).map_err(|refused| absent(&refused, is_of_device))?;
         let load = || -> Result<Self, ObjectRefused> {
             let mut loaded = object.load(&[], &[], |open| {
                 if let Some(irq) = irq {
                     object.set_input(open, "interrupting_irq", &irq.to_ne_bytes())?;
+                }
+                if let Some(Tid(thread)) = thread {
+                    object.set_input(open, "handler_thread", &thread.to_ne_bytes())?;
                 }
                 object.set_input(open, "interrupted_cpu", &cpu.0.to_ne_bytes())
             })?;
@@ -104,6 +110,7 @@ impl InterruptMemory {
             ended: read(&slot.ended_ns),
             softirq: read(&slot.softirq_ns),
             switch: read(&slot.switch_ns),
+            thread: read(&slot.thread_ns),
         };
         // The reader runs on the CPU of the handlers. It sees all writes of a handler
         // together with the count.

@@ -187,9 +187,9 @@ pub(super) struct InterruptChunk {
     pub(super) time: Nanos,
 }
 
-/// Lets a thread on `cpu` read the clock for some runs.
+/// Lets a thread with `priority` on `cpu` read the clock for some runs.
 pub(super) fn interrupts(
-    cpu: Cpu,
+    (cpu, priority): (Cpu, u8),
     watch: &Arc<InterruptMemory>,
     requests: &Requests,
     stop: &AtomicBool,
@@ -206,7 +206,7 @@ pub(super) fn interrupts(
         ..InterruptChunk::default()
     };
     let runs = run_starts(&mut Random(clock::now().ns()));
-    let part = TrialPart::new(WOKEN_PRIORITY, move |begin| {
+    let part = TrialPart::new(priority, move |begin| {
         for &run in &runs {
             let from = begin + run;
             clock::sleep_until(from);
@@ -305,10 +305,12 @@ fn interrupt(handler: &HandlerTimes, gap: &Gap, requested: Option<Nanos>) -> Opt
         Nanos::between(bound.max(requested?), handler.began)?
     };
     let is_left = gap.is_last && gap.newest_switch < gap.from;
+    let has_thread = is_of_thread && (handler.ended..gap.to).contains(&handler.thread);
     Some(RtosInterrupt {
         latency,
         is_of_thread,
         handler: took,
+        thread: has_thread.then(|| handler.thread.saturating_sub(gap.from)),
         dispatch: is_left.then_some(after),
         steal: None,
     })
@@ -326,6 +328,7 @@ mod tests {
             ended: US(104),
             softirq: US(50),
             switch: US(60),
+            thread: Nanos::ZERO,
         }
     }
 
@@ -349,6 +352,21 @@ mod tests {
             (US(3), US(1))
         );
         assert_eq!(interrupt_times.dispatch, Some(US(5)));
+    }
+
+    /// Timmerman (1998) measured this on Windows CE, which handles interrupts in threads.
+    #[test]
+    fn latency_of_the_handlers_thread_includes_the_interrupt() {
+        let in_thread = |us| HandlerTimes {
+            thread: US(us),
+            ..handler()
+        };
+        let of_thread = |handler: &HandlerTimes| interrupt(handler, &gap(100, 109), None)?.thread;
+
+        assert_eq!(of_thread(&in_thread(106)), Some(US(6)));
+        // It ran only when the computing thread slept.
+        assert_eq!(of_thread(&in_thread(120)), None);
+        assert_eq!(of_thread(&handler()), None);
     }
 
     /// An interrupt does not wait for a softirq.

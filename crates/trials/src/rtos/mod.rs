@@ -26,7 +26,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use laggard_model::{
     Absence, Cpu, CpuList, InterruptSource, InversionRounds, LockedPages, Nanos, QueueWakes,
-    RtosDeferred, RtosInterrupts, RtosPriorities, RtosWakeup, RtosWakeups, StealTotal, WaitQueue,
+    RtosDeferred, RtosInterrupt, RtosInterrupts, RtosPriorities, RtosWakeup, RtosWakeups,
+    StealTotal, WaitQueue,
 };
 
 use self::competitors::Competitors;
@@ -320,6 +321,13 @@ impl RtosBench {
     /// priority, or if the BPF programs that observe the handler are refused.
     pub fn interrupts(&mut self, stop: &AtomicBool) -> Result<RtosInterrupts, Absence> {
         let cpu = self.plan.cpu;
+        self.outside.read();
+        let begin = clock::now();
+        let threaded = match self.plan.source {
+            Some(InterruptSource::Cpu) => Vec::new(),
+            // Without the HPET this part is missing.
+            Some(InterruptSource::Hpet) | None => self.threaded(stop).unwrap_or_default(),
+        };
         // Interrupts come until the source is dropped.
         let period = self.plan.hpet_period.unwrap_or(hpet::PERIOD);
         let (hpet, caller) = match self.plan.source {
@@ -331,22 +339,52 @@ impl RtosBench {
         let period = hpet.as_ref().map(|hpet| Requests::Periodic(hpet.period));
         let requests = period.or_else(|| caller.as_ref().map(Caller::requests));
         let requests = requests.expect("one of the two interrupts the CPU");
-        let watch = InterruptWatch::start(cpu, irq)?;
-        self.outside.read();
-        let begin = clock::now();
-        let mut results = RtosInterrupts {
-            source: match hpet {
-                Some(_) => InterruptSource::Hpet,
-                None => InterruptSource::Cpu,
-            },
-            ..RtosInterrupts::default()
+        let watch = InterruptWatch::start(cpu, irq, None)?;
+        let (end, place) = (clock::now() + self.plan.duration, (cpu, WOKEN_PRIORITY));
+        let mut results = self.interrupts_until(end, place, &watch, &requests, stop)?;
+        results.source = match hpet {
+            Some(_) => InterruptSource::Hpet,
+            None => InterruptSource::Cpu,
         };
+        results.threaded = threaded;
+        results.steal = self.steal_total(begin);
+        Ok(results)
+    }
+
+    /// Measures interrupts of a computing thread that the thread of the HPET's handler preempts,
+    /// for a tenth of the duration. Returns no interrupts if the handler runs in the interrupt.
+    fn threaded(&mut self, stop: &AtomicBool) -> Result<Vec<RtosInterrupt>, Absence> {
+        let cpu = self.plan.cpu;
+        // More frequent ones could leave no time for anything but that thread.
+        let period = self.plan.hpet_period.unwrap_or_default().max(hpet::PERIOD);
+        let hpet = Hpet::start(cpu, period)?;
+        let Some((thread, priority @ 2..)) = hpet.thread() else {
+            return Ok(Vec::new());
+        };
+        let watch = InterruptWatch::start(cpu, Some(hpet.irq), Some(thread))?;
+        let (place, requests) = ((cpu, priority - 1), Requests::Periodic(hpet.period));
+        let end = clock::now() + Nanos::from_ns(self.plan.duration.ns() / 10);
+        let results = self.interrupts_until(end, place, &watch, &requests, stop)?;
+        Ok(results.samples)
+    }
+
+    /// Measures interrupts of a computing thread with a CPU and a priority until `end`, or until
+    /// `stop` is set.
+    fn interrupts_until(
+        &mut self,
+        end: Nanos,
+        place: (Cpu, u8),
+        watch: &InterruptWatch,
+        requests: &Requests,
+        stop: &AtomicBool,
+    ) -> Result<RtosInterrupts, Absence> {
+        let mut results = RtosInterrupts::default();
         let mut readings = 0;
         let mut time = Nanos::ZERO;
-        while clock::now() < begin + self.plan.duration && !stop.load(Ordering::Relaxed) {
+        while clock::now() < end && !stop.load(Ordering::Relaxed) {
             // Earlier stops do not matter.
             let _ = self.witness.as_mut().map(Witness::was_stopped);
-            let done = interrupts::interrupts(cpu, &watch.memory, &requests, stop)?;
+            let done = interrupts::interrupts(place, &watch.memory, requests, stop)?;
             if self.witness.as_mut().is_some_and(Witness::was_stopped) {
                 results.excluded += done.excluded + done.interrupts.len() as u64;
                 continue;
@@ -356,7 +394,6 @@ impl RtosBench {
             self.add_interrupts(done, &mut results);
         }
         results.reading = Nanos::from_ns(time.ns() / readings.max(1));
-        results.steal = self.steal_total(begin);
         Ok(results)
     }
 

@@ -152,6 +152,7 @@ pub(crate) fn row(study: StudyName, row: &str) -> String {
         (StudyName::Osdi99, "direct_medium") => "expiry -> fifo:50, direct",
         (StudyName::Timmerman, "latency") => "ISR latency",
         (StudyName::Timmerman, "dispatch") => "ISR dispatch latency",
+        (StudyName::Timmerman, "thread") => "IRQ thread latency",
         (StudyName::Hotos99, "min") => "minimum",
         (StudyName::Hotos99, "max") => "maximum",
         (StudyName::Hotos99, "mean") => "average",
@@ -300,6 +301,7 @@ pub(crate) const fn missing(reason: MissingReason) -> &'static str {
         MissingReason::NoTraceData => "no trace data",
         MissingReason::NotReported => "not reported",
     }
+        MissingReason::NoThread => "no thread",
 }
 
 /// Recommends a mechanism (Heubaum's conclusion), from the highest average latency of each.
@@ -431,6 +433,10 @@ pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
         }
     }
     notes
+        (
+            MissingReason::NoThread,
+            "no thread: the handler of the HPET runs in the interrupt (PREEMPT_RT and `threadirqs` run it in a thread), or there is no HPET.",
+        ),
 }
 
 pub(crate) const fn gap(gap: Gap) -> &'static str {

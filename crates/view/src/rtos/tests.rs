@@ -98,6 +98,7 @@ fn report() -> RtosReport {
         is_of_thread: true,
         handler: Nanos::from_us(1),
         dispatch: Some(Nanos::from_us(3)),
+        thread: None,
         steal: None,
     };
     input.interrupts = Some(Ok(RtosInterrupts {
