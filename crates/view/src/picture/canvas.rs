@@ -271,6 +271,21 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
         String::new()
     }
 
+    /// Breaks a text at its spaces into lines of at most `room` pixels. A longer word has a line.
+    pub(super) fn wrap(&self, text: &str, size: f64, room: f64) -> Vec<String> {
+        let mut lines: Vec<String> = Vec::new();
+        for word in text.split(' ') {
+            match lines.last_mut() {
+                Some(line) if self.width_of(&[line.as_str(), word].join(" "), size) <= room => {
+                    line.push(' ');
+                    line.push_str(word);
+                }
+                _ => lines.push(word.into()),
+            }
+        }
+        lines
+    }
+
     /// Writes title, subtitle and captions, and returns the remaining area.
     pub(super) fn head_and_foot(
         &mut self,
@@ -288,8 +303,11 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
         let subtitle = self.cut(subtitle, SMALL, room);
         self.text(&subtitle, (EDGE, 45.0), Anchor::Left, SMALL, faint)?;
         let mut bottom = height - 12.0;
-        for caption in captions.iter().rev() {
-            let caption = self.cut(caption, SMALL, room);
+        let lines = captions
+            .iter()
+            .flat_map(|text| self.wrap(text, SMALL, room));
+        for line in lines.collect::<Vec<_>>().iter().rev() {
+            let caption = self.cut(line, SMALL, room);
             self.text(&caption, (EDGE, bottom), Anchor::Left, SMALL, faint)?;
             bottom -= LINE;
         }

@@ -20,7 +20,7 @@ const STEP: usize = 16;
 const LINEAR_STEPS: usize = 120;
 
 /// Maximum number of curves with names next to them. More curves have a legend.
-const NAMED: usize = 4;
+const NAMED: usize = 2;
 
 /// Distribution of latencies.
 pub(super) struct Curve {

@@ -22,7 +22,7 @@ use laggard_answer::qos::QosReport;
 use laggard_answer::show::{HistogramView, RecordingReport, ServiceRow};
 
 use crate::phrase::overview::waiting;
-use crate::phrase::trust;
+use crate::phrase::{plural, trust};
 use crate::study::BarFigure;
 use laggard_answer::rtos::InterruptTimes;
 use laggard_answer::switch::SwitchReport;
@@ -340,12 +340,12 @@ fn is_doubtful(report: &RecordingReport) -> bool {
 /// States the lost samples, the series that were still waiting at the end, and whether the
 /// figures can be trusted.
 fn doubts(report: &RecordingReport) -> String {
-    let lost = count(report.losses.activations());
+    let lost = plural(report.losses.activations(), "sample");
     let mut text = match report.plan.rows {
         // The losses of a trace are not rows.
         RowsOf::Traced => format!("{}: an imported trace", report.path),
         _ => {
-            format!("{}: {lost} samples lost", report.path)
+            format!("{}: {lost} lost", report.path)
         }
     };
     match report.plan.rows.early() {

@@ -114,6 +114,38 @@ fn an_svg_has_the_size_asked_for_and_names_what_it_shows() {
     }
 }
 
+/// Three curves that meet leave no room for names next to them.
+#[test]
+fn more_than_two_curves_have_a_legend() {
+    let is_ink = |curves: usize| {
+        let reports = vec![report(&[10, 12, 15]); curves];
+        let text = svg(distribution(&reports), STYLE).unwrap();
+        let name = text.split("<text").find(|part| part.contains("(3)"));
+        let ink = text
+            .split("<text")
+            .find(|part| part.contains("wakeups per latency"));
+        let fill = |part: &str| part.split("fill=").nth(1).map(|rest| rest[..10].to_owned());
+        fill(name.unwrap()) == fill(ink.unwrap())
+    };
+
+    assert!(!is_ink(2));
+    assert!(is_ink(3));
+}
+
+#[test]
+fn captions_are_broken_into_lines_and_not_cut() {
+    let reports = [report(&[10, 12, 15])];
+    let style = Style {
+        width: 400,
+        ..STYLE
+    };
+
+    let text = svg(distribution(&reports), style).unwrap();
+
+    assert!(text.contains("waiting."), "{text}");
+    assert!(!text.contains('…'), "{text}");
+}
+
 #[test]
 fn text_from_a_recording_cannot_break_out_of_an_svg() {
     let reports = [report(&[10, 12])];
