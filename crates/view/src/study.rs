@@ -1,8 +1,6 @@
 //! `laggard study`: tables and figures of the papers.
 
-use laggard_answer::study::{
-    MissingReason, StudyCell, StudyName, StudyReport, StudySystem, StudyTable,
-};
+use laggard_answer::study::{StudyCell, StudyName, StudyReport, StudySystem, StudyTable};
 use laggard_model::text::{rate, rough_time, span};
 
 use crate::doc::{Block, Cell, Column, Document, Figure, Table, code};
@@ -105,17 +103,7 @@ fn table(report: &StudyReport, table: &StudyTable, letters: &[String]) -> Table 
     for row in &table.rows {
         let mut is_first = true;
         for (place, letter) in letters.iter().enumerate() {
-            // A system without any value of a row has no line.
-            let is_missing = |cell: &StudyCell| {
-                matches!(
-                    cell,
-                    StudyCell::Missing {
-                        reason: MissingReason::NotInPaper | MissingReason::OnlyInPaper
-                    }
-                )
-            };
-            let mut values = row.cells.iter().filter_map(|values| values.get(place));
-            if values.all(is_missing) {
+            if !phrase::has_value(row, place) {
                 continue;
             }
             let key = if std::mem::take(&mut is_first) {

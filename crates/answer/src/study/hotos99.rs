@@ -5,7 +5,9 @@ use serde::Deserialize;
 
 use super::dir::NOT_REPORTED;
 use super::plan::{HIGH, RECEIVE, Step};
-use super::{MissingReason, Piece, StudyCell, StudyDir, StudyError, SystemTable};
+use super::{
+    MissingReason, Piece, StudyCell, StudyDir, StudyError, StudyRow, StudyTable, SystemTable,
+};
 use crate::show::{By, measured, recording};
 use crate::timers::{IntervalBin, IntervalFigures};
 use crate::why::{CauseShare, Explained, HandlersReport, RecordedEpisodes, handlers};
@@ -24,6 +26,9 @@ const MAX_ROWS: usize = 4;
 const NET_RX: &str = "NET_RX";
 /// Start of the names of the poll functions of network drivers, which it calls.
 const POLL: &str = "NET_RX: ";
+
+/// Width of an interval of Tables 2 and 3, microseconds.
+const BIN_US: u64 = 100;
 
 /// Part of the result of `laggard bench timers` that the tables show.
 #[derive(Debug, Default, Deserialize)]
@@ -133,6 +138,57 @@ fn histogram(name: &'static str, rows: &[&Timer], missing: &StudyCell) -> System
         table.row(key, cells(rows, missing, count));
     }
     table
+}
+
+/// An interval with less than 1 in this number of a timer's intervals is rare.
+const RARE: u64 = 100;
+
+/// Joins neighbouring intervals of Tables 2 and 3 that are rare for each timer and system. On a
+/// busy machine, dozens of rows have one or two.
+pub(super) fn join_rare(table: &mut StudyTable) {
+    if !matches!(table.name.as_str(), "table2" | "table3") {
+        return;
+    }
+    let start = |row: &StudyRow| row.row.parse::<u64>().unwrap_or_default();
+    table.rows.sort_by_key(start);
+    let count = |cell: &StudyCell| match cell {
+        StudyCell::Count { count } => *count,
+        _ => 0,
+    };
+    let counts = |row: &StudyRow| row.cells.iter().flatten().map(count).collect::<Vec<u64>>();
+    let totals = table.rows.iter().map(counts).reduce(|mut sums, row| {
+        sums.iter_mut()
+            .zip(row)
+            .for_each(|(sum, count)| *sum += count);
+        sums
+    });
+    let totals = totals.unwrap_or_default();
+    let mut joined: Vec<(StudyRow, bool)> = Vec::new();
+    for mut row in std::mem::take(&mut table.rows) {
+        // The other system has an interval that this one lacks.
+        for (cell, total) in row.cells.iter_mut().flatten().zip(&totals) {
+            if *total > 0 && matches!(cell, StudyCell::Missing { .. }) {
+                *cell = StudyCell::Count { count: 0 };
+            }
+        }
+        let mut shares = counts(&row).into_iter().zip(&totals);
+        let is_rare = shares.all(|(count, total)| count * RARE < *total || *total == 0);
+        match joined.last_mut() {
+            Some((last, true)) if is_rare => {
+                let end = (start(&row) + BIN_US).to_string();
+                let from = last.row.split('-').next().unwrap_or_default();
+                last.row = [from, &end].join("-");
+                let cells = last.cells.iter_mut().flatten();
+                for (cell, other) in cells.zip(row.cells.iter().flatten()) {
+                    if let StudyCell::Count { count: sum } = cell {
+                        *sum += count(other);
+                    }
+                }
+            }
+            _ => joined.push((row, is_rare)),
+        }
+    }
+    table.rows = joined.into_iter().map(|(row, _)| row).collect();
 }
 
 /// Section 3.1: stated and observed rates of the clocks.
@@ -322,4 +378,41 @@ fn add_numbered(
 
 const fn time(ns: f64) -> StudyCell {
     StudyCell::Time { ns }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rare_intervals_are_joined_and_none_is_lost() {
+        let row = |start: &str, counts: [Option<u64>; 2]| StudyRow {
+            row: start.into(),
+            cells: vec![
+                counts
+                    .map(|count| count.map_or(NOT_REPORTED, |count| StudyCell::Count { count }))
+                    .into(),
+            ],
+        };
+        let mut table = StudyTable {
+            name: "table2".into(),
+            columns: vec!["timerfd".into()],
+            rows: vec![
+                row("100", [Some(1), None]),
+                row("500", [Some(2), Some(3)]),
+                row("900", [Some(990), Some(9)]),
+                row("1900", [Some(4), Some(990)]),
+                row("700", [None, Some(1)]),
+            ],
+        };
+
+        join_rare(&mut table);
+
+        let expected = [
+            row("100-800", [Some(3), Some(4)]),
+            row("900", [Some(990), Some(9)]),
+            row("1900", [Some(4), Some(990)]),
+        ];
+        assert_eq!(table.rows, expected);
+    }
 }

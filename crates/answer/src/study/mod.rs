@@ -273,6 +273,10 @@ impl SystemTable {
         self.rows.push((row.into(), cells));
     }
 
+    fn has(&self, row: &str) -> bool {
+        self.rows.iter().any(|(name, _)| name == row)
+    }
+
     fn cell(&self, row: &str, column: &str) -> Option<StudyCell> {
         let place = self.columns.iter().position(|name| name == column)?;
         let (_, cells) = self.rows.iter().find(|(name, _)| name == row)?;
@@ -318,12 +322,16 @@ pub fn study(
         }
         None => {}
     }
+    let mut merged = merge(&tables, &systems);
+    if name == StudyName::Hotos99 {
+        merged.iter_mut().for_each(hotos99::join_rare);
+    }
     Ok(StudyReport {
         schema: STUDY_SCHEMA,
         study: name,
         mechanisms: heubaum::mechanisms(name, &tables[0]),
         gaps: gaps(name, dir)?,
-        tables: merge(&tables, &systems),
+        tables: merged,
         systems,
     })
 }
@@ -414,13 +422,21 @@ fn merge(by_system: &[Vec<SystemTable>], systems: &[StudySystem]) -> Vec<StudyTa
             let mut paper = values.filter(|(_, system)| system.directory.is_none());
             paper.any(|(table, _)| table.is_some_and(|table| table.cell(row, column).is_some()))
         };
+        let is_row_of_paper = |row: &str| {
+            let values = same.iter().zip(systems);
+            let mut paper = values.filter(|(_, system)| system.directory.is_none());
+            paper.any(|(table, _)| table.is_some_and(|table| table.has(row)))
+        };
         for row in rows {
             let cell = |table: &Option<&SystemTable>, system: &StudySystem, column: &str| {
                 let cell_found = table.and_then(|table| table.cell(&row, column));
+                let has_row = table.is_some_and(|table| table.has(&row));
                 cell_found.unwrap_or(StudyCell::Missing {
                     reason: match &system.directory {
                         None => MissingReason::NotInPaper,
                         Some(_) if is_in_paper(&row, column) => MissingReason::OnlyInPaper,
+                        // No cell of such a row is shown.
+                        Some(_) if !has_row && is_row_of_paper(&row) => MissingReason::OnlyInPaper,
                         Some(_) => MissingReason::NotReported,
                     },
                 })

@@ -94,13 +94,12 @@ fn system(host: Option<&Host>) -> SystemTable {
             } else {
                 siblings
             };
-            [
-                host.processor.threads.to_string(),
-                " CPUs, ".into(),
-                cores.to_string(),
-                " cores".into(),
-            ]
-            .concat()
+            let counted = |number: usize, name: &str| {
+                let end = if number == 1 { "" } else { "s" };
+                [&number.to_string(), " ", name, end].concat()
+            };
+            let threads = host.processor.threads as usize;
+            [counted(threads, "CPU"), counted(cores, "core")].join(", ")
         }),
     );
     row("memory", value_of(|host| gibibytes(host.memory_bytes)));
@@ -153,7 +152,7 @@ fn system(host: Option<&Host>) -> SystemTable {
         row(key, name);
     }
     row(
-        "idle",
+        "idle_states",
         value_of(|host| {
             let names = host.idle.iter().map(|state| state.name.clone());
             none_or(&names.collect::<Vec<String>>())
@@ -223,7 +222,8 @@ fn factors(dir: &StudyDir, threads: NonZeroUsize) -> Result<SystemTable, StudyEr
             elapsed_ns: sum.elapsed_ns + more.elapsed_ns,
             ..sum
         });
-        let rate = work.and_then(|work| {
+        // Without a finished unit of work the rate is unknown.
+        let rate = work.filter(|work| work.count > 0).and_then(|work| {
             Some(StudyCell::Rate {
                 per_second: work.per_second()?,
                 unit: work.unit,

@@ -1,5 +1,6 @@
 //! Directory of a study.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -36,6 +37,14 @@ pub(super) fn settle(args: &StudyArgs, path: &Path) -> anyhow::Result<StudyKind>
     };
     for load in &args.loads {
         measuring::find_load(load)?;
+    }
+    let mut names = HashSet::new();
+    let steps = kind.study.steps_with(&kind.loads);
+    if let Some(step) = steps.iter().find(|step| !names.insert(step.name)) {
+        bail!(
+            "--loads has two loads whose recordings would be `{}`; give each load once",
+            step.name
+        );
     }
     if path.is_dir() {
         check_owner(path)?;

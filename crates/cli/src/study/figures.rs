@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use laggard_answer::qos::{Application, CurvePoint, QOS_SCHEMA, QosReport, assess};
+use laggard_answer::qos::{Application, CurvePoint, QOS_SCHEMA, QosReport, ServiceOutlook, assess};
 use laggard_answer::study::plan::{HIGH, MEDIUM, Role, Step};
 use laggard_answer::study::{StudyDir, StudyName, StudyReport, results};
 use laggard_answer::{Load, loads_for_demand};
@@ -216,6 +216,12 @@ fn mean_times(
             .iter()
             .any(|(recorded, _)| *recorded == service)
     });
+    let name_of = |load: &Load| load.label.load().unwrap_or("idle").to_owned();
+    let place = |load: &Load| {
+        dir.steps()
+            .position(|(step, _)| step.load == Some(&name_of(load)))
+    };
+    loads.sort_by_key(place);
     for load in &loads {
         let mut reports = Vec::new();
         for ms in BUFFERS_MS {
@@ -230,6 +236,11 @@ fn mean_times(
             )?;
             match assess(load, &application, Some(service)) {
                 Ok(mut outlook) => {
+                    // The softirq wakes the thread of the paper.
+                    let deferred = |service: &ServiceOutlook| service.route == Route::Deferred;
+                    if outlook.services.iter().any(deferred) {
+                        outlook.services.retain(deferred);
+                    }
                     for service in &mut outlook.services {
                         let is_shown = |point: &CurvePoint| point.buffering_ns <= MAX_BUFFERING;
                         service.curve.retain(is_shown);
@@ -245,7 +256,7 @@ fn mean_times(
         }
         if !reports.is_empty() {
             let picture = Picture::Mttf { reports: &reports };
-            let load = load.label.load().unwrap_or("idle");
+            let load = name_of(load);
             to.draw(format!("{name}.{service}, {load}{letter}"), picture);
         }
     }

@@ -596,11 +596,18 @@ fn tables_fit_on_a_terminal_without_an_empty_cell() {
         "expiry -> fifo:90",
         "office: 6 s",
         "<= 3.0",
-        "84*",
+        "84",
         "<= 1.0",
+        "and the paper has the full lengths",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
+    // An hour is not compared with the 6 s of --quick.
+    assert!(!text.contains("84*"), "{text}");
+    let text = study(&dir, "heubaum -o h --show --against paper").text();
+    // Only rows without a line of the paper lack a value.
+    assert!(text.contains("kworker, via softirq"), "{text}");
+    assert!(!text.contains("none: the paper"), "{text}");
     let page = fs::read_to_string(dir.path().join("a/study.html")).unwrap();
     assert!(page.matches("<svg").count() >= 4, "{}", page.len());
     assert!(!page.contains("src=") && !page.contains("http://www.laggard"));
@@ -680,6 +687,10 @@ fn other_loads_have_columns_and_the_papers_are_named_as_missing() {
             "is a study with --loads fp,busy:2; repeat that",
         ),
         ("osdi99 --quick -o n --loads no", "`no` is not a load"),
+        (
+            "osdi99 --quick -o n --loads fp,fp",
+            "--loads has two loads whose recordings would be `fp`",
+        ),
         (
             "heubaum --quick -o n --loads fp",
             "--loads has no effect on heubaum",

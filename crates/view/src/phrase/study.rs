@@ -174,7 +174,7 @@ pub(crate) fn row(study: StudyName, row: &str) -> String {
         (_, "hz") => "tick",
         (_, "clock") => "clock source",
         (_, "frequency") => "frequency governor",
-        (_, "idle") => "idle states",
+        (_, "idle_states") => "idle states",
         (_, "file_system") => "file system",
         (_, "disk_scheduler") => "disk scheduler",
         (_, "gpu") => "GPU",
@@ -203,6 +203,9 @@ fn numbered(study: StudyName, row: &str) -> String {
     }
     match (study, row.parse::<u64>(), row.split_once('.')) {
         (StudyName::Hotos99, Ok(from), _) => format!("{from}-{} us", from + 100),
+        (StudyName::Hotos99, _, None) if row.starts_with(|first: char| first.is_ascii_digit()) => {
+            format!("{row} us")
+        }
         (StudyName::Timmerman, Ok(threads), _) => plural(threads, "thread"),
         (_, _, Some((name, rank))) => format!("{name} {}", rank.replace('.', " #")),
         _ => row.into(),
@@ -241,23 +244,24 @@ pub(crate) fn spans(study: StudyName, is_quick: bool) -> [String; 3] {
 
 /// Warns of spans of the second system that differ from the first.
 pub(crate) fn other_spans(report: &StudyReport) -> Option<String> {
-    let recorded = report
-        .systems
-        .iter()
-        .filter(|system| system.directory.is_some());
-    let lengths: Vec<bool> = recorded.map(|system| system.is_quick).collect();
-    let [first, second] = lengths[..] else {
+    let [first, second] = &report.systems[..] else {
         return None;
     };
-    (first != second).then(|| {
-        let [a, b] = [first, second].map(|is_quick| {
+    let is_paper = second.directory.is_none();
+    if is_paper && report.study != StudyName::Osdi99 {
+        return None;
+    }
+    let other = if is_paper { "the paper" } else { "B" };
+    (first.is_quick != second.is_quick).then(|| {
+        let [a, b] = [first, second].map(|system| {
+            let is_quick = system.is_quick;
             if is_quick {
                 "the lengths of --quick"
             } else {
                 "the full lengths"
             }
         });
-        format!("A has {a}, and B has {b}: longer recordings have larger maxima.")
+        format!("A has {a}, and {other} has {b}: longer recordings have larger maxima.")
     })
 }
 
@@ -297,11 +301,11 @@ pub(crate) const fn missing(reason: MissingReason) -> &'static str {
         MissingReason::NeedsRoot => "needs root",
         MissingReason::NoPeriod => "no period",
         MissingReason::NoService => "no service",
+        MissingReason::NoThread => "no thread",
         MissingReason::NoWakeup => "unknown",
         MissingReason::NoTraceData => "no trace data",
         MissingReason::NotReported => "not reported",
     }
-        MissingReason::NoThread => "no thread",
 }
 
 /// Recommends a mechanism (Heubaum's conclusion), from the highest average latency of each.
@@ -356,6 +360,23 @@ fn periods(study: StudyName, row: &StudyRow) -> Option<String> {
     ))
 }
 
+/// Returns the cells of a row for one system.
+fn values(row: &StudyRow, system: usize) -> impl Iterator<Item = &StudyCell> {
+    row.cells.iter().filter_map(move |cells| cells.get(system))
+}
+
+/// Returns whether the paper or a recording of this system has the row, which is shown then.
+pub(crate) fn has_value(row: &StudyRow, system: usize) -> bool {
+    !values(row, system).all(|cell| {
+        matches!(
+            cell,
+            StudyCell::Missing {
+                reason: MissingReason::NotInPaper | MissingReason::OnlyInPaper
+            }
+        )
+    })
+}
+
 /// Explains the cells of a table that do not contain a plain value.
 pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
@@ -377,11 +398,11 @@ pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
         );
     }
     notes.extend(fixes(report, table));
-    let texts: Vec<&StudyCell> = table
-        .rows
-        .iter()
-        .flat_map(|row| row.cells.iter().flatten())
-        .collect();
+    let mut texts: Vec<&StudyCell> = Vec::new();
+    for row in &table.rows {
+        let shown = (0..report.systems.len()).filter(|&system| has_value(row, system));
+        texts.extend(shown.flat_map(|system| values(row, system)));
+    }
     let has = |wanted: fn(&StudyCell) -> bool| texts.iter().any(|cell| wanted(cell));
     if has(|cell| matches!(cell, StudyCell::AtLeast { .. })) {
         notes.push(
@@ -413,6 +434,10 @@ pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
             "no service: the recording does not have it; `laggard doctor` names the reason.",
         ),
         (
+            MissingReason::NoThread,
+            "no thread: the handler of the HPET runs in the interrupt (PREEMPT_RT and `threadirqs` run it in a thread), or there is no HPET.",
+        ),
+        (
             MissingReason::NoWakeup,
             "unknown: all wakeups of the span were lost, or lack the stages of this row.",
         ),
@@ -433,10 +458,6 @@ pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
         }
     }
     notes
-        (
-            MissingReason::NoThread,
-            "no thread: the handler of the HPET runs in the interrupt (PREEMPT_RT and `threadirqs` run it in a thread), or there is no HPET.",
-        ),
 }
 
 pub(crate) const fn gap(gap: Gap) -> &'static str {
