@@ -222,37 +222,37 @@ fn isr_latency_by_the_hpet_includes_time_with_interrupts_off() {
     println!("interrupts off for 50 us: max ISR latency {latency} ns, {calm_ns} ns otherwise");
 }
 
+/// On Windows CE, Timmerman (1998) measured the interrupt service thread. `PREEMPT_RT` handles the
+/// interrupts of the HPET in such a thread, a stock kernel in the interrupt.
+#[test]
+fn latency_of_the_handlers_thread_is_measured_on_a_realtime_kernel() {
+    let interrupts = |kernel: &str| {
+        let (laggard, kernel) = laggard().zip(fetch(kernel))?;
+        let host = TestHost::new(kernel)
+            .program(&laggard)
+            .deadline(DEADLINE)
+            .command("laggard bench rtos --only interrupts --duration 2s --json >/result/rtos");
+        let outcome = run(host)?.unwrap();
+        let text = fs::read(outcome.files.join("rtos")).unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        Some(report["interrupts"].clone())
+    };
+    let Some((stock, realtime)) = interrupts("6.12").zip(interrupts("6.12-rt")) else {
+        return;
+    };
+
+    assert!(stock["thread"].is_null(), "{stock}");
+    let median = |part: &str| realtime[part]["median_ns"].as_u64().unwrap();
+    assert!(
+        median("thread") > median("latency") + median("handler"),
+        "{realtime}"
+    );
+    assert!(median("thread") < 200_000, "{realtime}");
+}
+
 /// Boots `kernel` in virtual time. Latencies then do not depend on the load of this machine.
 /// `softirq` is the ability that this service needs.
 fn measure(kernel: &str, softirq: &str) {
-    /// On Windows CE, Timmerman (1998) measured the interrupt service thread. `PREEMPT_RT` handles the
-    /// interrupts of the HPET in such a thread, a stock kernel in the interrupt.
-    #[test]
-    fn latency_of_the_handlers_thread_is_measured_on_a_realtime_kernel() {
-        let interrupts = |kernel: &str| {
-            let (laggard, kernel) = laggard().zip(fetch(kernel))?;
-            let host = TestHost::new(kernel)
-                .program(&laggard)
-                .deadline(DEADLINE)
-                .command("laggard bench rtos --only interrupts --duration 2s --json >/result/rtos");
-            let outcome = run(host)?.unwrap();
-            let text = fs::read(outcome.files.join("rtos")).unwrap();
-            let report: serde_json::Value = serde_json::from_slice(&text).unwrap();
-            Some(report["interrupts"].clone())
-        };
-        let Some((stock, realtime)) = interrupts("6.12").zip(interrupts("6.12-rt")) else {
-            return;
-        };
-
-        assert!(stock["thread"].is_null(), "{stock}");
-        let median = |part: &str| realtime[part]["median_ns"].as_u64().unwrap();
-        assert!(
-            median("thread") > median("latency") + median("handler"),
-            "{realtime}"
-        );
-        assert!(median("thread") < 200_000, "{realtime}");
-    }
-
     let architecture = match kernel.strip_prefix("arm64-") {
         Some(_) => Architecture::Arm64,
         None => Architecture::Amd64,
