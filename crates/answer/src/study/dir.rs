@@ -119,6 +119,18 @@ impl StudyDir {
         })
     }
 
+    /// Returns the machine of each recording and result.
+    ///
+    /// # Errors
+    /// If another version of laggard wrote a result.
+    pub fn hosts(&self) -> Result<Vec<Host>, StudyError> {
+        let pieces = self.pieces.iter().flatten();
+        let recorded = pieces.map(|piece| Ok(piece.recording.manifest().host.clone()));
+        let names = self.results.keys();
+        let results = names.filter_map(|name| self.result::<Measured>(name).transpose());
+        recorded.chain(results.map(|read| Ok(read?.host))).collect()
+    }
+
     /// Returns the cell of a step that has a result instead of a recording, if it is missing.
     pub(super) fn no_result(&self, name: &str) -> StudyCell {
         let mut steps = self.steps.iter();

@@ -7,8 +7,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use laggard_answer::study::{Against, StudyDir, StudyKind};
+use laggard_answer::study::{Against, StudyDir, StudyKind, TOLERANCE};
 use laggard_files::{AtSignal, OutputFile, sudo_caller};
+use laggard_measure::host::{self as machine, Files};
 use laggard_record::{Access, Folder};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -110,6 +111,31 @@ fn check_owner(path: &Path) -> anyhow::Result<()> {
         bail!(
             "`{}` belongs to user {owner}, who could redirect the files that root writes; give another directory with --output, or run as that user",
             path.display()
+        );
+    }
+    Ok(())
+}
+
+/// Refuses to continue a study of another machine or kernel. Its tables would have figures of both
+/// in one column.
+pub(super) fn check_host(dir: &StudyDir, path: &Path) -> anyhow::Result<()> {
+    let here = machine::identify(&Files::default());
+    let is_complete = dir
+        .steps()
+        .all(|(step, _)| dir.recorded(step) + TOLERANCE >= step.length(dir.is_quick()));
+    let hosts = dir.hosts()?;
+    // A recording of a script has no machine.
+    let mut others = hosts.iter().filter(|host| {
+        !host.kernel.is_empty() && (host.node != here.node || host.kernel != here.kernel)
+    });
+    if let (Some(other), false) = (others.next(), is_complete) {
+        bail!(
+            "`{}` was recorded on `{}` with Linux {}, and this is `{}` with Linux {}; add --show for its tables, or give another --output",
+            path.display(),
+            other.node,
+            other.kernel,
+            here.node,
+            here.kernel
         );
     }
     Ok(())

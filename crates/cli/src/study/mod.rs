@@ -20,7 +20,7 @@ use crate::args::StudyArgs;
 use crate::exit::Exit;
 use crate::{ask, measuring, pipe, terminal};
 
-use directory::{PAGE, against, lock, settle};
+use directory::{PAGE, against, check_host, lock, settle};
 use steps::{announce, missing, record};
 
 pub(crate) fn study(args: &StudyArgs) -> anyhow::Result<Exit> {
@@ -45,6 +45,7 @@ pub(crate) fn study(args: &StudyArgs) -> anyhow::Result<Exit> {
     let dir = StudyDir::open(&path, &kind)?;
     let mut missing = missing(&dir, args)?;
     if !args.show {
+        check_host(&dir, &path)?;
         let _lock = lock(&path)?;
         let stop = measuring::interruption()?;
         announce(args, &dir, &missing);

@@ -528,6 +528,30 @@ fn second_system_with_other_lengths_is_named_and_has_no_star() {
     assert!(!text.contains('*'), "{text}");
 }
 
+#[test]
+fn study_of_another_machine_is_shown_and_not_continued() {
+    let dir = TempDir::new().unwrap();
+    let whole = dir.path().join("s/idle-1.laggard");
+    fs::create_dir(dir.path().join("s")).unwrap();
+    must_record(&whole, &script(1_000_000), &["--duration=10s"]);
+    let file = whole.join("manifest.json");
+    let mut manifest: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    manifest["host"]["node"] = "other".into();
+    manifest["host"]["kernel"] = "6.12.9-rt".into();
+    fs::write(&file, manifest.to_string()).unwrap();
+
+    let continued = study(&dir, "heubaum --quick -o s");
+    let shown = study(&dir, "heubaum --quick -o s --show --json");
+
+    let text = continued.errors();
+    assert_eq!(continued.status.code(), Some(2), "{text}");
+    assert!(
+        text.contains("was recorded on `other` with Linux 6.12.9-rt,"),
+        "{text}"
+    );
+    assert_eq!(shown.json()["systems"][0]["steps"][0]["recordings"], 1);
+}
+
 /// A file that may not grow stands for a full disk.
 #[test]
 fn recording_that_cannot_be_written_ends_the_study_and_keeps_the_others() {
