@@ -26,6 +26,8 @@ use super::{
 
 /// `SIGHUP`, `SIGINT` and `SIGTERM`.
 const END_SIGNALS: [u32; 3] = [1, 2, 15];
+/// Time that the start of a program may take. A thread that runs for longer does not sleep.
+const MAX_START: Nanos = Nanos::from_secs(1);
 /// Confidence level of the interval of misses.
 const CONFIDENCE: f64 = 0.95;
 
@@ -176,9 +178,10 @@ impl AttachCollector {
         let has_period =
             line.is_some_and(LineState::is_mostly_periodic) && self.is_paced(number, source);
         let is_idle = !has_period && waits_for.is_some_and(WaitKind::can_be_home);
-        // The user ended a program that had not slept since its start: it may have been starting.
+        // The user ended a program that had not slept yet, and that may have been starting.
         let is_ended_by_user = END_SIGNALS.contains(&state.exit.signal);
-        let is_held = is_held && !is_idle && !(never_slept && is_ended_by_user);
+        let is_start = never_slept && is_ended_by_user && so_far <= MAX_START;
+        let is_held = is_held && !is_idle && !is_start;
         Some(AttachUnfinished {
             so_far_ns: so_far,
             ran: cycle.ran,

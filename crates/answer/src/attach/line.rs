@@ -80,7 +80,8 @@ pub(super) struct LineState {
     pub(super) waker_tids: BTreeMap<Tid, u64>,
     /// Spans with one period each, in order.
     pub(super) phases: Vec<Phase>,
-    /// Gaps between wakeups since the first phase, and those that are a multiple of its period.
+    /// Number of gaps between wakeups since the first phase, and number of those that are a
+    /// multiple of the period of their phase.
     gaps: u64,
     regular_gaps: u64,
     /// Given deadline, otherwise the period of the newest phase.
@@ -528,8 +529,8 @@ impl LineState {
         most.is_some_and(|cycles| 2 * cycles >= self.response.count())
     }
 
-    /// Returns whether most wakeups have a period. The wakeups of a server have one for a few
-    /// requests now and then, each time another.
+    /// Returns whether most wakeups have a period. A few requests to a server can have one by
+    /// chance, and the next few another.
     pub(super) fn is_regular(&self) -> bool {
         const MIN_GAPS: u64 = 32;
         const MIN_SHARE: f64 = 0.7;

@@ -405,6 +405,27 @@ fn thread_without_a_deadline_has_no_verdict_and_a_hint() {
     );
 }
 
+/// A program that is ended while it starts has not slept. A deadline may have been given.
+#[test]
+fn report_without_an_ended_cycle_does_not_ask_for_a_deadline() {
+    let mut report = inversion();
+    report.held = AttachHeld::default();
+    report.worst = None;
+    report.causes.clear();
+    for row in &mut report.rows {
+        row.deadline = None;
+        row.response = None;
+    }
+
+    let text = text(&report, Detail::Short);
+
+    assert!(
+        text.starts_with("No watched thread was woken and slept again."),
+        "{text}"
+    );
+    assert!(text.contains("Next: attach for longer"), "{text}");
+}
+
 #[test]
 fn report_that_lost_much_is_not_trusted() {
     let mut report = inversion();

@@ -136,14 +136,19 @@ fn thread_killed_in_a_late_cycle_has_a_miss_and_its_limit_is_named() {
     assert_eq!(worst.response_ns, us(55_000));
 }
 
+/// Returns the activation of a thread that has not slept since 500 us, at `end` (us).
+fn never_slept(end: u64) -> UnfinishedActivation {
+    UnfinishedActivation {
+        woken: WokenBy::Interrupt,
+        start_seen: false,
+        ..unfinished(us(end), us(end - 500))
+    }
+}
+
 #[test]
 fn thread_that_never_sleeps_is_late_if_its_period_is_given() {
     let mut script = Script::new(1);
-    let last = UnfinishedActivation {
-        woken: WokenBy::Interrupt,
-        start_seen: false,
-        ..unfinished(us(90_500), us(90_000))
-    };
+    let last = never_slept(90_500);
     script.push(500, ThreadHappening::Began(None));
     script.push(90_500, ThreadHappening::Left(Some(last)));
 
@@ -308,27 +313,24 @@ fn step_has_the_figures_since_the_last_step_and_the_largest_so_far() {
     assert_eq!(first[0].p99, None, "90 cycles are too few");
 }
 
-/// Ctrl-C ends a command that has not slept yet.
+/// Ctrl-C ends a command that has not slept yet. After 2 s it is no longer starting: it computes.
 #[test]
 fn program_that_the_user_ends_while_it_starts_has_no_miss() {
-    let overdue = |signal: u32| {
+    let overdue = |signal: u32, end: u64| {
         let mut script = Script::new(1);
-        let last = UnfinishedActivation {
-            woken: WokenBy::Interrupt,
-            start_seen: false,
-            ..unfinished(us(90_500), us(90_000))
-        };
+        let last = never_slept(end);
         script.push(500, ThreadHappening::Began(None));
         let exit = ThreadExit {
             signal,
             ..ThreadExit::default()
         };
-        script.push(90_500, ThreadHappening::Ended(Some(last), exit));
+        script.push(end, ThreadHappening::Ended(Some(last), exit));
         report(request(), script.records).held.overdue
     };
 
-    assert_eq!(overdue(2), 0);
-    assert_eq!(overdue(9), 1);
+    assert_eq!(overdue(2, 90_500), 0);
+    assert_eq!(overdue(9, 90_500), 1);
+    assert_eq!(overdue(2, 2_000_500), 1);
 }
 
 /// A server has a period for 10 requests now and then, but clients do not send them at fixed times.

@@ -56,7 +56,7 @@ pub(crate) fn verdict(report: &AttachReport) -> String {
     } else {
         "wakeup"
     };
-    let mut text = if report.rows.is_empty() {
+    let mut text = if has_no_cycle(report) {
         "No watched thread was woken and slept again".to_owned()
     } else if cycles == 0 && is_go(report) {
         "No cycles: goroutines of a Go program move between its threads".into()
@@ -76,6 +76,11 @@ pub(crate) fn verdict(report: &AttachReport) -> String {
         text += &format!(". {}", self::worst(worst));
     }
     text + "."
+}
+
+/// Returns whether no cycle ended, or counts as missed without an end.
+fn has_no_cycle(report: &AttachReport) -> bool {
+    report.held.overdue == 0 && report.rows.iter().all(|row| row.response.is_none())
 }
 
 /// Returns whether the threads have no deadline because they run goroutines.
@@ -228,7 +233,7 @@ pub(crate) fn next(report: &AttachReport) -> String {
     let held = report.held;
     let step = if !report.is_trusted() {
         "attach to fewer threads (`--tid`, `--comm`)".to_owned()
-    } else if report.rows.is_empty() {
+    } else if has_no_cycle(report) {
         "attach for longer (`-d`), or check that the program is active".into()
     } else if held.activations + held.overdue == 0 && is_go(report) {
         "measure the cycles in the program, or the wakeups of single threads (`--tid`)".into()
