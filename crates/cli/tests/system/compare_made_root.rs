@@ -206,8 +206,15 @@ fn a_planted_softirq_is_worse_and_is_named_as_new() {
         let [first, second] =
             ["first", "second"].map(|side| level[side]["clusters"].as_f64().unwrap());
         if first * DISTINCT <= second {
-            assert_names_fault(&report, level);
-            return;
+            assert_not_better(level);
+            if let Some(fault) = fault_of(&report) {
+                let change = fault["change"].as_str().unwrap();
+                assert!(["new", "more_often"].contains(&change), "{fault}");
+                return;
+            }
+            // With more late wakeups of other causes, the change of this cause may be too small to
+            // be significant.
+            assert!(first * QUIET > second, "{report:#}");
         }
         late_alone = level["first"].clone();
     }
@@ -219,23 +226,23 @@ const TRIES: usize = 3;
 /// Minimum number of wakeups in a fault of 3 ms: it occurs 40 times in a recording, and there are
 /// several recordings.
 const LEAST_PLANTED: u64 = 20;
-/// Minimum ratio of injected faults to other late wakeups. With more of these, the change of the
-/// cause is not significant.
-const DISTINCT: f64 = 20.0;
+/// Minimum ratio of injected faults to other late wakeups.
+const DISTINCT: f64 = 5.0;
+/// Ratio above which the cause must be among the changes.
+const QUIET: f64 = 20.0;
 
-/// Checks what does not depend on the noise of the machine: that the fault is among the
-/// causes, and that it is not taken for an improvement. Tests of `compare` with scripts
-/// check the verdict itself, because noise can leave it unclear here.
-fn assert_names_fault(report: &Value, level: &Value) {
+/// Checks that the fault is not taken for an improvement. Tests of `compare` with scripts check the
+/// verdict itself, because noise can leave it unclear here.
+fn assert_not_better(level: &Value) {
     let verdict = level["change"]["verdict"].as_str().unwrap();
     assert!(["worse", "unclear"].contains(&verdict), "{level}");
-    let causes = report["causes"].as_array().unwrap();
-    let is_softirq = |cause: &&Value| {
+}
+
+/// Returns the injected fault among the changed causes.
+fn fault_of(report: &Value) -> Option<&Value> {
+    let mut causes = report["causes"].as_array().unwrap().iter();
+    causes.find(|cause| {
         let who = cause["who"].as_str().unwrap_or_default();
         cause["class"] == "softirq" && who.starts_with("HRTIMER")
-    };
-    let planted = causes.iter().find(is_softirq);
-    let planted = planted.unwrap_or_else(|| panic!("{report:#}"));
-    let change = planted["change"].as_str().unwrap();
-    assert!(["new", "more_often"].contains(&change), "{planted}");
+    })
 }
