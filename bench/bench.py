@@ -575,7 +575,7 @@ def scale(folder):
         print(f"| `{name}` | {cpu} | {seconds[2] / seconds[1]:.1f} | {peaks} |", flush=True)
 
 
-# Idle thread that counts loops: what the others leave of the CPU.
+# Program for SCHED_IDLE: counts the loops that the other programs leave time for, for 6 s.
 LEFT = r"""
 #include <stdio.h>
 #include <time.h>
@@ -601,7 +601,9 @@ GUEST = {
     "nothing": "",
     "`cyclictest -p 90 -i 1000 -m`": "cyclictest -q -D 30 -p 90 -m -i 1000",
     "`rtla timerlat hist -u -p 1000 -P f:90`": "rtla timerlat hist -u -p 1000 -P f:90 -d 30s -D",
-    "`record --services fifo:90 --stages none`": "laggard record -q -s fifo:90 -p 1ms --stages none -d 30s",
+    "`record --services fifo:90 --stages none`": (
+        "laggard record -q -s fifo:90 -p 1ms --episodes off --stages none -d 30s"
+    ),
     "`record --services fifo:90`": "laggard record -q -s fifo:90 -p 1ms --episodes off -d 30s",
     "`record --services irq,fifo:90`": "laggard record -q -s irq,fifo:90 -p 1ms --episodes off -d 30s",
     "the same with the flight recorder": "laggard record -q -s irq,fifo:90 -p 1ms --episodes on -d 30s",
@@ -611,8 +613,8 @@ GUEST = {
 def guest(folder):
     """Instructions per wakeup of laggard and other programs, at 1 kHz in a test host with virtual time.
 
-    LAGGARD_BENCH_HOST is the kernel of the host, LAGGARD_BENCH_RTLA an rtla that is built with BPF. An idle thread
-    counts what the programs leave of the CPU, for 6 s after their start. An instruction takes 8 ns there.
+    LAGGARD_BENCH_HOST is the kernel of the host, LAGGARD_BENCH_RTLA an rtla that is built with BPF. After the start of
+    a program, a SCHED_IDLE thread counts for 6 s how much time it gets. An instruction takes 8 ns there.
     """
     with open(os.path.join(folder, "left.c"), "w") as file:
         file.write(LEFT)

@@ -9,7 +9,7 @@ use super::{FLEET_SCHEMA, StoreView, table};
 use crate::engine::Engine;
 use crate::sql::{self, Only};
 
-/// Share of the late wakeups that each cause explains, per fleet, machine and setting.
+/// Causes of late wakeups over all machines, with their total time.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct CausesReport {
     /// Version of this layout.

@@ -27,7 +27,7 @@ pub enum Order {
     Largest,
 }
 
-/// Machines with the highest latency.
+/// Machines, in the order of a latency figure.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct WorstReport {
     /// Version of this layout.

@@ -27,7 +27,8 @@ pub(super) struct Runner<'a> {
     pub(super) seen: Selection<'a>,
     /// Largest latency that is release jitter. Larger ones are stalls.
     pub(super) ordinary: f64,
-    /// Lower limit of release jitter: the median latency, or 0 if only the median of all CPUs is known.
+    /// Lower limit of release jitter: the median latency, or 0 if only the median of all CPUs is
+    /// known.
     pub(super) median: f64,
     pub(super) least: Envelope,
     pub(super) most: Envelope,
