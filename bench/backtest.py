@@ -1,40 +1,41 @@
 #!/usr/bin/env python3
-"""Do forecasts come true? A back-test on recordings of one machine.
+"""Tests forecasts on recordings of one machine: the first ones predict the later ones.
 
 usage: backtest.py LAGGARD [--interleaved] DIR...
        backtest.py LAGGARD --lines DIR...
        backtest.py LAGGARD --record FOLDER [--short] [LOAD...]
        backtest.py LAGGARD --scripted FOLDER [--short]
 
---record makes a set of recordings in FOLDER and tests all that is there: 30 min
-of each load in pieces of 60 s, two hours for the four loads that every machine
-has, or of those named; with --short, 24 pieces of 4 s, about 3 min a load.
---scripted makes as many of which the truth is known (scripted.py), in minutes.
+--record makes recordings in FOLDER and tests all recordings there: 30 min of each load
+in pieces of 60 s. The default is the four loads that every machine has, which take two
+hours. --short makes 24 pieces of 4 s, about 3 min per load.
+--scripted makes recordings with known distributions instead (scripted.py), in minutes.
 
---lines tests what is told in every cell: from every 1, 2, 4, ... pieces in a row
-and for the pieces that follow, as many as 1/16 to 20 times these, was the largest
-latency (of each service, on the worst CPU) a new one as often as the chance said;
-did it stay at or below the bounds of 50 and 90 % by ranks; by the assumed tail; and
-at or below the upper limit of a fitted level, which is for the level, so 37 % at
-least must? Futures overlap and services share their stalls, so cells are not
-independent: behind each share is half of its 95 % interval by the jackknife, which
-leaves out a tenth of the time of one load after the other.
+--lines tests each cell of a forecast. Each run of 1, 2, 4, ... pieces predicts the
+pieces that follow it, 1/16 to 20 times as many. For each service, on its worst CPU:
+ - whether the largest latency exceeded all earlier ones as often as predicted
+ - whether it stayed within the bounds of 50 and 90 % by ranks, and by the assumed tail
+ - whether it stayed within the upper limit of a fitted level. That limit is for the
+   level, not for the largest latency, so at least 37 % must.
+Predicted spans overlap, and stalls delay several services, so cells are not
+independent. Each share has half of its 95 % interval, by the jackknife over tenths of
+the time of each load.
 
-Else the recordings of each load are put in order of time and halved; or, with
---interleaved, every other one is taken, which keeps a load that changes in both
-halves. `laggard forecast` sees the first half only; the second is cut into
-blocks of the horizon. Horizons of 1, 2, ... recordings are tried. A horizon is a
-number of seconds: a day of use with that many seconds, without time compression. A
-compressed hour would also change the rate of events at fixed clock times.
+Without --lines, the recordings of each load are sorted by time and halved. With
+--interleaved, every second one is in the first half, so that a load that changes is in
+both. `laggard forecast` reads the first half only. The second half is divided into
+blocks as long as the horizon: 1, 2, ... recordings. A horizon is a day of use with that
+many seconds, without time compression. A compressed hour would also change the rate of
+events at fixed clock times.
 
-A return level is exceeded once per horizon on average, so the largest latency
-of a block lies above it with probability 1 - 1/e (63 %), and above the upper
-limit of its interval less often. Counted is therefore not only how many maxima
-lie in the interval but whether more lie above the upper limit than that allows
-(binomial, one-sided): a forecast that promises too much, by chance in up to 5 %
-of the rows. The services share their stalls, so their rows are not independent.
-A method with a question mark is a forecast with a doubt: laggard says that the
-peaks are not those of a steady process and that the interval may be too narrow.
+A return level is exceeded once per horizon on average, so the largest latency of a
+block lies above it with probability 1 - 1/e (63 %), and above the upper limit of its
+interval less often. Each row counts the maxima inside the interval, and tests whether
+more lie above the upper limit than that allows (binomial, one-sided). If so, the
+forecast is too low, which chance explains in up to 5 % of the rows. Stalls delay
+several services, so their rows are not independent. A method with a question mark
+has a doubt: laggard reports that the process changes and that the interval may be too
+narrow.
 """
 import collections
 import json
@@ -47,7 +48,7 @@ import scripted
 
 HORIZONS = (1, 2, 5, 10)
 ABOVE_LEVEL = 1 - math.exp(-1)
-# One-sided; the blocks of one row are few, so only a gross error is found.
+# One-sided. A row has few blocks, so only a large error is found.
 SIGNIFICANT = 0.05
 
 
@@ -59,7 +60,7 @@ def laggard_json(*command):
 
 
 def summary(program, path):
-    """Load, start, length in s, and the largest latency of each line."""
+    """Returns load, start, length in s, path, and the largest latency of each line in ns."""
     recording = laggard_json(program, "show", "--json", path)["recordings"][0]
     lines = {
         (service["service"], service["route"]): service["latency"]["largest_ns"]
@@ -73,7 +74,7 @@ def summary(program, path):
 
 
 def forecast(program, paths, seconds):
-    """Returns the cell of a horizon in measured seconds, by line."""
+    """Returns the forecast for a horizon in s, by line."""
     usage = f"{seconds / 3600:.9f},7,1"
     answer = laggard_json(
         program, "forecast", "--json", "--horizon", "day", "--usage", usage, *paths
@@ -86,17 +87,17 @@ def forecast(program, paths, seconds):
 
 
 LOADS = ("idle", "fileio", "draw", "fp")
-# Pieces and seconds of each.
+# (pieces, seconds of each) per load.
 SET, SHORT_SET = (30, 60), (24, 4)
-# Horizons in lengths of the recordings that they are forecast from.
+# Horizons, relative to the length of the recordings that predict them.
 RATIOS = (0.0625, 0.25, 0.5, 1, 2, 4, 9, 20)
 LINES = ("ranks 0.5", "ranks 0.9", "tail 0.5", "tail 0.9")
-# Parts of the time of a load, and how few tell no interval.
+# Parts of the time of a load, and the least number of parts for an interval.
 PARTS, LEAST_PARTS = 10, 4
 
 
 def record(program, folder, loads, pieces, seconds):
-    """A set of recordings, by load; what is there already stays."""
+    """Makes recordings under each load, keeps existing ones, and returns all paths."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for load in loads:
@@ -111,14 +112,14 @@ def record(program, folder, loads, pieces, seconds):
 
 
 def spans(pieces):
-    """From which pieces to forecast which: the past, and the pieces that follow it."""
+    """Yields (ratio, pieces that predict, pieces that follow)."""
     length = 1
     while length < len(pieces):
         for ratio in RATIOS:
             ahead = round(length * ratio)
             if not ahead or length + ahead > len(pieces) or ahead / length != ratio:
                 continue
-            # Neither pasts nor futures are repeated, unless one is shorter.
+            # The step is the shorter of both, so the longer ones overlap.
             for begin in range(0, len(pieces) - length - ahead + 1, min(length, ahead)):
                 middle = begin + length
                 yield ratio, pieces[begin:middle], pieces[middle:middle + ahead]
@@ -126,7 +127,7 @@ def spans(pieces):
 
 
 def lines(program, load, pieces):
-    """How often each line of a forecast held, by horizon and part of the time."""
+    """Counts the correct bounds of forecasts, by horizon and part of the time."""
     found = collections.defaultdict(lambda: collections.defaultdict(collections.Counter))
     pieces = sorted(pieces, key=lambda piece: piece[1])
     for ratio, past, future in spans(pieces):
@@ -136,30 +137,30 @@ def lines(program, load, pieces):
         for line, cell in forecast(program, [piece[3] for piece in past], seconds).items():
             seen = max(piece[4].get(line, 0) for piece in past)
             largest = max(piece[4].get(line, 0) for piece in future)
-            at.update(cells=1, new=largest > seen, said=cell["ahead"]["new_largest"])
-            for asked in cell["ahead"]["stays_below"]:
-                share = f"{asked['share']:.1f}"
-                if asked["bound_ns"] is not None:
-                    at.update({f"ranks {share}": 1, f"ranks {share} held": largest <= asked["bound_ns"]})
-                if asked["assumed_ns"] is not None:
-                    at.update({f"tail {share}": 1, f"tail {share} held": largest <= asked["assumed_ns"]})
+            at.update(cells=1, new=largest > seen, predicted=cell["ahead"]["new_largest"])
+            for bound in cell["ahead"]["stays_below"]:
+                share = f"{bound['share']:.1f}"
+                if bound["bound_ns"] is not None:
+                    at.update({f"ranks {share}": 1, f"ranks {share} correct": largest <= bound["bound_ns"]})
+                if bound["assumed_ns"] is not None:
+                    at.update({f"tail {share}": 1, f"tail {share} correct": largest <= bound["assumed_ns"]})
             if "level_ns" in cell:
                 at.update(levels=1, below=largest <= cell["high_ns"])
     print_lines(load, found)
     return found
 
 
-def summed(counters):
+def sum_of(counters):
     total = collections.Counter()
-    for one in counters:
-        total.update(one)
+    for counter in counters:
+        total.update(counter)
     return total
 
 
 def share(parts, hits, tries):
-    """A share, and half of its 95 % interval: a jackknife over parts of the time."""
+    """Returns a share, and half of its 95 % interval by the jackknife over parts of the time."""
     parts = [part for part in parts if part[tries]]
-    total = summed(parts)
+    total = sum_of(parts)
     if not total[tries]:
         return "-"
     whole = total[hits] / total[tries]
@@ -168,29 +169,29 @@ def share(parts, hits, tries):
         return f"{whole:.2f} of {total[tries]}"
     without = [(total[hits] - part[hits]) / (total[tries] - part[tries]) for part in parts]
     mean = sum(without) / count
-    error = math.sqrt((count - 1) / count * sum((one - mean) ** 2 for one in without))
+    error = math.sqrt((count - 1) / count * sum((estimate - mean) ** 2 for estimate in without))
     return f"{whole:.2f} ±{1.96 * error:.2f} of {total[tries]}"
 
 
 def print_lines(load, found):
     print(f"\n{load}\n")
-    print("| horizon / recordings | cells | a new largest: said | seen | below half, by ranks | 9 of 10, by ranks "
-          "| half, tail assumed | 9 of 10, tail assumed | below a fitted level's upper limit |")
+    print("| horizon / recordings | cells | new largest: predicted | observed | within 50 %, ranks | within 90 %, ranks "
+          "| within 50 %, assumed tail | within 90 %, assumed tail | within the limit of a fitted level |")
     print("|---|---|---|---|---|---|---|---|---|")
-    every = collections.defaultdict(collections.Counter)
-    for ratio, at in [*sorted(found.items()), ("all", every)]:
+    total = collections.defaultdict(collections.Counter)
+    for ratio, at in [*sorted(found.items()), ("all", total)]:
         if ratio != "all":
             for part, counts in at.items():
-                every[part].update(counts)
+                total[part].update(counts)
         parts = list(at.values())
-        cells, said = (sum(part[what] for part in parts) for what in ("cells", "said"))
-        columns = [("new", "cells"), *((f"{line} held", line) for line in LINES), ("below", "levels")]
+        cells, predicted = (sum(part[key] for part in parts) for key in ("cells", "predicted"))
+        columns = [("new", "cells"), *((f"{line} correct", line) for line in LINES), ("below", "levels")]
         shares = " | ".join(share(parts, hits, tries) for hits, tries in columns)
-        print(f"| {ratio} | {cells} | {said / max(cells, 1):.2f} | {shares} |")
+        print(f"| {ratio} | {cells} | {predicted / max(cells, 1):.2f} | {shares} |")
 
 
-def tail(hits, tries, p):
-    """P(at least `hits` of `tries`) with probability `p` each."""
+def at_least(hits, tries, p):
+    """Returns the probability of at least `hits` of `tries` with probability `p` each."""
     return sum(
         math.comb(tries, k) * p**k * (1 - p) ** (tries - k) for k in range(hits, tries + 1)
     )
@@ -208,7 +209,7 @@ def back_test(program, load, first, second):
     print(f"\n{load}: forecast from {sum(p[2] for p in first) / 60:.1f} min, tested on "
           f"{sum(p[2] for p in second) / 60:.1f} min\n")
     print("| horizon | service | method | level (interval) | blocks | maxima below | inside "
-          "| above | promises too much |")
+          "| above | too low |")
     print("|---|---|---|---|---|---|---|---|---|")
     totals = collections.Counter()
     for blocks_of in HORIZONS:
@@ -226,21 +227,21 @@ def back_test(program, load, first, second):
             below, inside, above = count(cell, [
                 max(piece[4].get(line, 0) for piece in block) for block in blocks
             ])
-            false = tail(above, len(blocks), ABOVE_LEVEL) < SIGNIFICANT
+            is_too_low = at_least(above, len(blocks), ABOVE_LEVEL) < SIGNIFICANT
             doubt = bool(cell["doubts"])
-            totals.update(maxima=len(blocks), below=below, inside=inside, above=above, false=false,
-                          doubted=doubt, false_doubted=false and doubt)
+            totals.update(maxima=len(blocks), below=below, inside=inside, above=above, too_low=is_too_low,
+                          doubted=doubt, too_low_doubted=is_too_low and doubt)
             level, low, high = (cell[key] / 1e6 for key in ("level_ns", "low_ns", "high_ns"))
             route = "" if line[1] == "direct" else f" {line[1]}"
             print(f"| {seconds / 60:.0f} min | {line[0]}{route} | {cell['method']}{'?' if doubt else ''} "
                   f"| {level:.3g} ms ({low:.3g} to {high:.3g}) | {len(blocks)} | {below} "
-                  f"| {inside} | {above} | {'yes' if false else 'no'} |")
+                  f"| {inside} | {above} | {'yes' if is_too_low else 'no'} |")
     given = totals["cells"] - totals["refused"]
     print(f"\n{load}: {totals['cells']} cells, {totals['refused']} refused, {given} forecasts; of "
           f"{totals['maxima']} maxima {totals['below']} below, {totals['inside']} inside, "
-          f"{totals['above']} above; {totals['false']} forecasts promised too much "
-          f"({totals['false_doubted']} of the {totals['doubted']} with a doubt); by chance up to "
-          f"{SIGNIFICANT * given:.0f} may")
+          f"{totals['above']} above; {totals['too_low']} forecasts were too low "
+          f"({totals['too_low_doubted']} of the {totals['doubted']} with a doubt); chance explains up to "
+          f"{SIGNIFICANT * given:.0f}")
 
 
 def count(cell, maxima):
@@ -259,11 +260,11 @@ def by_load(program, paths):
 
 
 def main():
-    flags = {word for word in sys.argv[1:] if word.startswith("--")}
-    words = [word for word in sys.argv[1:] if word not in flags]
-    if len(words) < 2 or flags - {"--interleaved", "--lines", "--record", "--scripted", "--short"}:
+    flags = {argument for argument in sys.argv[1:] if argument.startswith("--")}
+    arguments = [argument for argument in sys.argv[1:] if argument not in flags]
+    if len(arguments) < 2 or flags - {"--interleaved", "--lines", "--record", "--scripted", "--short"}:
         sys.exit(__doc__)
-    program, *paths = words
+    program, *paths = arguments
     pieces, seconds = SHORT_SET if "--short" in flags else SET
     if "--record" in flags:
         paths = record(program, paths[0], paths[1:] or LOADS, pieces, seconds)
@@ -271,12 +272,12 @@ def main():
         paths = scripted.record(program, paths[0], pieces, seconds)
     loads = by_load(program, paths)
     if flags & {"--lines", "--record", "--scripted"}:
-        together = collections.defaultdict(dict)
+        of_all = collections.defaultdict(dict)
         for load, pieces in loads.items():
             for ratio, at in lines(program, load, pieces).items():
-                together[ratio].update(at)
+                of_all[ratio].update(at)
         if len(loads) > 1:
-            print_lines("all loads", together)
+            print_lines("all loads", of_all)
         return
     for load, pieces in loads.items():
         back_test(program, load, *halves(pieces, "--interleaved" in flags))

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Predicted against counted misses: for each load one recording, then rehearsals.
+"""Compares predicted with counted misses: one recording per load, then rehearsals.
 
 usage: rehearsals.py LAGGARD FOLDER [LOAD ...]
 
-Each rehearsal runs one task on each of two CPUs, so that neither is in the
-other's way; with two loads (`fileio kernel` unless named) there are 20, in 11
-minutes. The recordings and results stay in FOLDER; tables in Markdown of all
-results there, as in docs/validation/rehearsals.md, go to standard output.
+Each rehearsal runs one task on each of two CPUs, so that the tasks do not disturb each
+other. The default loads are fileio and kernel, with 20 tasks in 11 minutes. The
+recordings and results stay in FOLDER. Prints Markdown tables of all results there, as
+in docs/validation/rehearsals.md.
 """
 import glob
 import json
@@ -20,10 +20,10 @@ LOADS = ["fileio", "kernel"]
 RECORD = "80s"
 REHEARSE = "40s"
 PERIOD = "500us"
-# What runs the tasks; the first of each pair on CPU 0, the second on CPU 1.
+# Services that run the tasks: the first of a pair on CPU 0, the second on CPU 1.
 FAST = ("fifo:80", "softirq")
 ORDINARY = ("other", "worker")
-# (period, compute, buffers or None, deadline or None) of both tasks, and their levels.
+# (period, compute, buffers or None, deadline or None) of both tasks, and their services.
 STREAMS = [
     ("2ms", "400us", None, "2ms", FAST),
     ("4ms", "1ms", 2, None, FAST),
@@ -34,9 +34,9 @@ STREAMS = [
 
 
 def task_file(folder, index):
-    period, compute, buffers, deadline, levels = STREAMS[index]
+    period, compute, buffers, deadline, services = STREAMS[index]
     text = ""
-    for cpu, service in enumerate(levels):
+    for cpu, service in enumerate(services):
         text += f'[[task]]\nname = "{service}"\nservice = "{service}"\ncpu = {cpu}\n'
         text += f'period = "{period}"\ncompute = "{compute}"\n'
         text += f"buffers = {buffers}\n" if buffers else f'deadline = "{deadline}"\n'
@@ -83,14 +83,14 @@ def factor(value):
 
 
 def worst(rows, predicted, key, least):
-    """The largest factor, either way, where at least so many were predicted."""
+    """Returns the largest factor in either direction of tasks with at least `least` predicted."""
     known = [max(task[key], 1 / task[key]) for _, task in rows if task[key] and predicted(task) >= least]
     return f"{max(known):.2f} of {len(known)}" if known else "-"
 
 
 def table(rows):
-    print("| load | runs as | period, work, deadline (ms) | underruns predicted | counted | | factor |"
-          " paper's rule | factor | late jobs predicted | counted | |")
+    print("| load | service | period, work, deadline (ms) | underruns predicted | counted | | factor |"
+          " rule of the paper | factor | late jobs predicted | counted | |")
     print("|---|---|---|---|---|---|---|---|---|---|---|---|")
     for load, task in rows:
         count = task["count"]
@@ -101,14 +101,14 @@ def table(rows):
               f" {range_of(task['predicted_late'])} | {count['late']} | {task['late_verdict']} |")
     inside = sum(task["verdict"] == "inside" for _, task in rows)
     late = sum(task["late_verdict"] == "inside" for _, task in rows)
-    print(f"\n{len(rows)} rehearsals; inside the interval: underruns {inside}, late jobs {late}.")
+    print(f"\n{len(rows)} tasks; inside the interval: underruns {inside}, late jobs {late}.")
 
 
 def summary(rows):
     for least in (0, 5):
         ours = worst(rows, lambda task: task["predicted_failures"]["mean"], "factor", least)
         paper = worst(rows, lambda task: task["paper_failures"], "paper_factor", least)
-        print(f"Worst factor where {least} or more were predicted: {ours}; of the paper's rule: {paper}.")
+        print(f"Worst factor of tasks with {least} or more predicted underruns: {ours}; by the rule of the paper: {paper}.")
 
 
 def main():

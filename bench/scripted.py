@@ -1,8 +1,8 @@
-"""Recordings whose truth is known, to try forecasts on: what is late comes from a
-script, drawn by a random generator with a fixed seed.
+"""Recordings with known distributions, to test forecasts and comparisons.
 
-Of each kind there are pieces like those of a machine, one after the other. Six
-services are late independently of each other.
+A random generator with a fixed seed draws the latencies of each recording. The
+recordings of a kind follow each other in time. The latencies of the six services are
+independent.
 """
 import math
 import pathlib
@@ -12,48 +12,49 @@ import tempfile
 
 SERVICES = [(service, route) for route in ("direct", "deferred") for service in ("fifo:90", "fifo:50", "other")]
 PERIOD_NS = 10_000_000
-# The least latency, ns.
-LEAST = 2_000
-# How long a burst lasts, in activations: 5 s.
+# Smallest latency, ns.
+SMALLEST = 2_000
+# Length of a burst in activations: 5 s.
 BURST = 500
 
 
 def power(shape):
-    """Of the largest of n it is known that it grows as n^shape."""
-    return lambda chance: (1 - chance.random()) ** -shape
+    """Returns a Pareto distribution, in which the largest of n values grows as n^shape."""
+    return lambda generator: (1 - generator.random()) ** -shape
 
 
 KINDS = {
-    "exponential": lambda chance: 1 + chance.expovariate(1),
+    "exponential": lambda generator: 1 + generator.expovariate(1),
     "power-0.5": power(0.5),
-    # As heavy a tail as a forecast assumes at most.
+    # The heaviest tail that a forecast assumes.
     "power-0.75": power(0.75),
     "bursts": power(0.5),
 }
 
 
-def latencies(kind, chance, count):
+def latencies(kind, generator, count):
+    """Returns latencies as multiples of SMALLEST."""
     draw = KINDS[kind]
     if kind != "bursts":
-        return [draw(chance) for _ in range(count)]
-    # What is late in a burst is so by a factor that the whole burst has.
-    heights = [draw(chance) for _ in range(math.ceil(count / BURST) + 1)]
-    begin = chance.randrange(BURST)
-    return [heights[(begin + at) // BURST] * (1 + chance.random()) for at in range(count)]
+        return [draw(generator) for _ in range(count)]
+    # All latencies of a burst have a factor in common.
+    heights = [draw(generator) for _ in range(math.ceil(count / BURST) + 1)]
+    begin = generator.randrange(BURST)
+    return [heights[(begin + at) // BURST] * (1 + generator.random()) for at in range(count)]
 
 
 def script(kind, seed, seconds):
-    chance = random.Random(f"{kind} {seed}")
+    generator = random.Random(f"{kind} {seed}")
     count = seconds * 1_000_000_000 // PERIOD_NS
     lines = [f"period_ns = {PERIOD_NS}"]
     for service, route in SERVICES:
-        steps = ", ".join(f'[["user", {LEAST * late:.0f}]]' for late in latencies(kind, chance, count))
+        steps = ", ".join(f'[["user", {SMALLEST * factor:.0f}]]' for factor in latencies(kind, generator, count))
         lines.append(f'[[line]]\nservice = "{service}"\nroute = "{route}"\nsteps = [{steps}]')
     return "\n".join(lines)
 
 
 def record(program, folder, pieces, seconds):
-    """A set of recordings of each kind; what is there already stays."""
+    """Makes recordings of each kind, keeps existing ones, and returns all paths."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for kind in KINDS:

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Whether `laggard why` finds and names the faults that `laggard provoke` makes.
+"""Tests whether `laggard why` finds and names the faults that `laggard provoke` injects.
 
 usage: python3 bench/prove LAGGARD [--kinds softirq,thread] [--loads none,fileio]
                 [--duration 12s] [--page docs/validation/accuracy.md] [--keep FOLDER [--again]]
                 [--host 6.12 --testhost PROGRAM]
        python3 bench/prove LAGGARD --judge KIND RECORDING HITS
 
-For every kind and load, `laggard record` runs while `laggard provoke` does, on
-this machine or on a test host, and what `why --json` says is compared with the
-truth that provoke wrote. Prints a Markdown table, and writes it into the page
-between its marks.
+For every kind and load, `laggard record` and `laggard provoke` run at the same time, on
+this machine or on a test host. The answer of `why --json` is compared with the times
+that provoke wrote. Prints a Markdown table, and writes it into the page between its
+marks.
 
-What the columns count stands in docs/validation/accuracy.md. Nothing is passed or failed.
+docs/validation/accuracy.md describes the columns. There is no pass or fail.
 """
 import argparse
 import concurrent.futures
@@ -25,7 +25,7 @@ import tempfile
 import judging
 import page
 from kinds import KINDS, SKIPPED, ns
-from machine import Machine, keep_others_aside, mappings
+from machine import Machine, take_priority, mappings
 from testhost import TestHost
 
 
@@ -35,27 +35,27 @@ def arguments():
     parser.add_argument("--kinds", default=",".join([*KINDS, *SKIPPED, "undisturbed"]))
     parser.add_argument("--loads", default="none,fileio")
     parser.add_argument("--duration", default="12s")
-    parser.add_argument("--page", help="write the table here, between its marks")
-    parser.add_argument("--keep", help="keep recordings and truth here")
-    parser.add_argument("--again", action="store_true", help="judge what is kept there, record nothing")
+    parser.add_argument("--page", help="page into which the table is written, between its marks")
+    parser.add_argument("--keep", help="folder that keeps the recordings and the times of the faults")
+    parser.add_argument("--again", action="store_true", help="read the recordings in the folder of --keep again, and record nothing")
     parser.add_argument("--judge", nargs=3, metavar=("KIND", "RECORDING", "HITS"))
-    parser.add_argument("--host", metavar="KERNEL", help="on a test host with this kernel, such as 6.12")
-    parser.add_argument("--testhost", default="target/debug/testhost", help="what boots it")
+    parser.add_argument("--host", metavar="KERNEL", help="use a test host with this kernel, such as 6.12")
+    parser.add_argument("--testhost", default="target/debug/testhost", help="program that boots the test host")
     parser.add_argument(
         "--mappings",
         type=int,
         metavar="COUNT",
-        help="raise vm.max_map_count to this meanwhile, which long system calls (preempt-off) need",
+        help="raise vm.max_map_count to this value during the run; long system calls (preempt-off) need it",
     )
     parser.add_argument(
-        "--busy", action="store_true", help="keep other work of this machine aside; Ctrl-C does not reach it"
+        "--busy", action="store_true", help="give this run priority over other programs; Ctrl-C does not reach it"
     )
-    parser.add_argument("--verbose", action="store_true", help="show each hit that was missed")
+    parser.add_argument("--verbose", action="store_true", help="show each fault that was missed")
     return parser.parse_args()
 
 
 def prove(place, args, name, load, folder):
-    """A row: its verdict, or the words that say why there is none."""
+    """Returns the verdict of a row, or the reason why there is none."""
     seconds = ns(args.duration) / 1e9
     if name in place.skipped:
         return f"skipped: {place.skipped[name]}"
@@ -64,15 +64,15 @@ def prove(place, args, name, load, folder):
         if not args.again:
             place.record_calm(load, seconds, path)
         return judging.judge_calm(place.laggard, path)
-    said = "" if args.again else place.make(name, load, seconds, path, truth)
-    if said or not os.path.exists(truth):
-        return f"skipped: {said or 'not recorded'}"
+    error = "" if args.again else place.make(name, load, seconds, path, truth)
+    if error or not os.path.exists(truth):
+        return f"skipped: {error or 'not recorded'}"
     hits = judging.read_truth(truth)
-    return judging.judge(place.laggard, KINDS[name], path, hits) if hits else "skipped: no hit"
+    return judging.judge(place.laggard, KINDS[name], path, hits) if hits else "skipped: no fault"
 
 
 def prove_all(place, args, folder):
-    """All rows, in order, as text."""
+    """Returns all rows as text."""
     wanted = [
         (name, load)
         for name in args.kinds.split(",")
@@ -80,7 +80,7 @@ def prove_all(place, args, folder):
     ]
     rows, calm = [], []
     with concurrent.futures.ThreadPoolExecutor(place.jobs) as pool:
-        verdicts = pool.map(lambda one: prove(place, args, *one, folder), wanted)
+        verdicts = pool.map(lambda row: prove(place, args, *row, folder), wanted)
         for (name, load), verdict in zip(wanted, verdicts):
             if isinstance(verdict, judging.Calm):
                 calm.append(page.calm_row(load, verdict))
@@ -89,16 +89,16 @@ def prove_all(place, args, folder):
             rows.append(page.row(name, load, verdict))
             print(rows[-1], file=sys.stderr, flush=True)
             if args.verbose and isinstance(verdict, judging.Verdict):
-                for one in verdict.missed[:8]:
-                    print("   ", one, file=sys.stderr)
+                for fault in verdict.missed[:8]:
+                    print("   ", fault, file=sys.stderr)
     return page.both_tables(rows, calm)
 
 
 def judge_one(laggard, name, recording, truth):
     verdict = judging.judge(laggard, KINDS[name], recording, judging.read_truth(truth))
     print(page.table(page.COLUMNS, [page.row(name, "-", verdict)]))
-    for one in verdict.missed:
-        print(one)
+    for fault in verdict.missed:
+        print(fault)
 
 
 def main():
@@ -107,11 +107,11 @@ def main():
     if args.judge:
         return judge_one(laggard, *args.judge)
     if args.busy:
-        keep_others_aside()
+        take_priority()
     place = TestHost(laggard, os.path.abspath(args.testhost), args.host) if args.host else Machine(laggard)
     folder = args.keep or tempfile.mkdtemp(prefix="laggard-prove-")
     os.makedirs(folder, exist_ok=True)
-    # As Ctrl-C does, so that everything is put back.
+    # Like Ctrl-C, so that every change is restored.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
     try:
         with mappings(args.mappings) if args.mappings else contextlib.nullcontext():

@@ -1,4 +1,4 @@
-"""What `why` says of a recording, against the truth that was written down."""
+"""Compares the answer of `why` for a recording with the true times of the faults."""
 import dataclasses
 import json
 import os
@@ -7,28 +7,28 @@ import sys
 
 from kinds import KINDS, THRESHOLD_NS, Kind, ns, outside, unexplained
 
-# Gaps between two expiries of a line are at most 1.5 periods of 1 ms.
+# Two expiries of a line are at most 1.5 periods of 1 ms apart.
 LONGEST_GAP_NS = 1_500_000
-# An activation that is late by the threshold within a hit overlaps it so much.
+# A wakeup that is late by the threshold within a fault overlaps it by this time.
 OVERLAP_NS = THRESHOLD_NS
-# The table's tolerances: docs/validation/accuracy.md.
+# Tolerances of the table, see docs/validation/accuracy.md.
 LENGTH_PART, LENGTH_NS = 0.1, 100_000
-# Interrupts and softirqs are also what they are without a fault: short.
+# Interrupts and softirqs also run without a fault, but briefly.
 ELSEWHERE_NS = 1_000_000
 
 
 @dataclasses.dataclass
 class Verdict:
-    """The counts of one row."""
+    """Counts of a row."""
 
     kind: Kind
-    hits: int = 0  # that could delay a measured activation
+    hits: int = 0  # faults that could delay a measured wakeup
     found: int = 0
     named: int = 0
-    measured: int = 0  # found hits, for which the length is right
-    period: float | None = None  # found / made, less one
+    measured: int = 0  # found faults whose length is correct
+    period: float | None = None  # (found period / true period) - 1
     makes_period: bool = True
-    elsewhere_ns: int = 0  # counted to the fault outside its hits
+    elsewhere_ns: int = 0  # time assigned to the fault when it did not run
     unexplained_ns: int = 0
     total_ns: int = 0
     stolen_ns: int = 0
@@ -39,7 +39,7 @@ class Verdict:
 
 @dataclasses.dataclass
 class Late:
-    """One episode, with its causes, in absolute time."""
+    """An episode with its causes. Times are absolute, in ns."""
 
     number: int
     line: dict
@@ -50,20 +50,20 @@ class Late:
     def overlap(self, hit):
         return min(self.end, hit["end"]) - max(self.start, hit["start_ns"])
 
-    def counted(self, holds):
-        return sum(cause["time_ns"] for cause in self.causes if holds(cause))
+    def time_of(self, matches):
+        return sum(cause["time_ns"] for cause in self.causes if matches(cause))
 
 
 def run(command, **options):
     done = subprocess.run(command, capture_output=True, text=True, **options)
-    # 3: too much was lost for a good distribution, which is shown here.
+    # 3: laggard lost too much for a good distribution. The table shows the loss.
     if done.returncode not in (0, 3):
         sys.exit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
     return done
 
 
 def read(laggard, recording):
-    """The recording's manifest, its `why`, and all its episodes."""
+    """Returns the manifest of a recording, the answer of `why`, and all episodes."""
     with open(os.path.join(recording, "manifest.json"), encoding="utf-8") as file:
         manifest = json.load(file)
     command = [laggard, "why", recording, "--json", "--top", "1000000"]
@@ -83,7 +83,7 @@ def read(laggard, recording):
 
 
 def listed(why, key):
-    """All entries of a list that each series of `why` has."""
+    """Returns the entries of a list of all series of `why`."""
     return [row for series in why["series"] for row in series[key]]
 
 
@@ -92,31 +92,31 @@ def total_ns(why):
 
 
 def surplus(why):
-    """Late wakeups that were not kept."""
+    """Returns the number of late wakeups that were not kept."""
     return sum(line.get("surplus", 0) for line in listed(why, "thresholds"))
 
 
 def lost(manifest):
-    """Activations that are missing in the recording."""
-    return sum(manifest["losses"][one] for one in ("ring_full", "clock_back", "unserved", "not_written"))
+    """Returns the number of wakeups that are missing in the recording."""
+    return sum(manifest["losses"][loss] for loss in ("ring_full", "clock_back", "unserved", "not_written"))
 
 
 def read_truth(path):
-    """The hits as they really were."""
+    """Returns the true times of the faults."""
     with open(path, encoding="utf-8") as file:
         return [json.loads(line) for line in file]
 
 
 def judge(laggard, kind, recording, hits):
-    """Compares what `why` says with the truth."""
+    """Compares the answer of `why` with the true times `hits`."""
     manifest, why, late = read(laggard, recording)
     begin, end = manifest["clock"]["start_ns"], manifest["clock"]["end_ns"]
-    every_ns = made_every(kind, hits)
+    every_ns = true_period(kind, hits)
     verdict = Verdict(
         kind,
         total_ns=total_ns(why),
-        unexplained_ns=sum(one.counted(unexplained) for one in late),
-        stolen_ns=sum(one.counted(outside) for one in late),
+        unexplained_ns=sum(episode.time_of(unexplained) for episode in late),
+        stolen_ns=sum(episode.time_of(outside) for episode in late),
         surplus=surplus(why),
         lost=lost(manifest),
         makes_period=every_ns is not None,
@@ -127,7 +127,7 @@ def judge(laggard, kind, recording, hits):
         hits = [gap(*two) for two in zip(hits, hits[1:])]
     cpus = {hit["cpu"] for hit in hits}
     for cpu in cpus:
-        here = [one for one in late if one.line["cpu"] == cpu and kind.delays(one.line)]
+        here = [episode for episode in late if episode.line["cpu"] == cpu and kind.delays(episode.line)]
         judge_cpu(verdict, [hit for hit in hits if hit["cpu"] == cpu], here, (begin, end))
     if every_ns:
         verdict.period = period(why, kind, cpus, every_ns)
@@ -135,60 +135,63 @@ def judge(laggard, kind, recording, hits):
 
 
 def judge_cpu(verdict, hits, here, recorded):
-    """Adds the hits of one CPU, with the late wakeups `here` that it delays."""
+    """Adds the faults of a CPU and the late wakeups `here` that they may have delayed."""
     kind = verdict.kind
     begin, end = recorded
     for hit in hits:
         if hit["start_ns"] < begin or hit["end"] + LONGEST_GAP_NS > end:
             continue
-        met = [one for one in here if one.overlap(hit) >= OVERLAP_NS]
+        overlapping = [episode for episode in here if episode.overlap(hit) >= OVERLAP_NS]
         certain = kind.always and hit["length_ns"] >= LONGEST_GAP_NS + OVERLAP_NS
-        if certain or met:
-            judge_hit(verdict, hit, met)
-    for one in here:
-        within = sum(max(0, one.overlap(hit)) for hit in hits)
-        excess = one.counted(kind.names) - within
-        if excess > max(LENGTH_PART * (one.end - one.start), ELSEWHERE_NS):
+        if certain or overlapping:
+            judge_hit(verdict, hit, overlapping)
+    for episode in here:
+        within = sum(max(0, episode.overlap(hit)) for hit in hits)
+        excess = episode.time_of(kind.names) - within
+        if excess > max(LENGTH_PART * (episode.end - episode.start), ELSEWHERE_NS):
             verdict.elsewhere_ns += excess
 
 
 def gap(before, after):
-    """What lies between two hits, as a hit."""
+    """Returns the span between two hits, in the form of a hit."""
     length = after["start_ns"] - before["end"]
     return {"start_ns": before["end"], "length_ns": length, "end": after["start_ns"], "cpu": before["cpu"]}
 
 
-def judge_hit(verdict, hit, met):
-    """Adds one hit that could delay, with the late wakeups that met it."""
+def judge_hit(verdict, hit, overlapping):
+    """Adds a hit that could delay a wakeup, with the late wakeups that overlap it."""
     kind = verdict.kind
     verdict.hits += 1
-    told = [one for one in met if one.counted(kind.names)]
-    verdict.found += bool(told)
-    if told and not kind.always:
-        # How the scheduler shares the time of a hit is not known.
+    found = any(episode.time_of(kind.names) for episode in overlapping)
+    verdict.found += found
+    if found and not kind.always:
+        # The scheduler divides the time of a hit in an unknown way.
         verdict.named += 1
         return
-    if not told:
-        verdict.missed.append((hit["start_ns"], hit["length_ns"], [one.number for one in met]))
+    if not found:
+        verdict.missed.append((hit["start_ns"], hit["length_ns"], [episode.number for episode in overlapping]))
         return
-    # One that saw most of the hit, and least else, tells whether it is named as
-    # the main cause.
-    seen = max(one.overlap(hit) for one in met)
-    most = min((one for one in met if one.overlap(hit) >= 0.9 * seen), key=lambda one: one.end - one.start)
-    overlap, counted = most.overlap(hit), most.counted(kind.names)
-    stolen = 0 if kind.from_outside else min(overlap, most.counted(outside))
+    # The shortest episode that overlaps most of the hit decides whether the fault is
+    # named as the main cause.
+    largest = max(episode.overlap(hit) for episode in overlapping)
+    best = min(
+        (episode for episode in overlapping if episode.overlap(hit) >= 0.9 * largest),
+        key=lambda episode: episode.end - episode.start,
+    )
+    overlap, counted = best.overlap(hit), best.time_of(kind.names)
+    stolen = 0 if kind.from_outside else min(overlap, best.time_of(outside))
     verdict.named += counted * 2 >= overlap - stolen
     slack = max(LENGTH_PART * overlap, LENGTH_NS)
-    is_right = overlap - stolen - slack <= counted and (
+    is_correct = overlap - stolen - slack <= counted and (
         kind.computes_elsewhere or counted <= overlap + slack
     )
-    verdict.measured += is_right
-    if not is_right:
-        verdict.missed.append((hit["start_ns"], overlap, counted, stolen, most.number))
+    verdict.measured += is_correct
+    if not is_correct:
+        verdict.missed.append((hit["start_ns"], overlap, counted, stolen, best.number))
 
 
-def made_every(kind, hits):
-    """The period that was asked for, or that the kernel chose."""
+def true_period(kind, hits):
+    """Returns the requested period in ns, or the one that the kernel chose."""
     if kind.every:
         return ns(kind.every)
     gaps = sorted(after["start_ns"] - before["start_ns"] for before, after in zip(hits, hits[1:]))
@@ -196,17 +199,17 @@ def made_every(kind, hits):
 
 
 def period(why, kind, cpus, every_ns):
-    """How far the period that `why` says is from the one made; `None`: it says none."""
+    """Returns the relative error of the period in `why`, or `None` if it has none."""
     found = [
         row["rhythm"]["period_ns"]
         for row in listed(why, "causes")
         if row["rhythm"] and cpus.intersection(row["cpus"]) and kind.names(as_cause(row))
     ]
-    return min((one / every_ns - 1 for one in found), key=abs, default=None)
+    return min((period_ns / every_ns - 1 for period_ns in found), key=abs, default=None)
 
 
 def as_cause(row):
-    """A cause in the form of the model: class and culprit."""
+    """Returns a cause in the form of the model: class and culprit."""
     who = row["who"] or ""
     thread = next((word for word in who.split(", ") if word.startswith("lag/")), None)
     activity = None
@@ -224,12 +227,12 @@ def as_cause(row):
 
 @dataclasses.dataclass
 class Calm:
-    """What would be called a made fault though there is none."""
+    """Episodes without a fault, and the time that looks like one."""
 
     episodes: int
     largest_ns: int
     invented: int
-    largest_named: list  # (fault, ns), those above the threshold
+    largest_named: list  # (fault, ns) above the threshold
     unexplained_ns: int
     stolen_ns: int
     total_ns: int
@@ -238,14 +241,14 @@ class Calm:
 
 
 def judge_calm(laggard, recording):
-    """The same of a recording in which nothing was made."""
+    """Judges a recording without faults."""
     manifest, why, late = read(laggard, recording)
     invented, named = 0, []
     for name, kind in KINDS.items():
         if kind.victim or kind.from_outside or not kind.length:
             continue
-        invented += sum(one.counted(kind.names) >= ns(kind.length) // 2 for one in late)
-        worst = max((one.counted(kind.names) for one in late), default=0)
+        invented += sum(episode.time_of(kind.names) >= ns(kind.length) // 2 for episode in late)
+        worst = max((episode.time_of(kind.names) for episode in late), default=0)
         if worst > THRESHOLD_NS:
             named.append((name, worst))
     return Calm(
@@ -253,8 +256,8 @@ def judge_calm(laggard, recording):
         max((series["largest_ns"] for series in why["series"]), default=0),
         invented,
         named,
-        sum(one.counted(unexplained) for one in late),
-        sum(one.counted(outside) for one in late),
+        sum(episode.time_of(unexplained) for episode in late),
+        sum(episode.time_of(outside) for episode in late),
         total_ns(why),
         surplus(why),
         lost(manifest),

@@ -1,4 +1,4 @@
-"""The faults that are made: how, whom they delay, and how they are to be named."""
+"""Injected faults: their options, the services that they delay, and their correct names."""
 import dataclasses
 import re
 from typing import Callable
@@ -14,22 +14,22 @@ def ns(text):
 
 @dataclasses.dataclass
 class Kind:
-    """A fault: how it is made, whom it delays, and how it is to be named."""
+    """A fault: its options, the services that it delays, and its correct names."""
 
-    names: Callable  # whether a cause of `why` is this fault's
-    delays: Callable  # whether it delays a line, if not by luck
+    names: Callable  # whether a cause of `why` names this fault
+    delays: Callable  # whether it can delay a line
     length: str = "7ms"
     every: str = "500ms"
-    # A hit delays such a line whatever happens; else only hits count in which
-    # one was late, whoever was the reason.
+    # Whether each hit delays such a line. If not, only hits count during which a wakeup
+    # was late, for any reason.
     always: bool = True
-    # Its threads also compute outside the hits.
+    # Whether its threads also compute outside the hits.
     computes_elsewhere: bool = False
-    # The fault is what lies between two hits.
+    # Whether the fault is the span between two hits.
     between: bool = False
     services: str = "softirq,fifo:90,fifo:50,other"
-    victim: bool = False  # the recorder itself is stopped
-    # Made from outside the machine: only on a test host.
+    victim: bool = False  # whether the recorder itself is stopped
+    # Whether it is injected from outside the machine, which needs a test host.
     from_outside: bool = False
 
 
@@ -37,21 +37,21 @@ def thread(name):
     return lambda cause: (cause["culprit"]["thread"] or "").startswith(f"lag/{name}")
 
 
-def by(class_, *holds):
-    return lambda cause: cause["class"] == class_ and all(one(cause) for one in holds)
+def by(class_, *conditions):
+    return lambda cause: cause["class"] == class_ and all(matches(cause) for matches in conditions)
 
 
-def activity(what):
-    return lambda cause: cause["culprit"]["activity"] == what
+def activity(name):
+    return lambda cause: cause["culprit"]["activity"] == name
 
 
 def certain(cause):
-    """Named without a doubt, as `or a stop from outside` is one."""
+    """Whether the cause has no doubt, such as `or a stop from outside`."""
     return cause["culprit"]["because"] is None
 
 
-def either(*ways):
-    return lambda cause: any(way(cause) for way in ways)
+def either(*conditions):
+    return lambda cause: any(matches(cause) for matches in conditions)
 
 
 def services(*names):
@@ -80,7 +80,7 @@ KINDS = {
     "thread": Kind(by("higher_priority", thread("thread")), THREADS),
     "page-fault": Kind(by("higher_priority", thread("page-fault"), activity("page_fault")), THREADS),
     "lock": Kind(by("higher_priority", thread("lock-")), BELOW_60, computes_elsewhere=True),
-    # The wait is the holder's own work, a seventh of the length.
+    # The wait is the execution time of the holder, a seventh of the length.
     "lock-pi": Kind(
         by("higher_priority", thread("lock-")), BELOW_60, length="60ms", computes_elsewhere=True
     ),
@@ -95,12 +95,12 @@ KINDS = {
         by("throttled"), services("other"), length="40ms", every="100ms", always=False,
         services="other", victim=True,
     ),
-    # Its hits are the pauses; who is delayed is so in between.
+    # The hits are the pauses. The delays are between them.
     "rt-throttle": Kind(
         by("higher_priority", thread("rt-throttle")), NORMAL, length="", every="", between=True,
         computes_elsewhere=True,
     ),
-    # One service: an emulator in real time is slow.
+    # One service, because an emulator in real time is slow.
     "steal": Kind(outside, ALL, length="20ms", services="fifo:90", from_outside=True),
 }
 SKIPPED = {
@@ -110,7 +110,7 @@ SKIPPED = {
 
 
 def record_options(kind, seconds, load):
-    """What `laggard record` is asked for; no kind: nothing is made."""
+    """Returns the options of `laggard record`. Without a kind, no fault is injected."""
     options = ["-q", "--duration", f"{seconds:g}s", "--episodes", "on"]
     options += ["--threshold", f"{THRESHOLD_NS}ns", "--max-episodes-per-minute", "20000"]
     options += ["--services", kind.services if kind else KINDS["softirq"].services]
@@ -118,7 +118,7 @@ def record_options(kind, seconds, load):
 
 
 def provoke_options(name, cpu, seconds):
-    """What `laggard provoke` is asked for."""
+    """Returns the options of `laggard provoke`."""
     kind = KINDS[name]
     options = [name, "--cpu", str(cpu), "--for", f"{seconds:g}s"]
     for option in ("length", "every"):

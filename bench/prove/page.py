@@ -1,7 +1,7 @@
-"""The tables, and the page that they are written into."""
+"""Tables, and the page that contains them."""
 
 BEGIN, END = "<!-- {}: written by make prove -->", "<!-- {}: end -->"
-COLUMNS = ["fault", "load", "found", "named right", "length right", "period", "counted elsewhere"]
+COLUMNS = ["fault", "load", "found", "named correctly", "length correct", "period", "counted elsewhere"]
 COLUMNS += ["unexplained", "stolen or stalled", "not kept / lost"]
 CALM_COLUMNS = ["load", "episodes", "largest", "invented", "largest named like a fault", "unexplained"]
 CALM_COLUMNS += ["stolen or stalled", "not kept / lost"]
@@ -12,7 +12,7 @@ def percent(part, whole):
 
 
 def row(name, load, verdict):
-    """A row; `verdict` may be the words that say why there is none."""
+    """Returns a row. `verdict` is a verdict, or the reason why there is none."""
     if isinstance(verdict, str):
         return [name, load, verdict] + [""] * (len(COLUMNS) - 3)
     if verdict.period is not None:
@@ -61,7 +61,7 @@ def both_tables(rows, calm):
 
 
 def write_page(page, part, text):
-    """Replaces what stands between the part's marks."""
+    """Replaces the text between the marks of a part."""
     with open(page, encoding="utf-8") as file:
         before, rest = file.read().split(BEGIN.format(part) + "\n", 1)
     _, after = rest.split(END.format(part), 1)

@@ -151,7 +151,7 @@ class Group:
                 (directory / "cpu.cfs_quota_us").write_text(str(int(value * 100_000)))
 
     def enter(self):
-        """Words of a command that starts another one in the group."""
+        """Returns the start of a command that runs another one in the group."""
         files = " ".join(f"{directory}/cgroup.procs" for directory in self.directories)
         return ["sh", "-c", f'for f in {files}; do echo $$ > $f; done; exec "$@"', "sh"] if files else []
 
