@@ -8,7 +8,8 @@ usage: backtest.py LAGGARD [--interleaved] DIR...
 
 --record makes recordings in FOLDER and tests all recordings there: 30 min of each load
 in pieces of 60 s. The default is the four loads that every machine has, which take two
-hours. --short makes 24 pieces of 4 s, about 3 min per load.
+hours. --short makes 12 pieces of 40 s, 8 min per load. `forecast` accepts no use of less
+than 36 s per day, so shorter pieces cannot be tested.
 --scripted makes recordings with known distributions instead (scripted.py), in minutes.
 
 --lines tests each cell of a forecast. Each run of 1, 2, 4, ... pieces predicts the
@@ -88,7 +89,7 @@ def forecast(program, paths, seconds):
 
 LOADS = ("idle", "fileio", "draw", "fp")
 # (pieces, seconds of each) per load.
-SET, SHORT_SET = (30, 60), (24, 4)
+SET, SHORT_SET = (30, 60), (12, 40)
 # Horizons, relative to the length of the recordings that predict them.
 RATIOS = (0.0625, 0.25, 0.5, 1, 2, 4, 9, 20)
 LINES = ("ranks 0.5", "ranks 0.9", "tail 0.5", "tail 0.9")
