@@ -222,7 +222,7 @@ fn a_planted_softirq_is_worse_and_is_named_as_new() {
 }
 
 /// Number of attempts, because other tests and other machines run at the same time.
-const TRIES: usize = 3;
+const TRIES: usize = 2;
 /// Minimum number of wakeups in a fault of 3 ms: it occurs 40 times in a recording, and there are
 /// several recordings.
 const LEAST_PLANTED: u64 = 20;

@@ -135,7 +135,8 @@ fn rpm_package_has_the_programs_their_manual_and_completions() {
     let path = text(
         Command::new(project().join("scripts/rpm"))
             .arg(programs)
-            .arg(dir.path()),
+            .arg(dir.path())
+            .env("PAYLOAD", "w1.gzdio"),
     );
 
     let query = |what: &str| text(Command::new("rpm").args(["-qp", what]).arg(path.trim()));
