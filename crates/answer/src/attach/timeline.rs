@@ -427,19 +427,32 @@ impl Grid {
     const MAX_TOLERANCE: f64 = 0.02;
     /// Error of the period.
     const DRIFT: f64 = 5e-4;
+    /// Largest part of a wakeup's time from rounding, in units of the resolution: programs that
+    /// compute with fractions round some timeouts twice.
+    const ROUNDING: f64 = 2.0;
 
     /// Finds the grid that has most of the wakeups, from the newest back. `usual`: the period, if
     /// it is known.
     fn find(wakes: &[Wake], usual: Option<Nanos>, resolution: Nanos) -> Option<Self> {
-        /// Number of gaps from the newest wakeup that can be the period.
-        const MAX_CANDIDATES: usize = 4;
+        /// Newest wakeups with a gap that can be the period.
+        const MAX_CANDIDATES: usize = 8;
         let origins: Vec<Nanos> = wakes.iter().map(|wake| wake.origin).collect();
-        let (&last, earlier) = origins.split_last()?;
-        let gaps = earlier.iter().rev().take(MAX_CANDIDATES);
-        let gaps = gaps.map(|&before| last.saturating_sub(before));
         let candidates = match usual {
             Some(usual) => vec![usual],
-            None => gaps.filter(|&gap| !sleeps_past(wakes, gap)).collect(),
+            None => {
+                // The shortest first: multiples of the period fit, too.
+                let newest = origins.len().saturating_sub(MAX_CANDIDATES);
+                let mut gaps: Vec<Nanos> = (newest..origins.len())
+                    .flat_map(|place| {
+                        let before = origins[..place].iter().rev().take(2);
+                        before.map(move |&before| (place, before))
+                    })
+                    .map(|(place, before)| origins[place].saturating_sub(before))
+                    .filter(|&gap| !sleeps_past(wakes, gap))
+                    .collect();
+                gaps.sort_unstable();
+                gaps
+            }
         };
         let with_period =
             |candidate: Nanos| Self::with_period(&origins, candidate, usual.is_some(), resolution);
@@ -460,7 +473,10 @@ impl Grid {
         const MIN_PRESENT: f64 = 0.5;
         let candidate = candidate.as_f64();
         let (&last, earlier) = origins.split_last()?;
-        let tolerance = (Self::MAX_TOLERANCE * candidate).max(resolution.as_f64());
+        let rounding = (Self::ROUNDING * resolution.as_f64())
+            .min(candidate / 8.0)
+            .max(resolution.as_f64());
+        let tolerance = (Self::MAX_TOLERANCE * candidate).max(rounding);
         if candidate <= 2.0 * tolerance {
             return None;
         }
@@ -500,7 +516,7 @@ impl Grid {
     /// Deviation of a wakeup from the grid after `steps` periods, ns.
     fn tolerance(&self, steps: u64, resolution: Nanos) -> f64 {
         let steps = steps as f64;
-        let rounding = resolution.as_f64() * (1.1 + steps / self.periods.max(MIN_WAKES as f64));
+        let rounding = resolution.as_f64() * (Self::ROUNDING + steps / self.periods.max(MIN_WAKES as f64));
         let largest = (Self::MAX_TOLERANCE * self.period).max(rounding.min(self.period / 4.0));
         let usual = 2.0 * self.jitter + steps * Self::DRIFT * self.period;
         usual.max(Self::MIN_TOLERANCE).min(largest)
@@ -583,8 +599,9 @@ impl Grid {
 
     /// Moves the anchor to a wakeup on the grid.
     fn adjust(&mut self, origin: Nanos, given_period: Option<Nanos>, resolution: Nanos) {
-        /// Weight of a wakeup whose time was rounded, and of a gap.
+        /// Weight of a wakeup whose time was rounded, and weights of a gap.
         const ROUNDED_WEIGHT: f64 = 0.25;
+        const ROUNDED_GAP_WEIGHT: f64 = 1.0 / 64.0;
         const GAP_WEIGHT: f64 = 1.0 / 16.0;
         const JITTER_DECAY: f64 = 0.95;
         const SLEEP_DECAY: f64 = 0.98;
@@ -598,8 +615,11 @@ impl Grid {
         self.jitter = (self.jitter * JITTER_DECAY).max(deviation.abs());
         self.periods += steps as f64;
         if given_period.is_none() {
-            self.period = if resolution > Nanos::ZERO && self.periods > MAX_EARLY as f64 {
+            let is_rounded = resolution > Nanos::ZERO;
+            self.period = if is_rounded && self.periods > MAX_EARLY as f64 {
                 origin.saturating_sub(self.start).as_f64() / self.periods
+            } else if is_rounded {
+                self.period + ROUNDED_GAP_WEIGHT * deviation / steps as f64
             } else {
                 self.period + GAP_WEIGHT * deviation / steps as f64
             };

@@ -199,6 +199,81 @@ fn cycles_of_a_loop_with_timeouts_count_if_the_program_catches_up() {
     }
 }
 
+/// Event loop of Python with two timers: one of 20 ms, and one whose callback blocks for 35 ms and
+/// that is due 165 ms after it. The loop rounds its timeout up to 1 ms, some values twice, and
+/// other programs delay it. Returns the records, and the cycles of the timer of 20 ms that ended
+/// more than 10 ms after their due time.
+fn loop_with_rounded_timeouts(seed: u64) -> (Vec<ThreadTold>, u64) {
+    let mut script = Script::new(1);
+    let mut state = seed;
+    let mut random = |below: u64| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let (mut now, mut missed) = (0, 0);
+    let (mut regular, mut blocking) = (50_000, 55_000 + random(20_000));
+    let mut cycle = (0, 0);
+    // Due times in this cycle.
+    let mut due = Vec::new();
+    while regular < 5_000_000 {
+        let next = regular.min(blocking);
+        if next > now {
+            script.add(TIMER, (cycle.0, cycle.1, now), POLL);
+            missed += due.drain(..).filter(|due| now > due + 10_000).count() as u64;
+            let timeout = (next - now).div_ceil(1_000);
+            // ceil(1e3 * 1e-3 * timeout)
+            let timeout = timeout + u64::from(timeout % 9 == 0);
+            // A delay before the system call adds to the timeout.
+            now += if random(16) == 0 { random(600) } else { 20 };
+            let expiry = now + 1_000 * timeout;
+            let delay = if random(4) == 0 { random(9_000) } else { 60 };
+            cycle = (expiry, expiry + delay);
+            now = cycle.1;
+        }
+        now += 100 + random(150);
+        if regular <= now {
+            due.push(regular);
+            regular += 20_000;
+        }
+        if blocking <= now {
+            now += 35_000;
+            blocking = now + 165_000;
+        }
+        if random(8) == 0 {
+            now += random(5_000);
+        }
+    }
+    (script.records, missed)
+}
+
+#[test]
+fn timer_of_a_loop_with_rounded_timeouts_has_its_misses() {
+    let request = AttachRequest {
+        deadline: Some(us(10_000)),
+        ..request()
+    };
+    let results: Vec<(bool, String)> = (0..40)
+        .map(|seed| {
+            let (records, missed) = loop_with_rounded_timeouts(seed);
+            let report = report(request.clone(), records);
+            let timers = &report.rows[0].timers;
+            let is_regular = |timer: &&AttachTimer| {
+                let period = timer.period_ns.map_or(0, Nanos::ns);
+                period.abs_diff(20_000_000) < 200_000
+            };
+            let misses = timers.iter().find(is_regular).map(|timer| timer.misses);
+            let is_right = misses.is_some_and(|misses| misses.abs_diff(missed) <= missed / 10 + 1);
+            (is_right, format!("{seed}: {misses:?} of {missed}, {timers:?}"))
+        })
+        .collect();
+
+    let wrong = results.iter().filter(|(is_right, _)| !is_right);
+    let wrong: Vec<&String> = wrong.map(|(_, text)| text).collect();
+    assert!(wrong.len() <= 1, "{wrong:#?}");
+}
+
 /// Loop with two timers. Each ninth callback of the second one takes a long time.
 struct TwoTimers {
     due: [u64; 2],
