@@ -64,6 +64,10 @@ impl AttachCollector {
             if let Some(thread_state) = self.threads.get(&number) {
                 let unfinished = self.unfinished_of(number, source);
                 let mut row = row(thread_state, source, line, unfinished, measured, symbols);
+                if !self.is_periodic(number, source) {
+                    row.period_ns = None;
+                    row.phases.clear();
+                }
                 row.is_busy = busy.contains(&number);
                 row.is_go = self.is_go(number);
                 if row.is_busy || (row.is_go && !self.asked.names_threads) {
@@ -92,6 +96,7 @@ impl AttachCollector {
             untold: measured.threads.saturating_sub(self.threads.len() as u64),
             ended: measured.ended,
             application: measured.asked.application.clone(),
+            stack_rate: measured.asked.stack_rate,
             worst,
             causes,
             beside: measured.beside.clone(),

@@ -19,6 +19,8 @@ const MAX_FOR_PERIOD: usize = 32;
 const MIN_MISFITS: usize = 8;
 /// Maximum number of cycles that wait for a period; older cycles do not get one.
 const MAX_PENDING: usize = 256;
+/// A thread that waits for input for this number of periods pauses: its period is no deadline then.
+const MIN_PAUSE_PERIODS: u64 = 16;
 /// Maximum number of periods per thread.
 const MAX_PHASES: usize = 32;
 const MAX_MISSES: usize = 1_000;
@@ -483,6 +485,9 @@ impl LineState {
             let limit = self.timers.period_of(cycle);
             let limit = limit.or_else(|| self.timeline.period_of_other(cycle.origin));
             let limit = limit.unwrap_or(phase.period);
+            if pending.cycle.longest_input_wait().ns() >= MIN_PAUSE_PERIODS * limit.ns() {
+                continue;
+            }
             self.counted.hold(pending.job, limit);
             if cycle.response() > limit {
                 phase.misses += 1;

@@ -56,7 +56,7 @@ pub use timers::AttachTimer;
 pub use worst::AttachWorst;
 
 /// Version of `attach --json`.
-pub const ATTACH_SCHEMA: u32 = 4;
+pub const ATTACH_SCHEMA: u32 = 5;
 
 /// Maximum number of lines with figures, except real-time threads. Further threads are counted
 /// by name.
@@ -79,6 +79,8 @@ pub struct AttachRequest {
     pub names_threads: bool,
     /// Duration of a page fault without disk access on this machine; 0: not known.
     pub page_fault: Nanos,
+    /// Stack samples per second on each CPU; 0: none.
+    pub stack_rate: u32,
 }
 
 /// Losses of all threads together.
@@ -147,6 +149,8 @@ pub struct AttachReport {
     /// Application whose deadline is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub application: Option<String>,
+    /// Stack samples per second on each CPU; 0: none.
+    pub stack_rate: u32,
     /// Comparison with deadlines of all threads, including threads without a row.
     pub held: AttachHeld,
     /// Worst cycle of all threads; absent: no thread has a deadline.
@@ -554,17 +558,27 @@ impl AttachCollector {
         self.asked.limit().is_none() && self.is_paced(number, source)
     }
 
-    /// Whether the period of a thread is meaningful: it has a home wait, its wakeups are regular,
-    /// and it is not driven by a ring of threads only.
+    /// Whether the period of a thread is meaningful: it has a home wait, and its wakeups have a
+    /// period.
     fn is_paced(&self, number: u32, source: WokenWay) -> bool {
         let state = self.threads.get(&number);
+        state.is_some_and(|state| state.builder.home() != Home::None)
+            && !self.is_go(number)
+            && self.is_periodic(number, source)
+    }
+
+    /// Whether the wakeups of a line have a period: a timer wakes the thread, or the wakeups are
+    /// regular and do not come from a ring of threads. A server has requests at short intervals
+    /// that are equal by chance, or because its client waits for each answer.
+    fn is_periodic(&self, number: u32, source: WokenWay) -> bool {
+        /// Shortest period of wakeups by something other than a timer.
+        const MIN_PERIOD: Nanos = Nanos::from_us(100);
         let line = self.lines.get(&(number, source));
         // A timer whose thread is late skips expiries, but they are on a grid.
-        let is_regular = source == WokenWay::Timer || line.is_none_or(LineState::is_regular);
-        state.is_some_and(|state| state.builder.home() != Home::None)
-            && is_regular
-            && !self.is_go(number)
-            && (source != WokenWay::Thread || !self.is_in_ring(number))
+        source == WokenWay::Timer
+            || line.is_none_or(|line| {
+                line.is_regular() && line.period().is_none_or(|period| period >= MIN_PERIOD)
+            }) && (source != WokenWay::Thread || !self.is_in_ring(number))
     }
 
     /// Whether a thread runs goroutines, which move between threads: its cycles are not cycles of

@@ -516,7 +516,8 @@ impl Grid {
     /// Deviation of a wakeup from the grid after `steps` periods, ns.
     fn tolerance(&self, steps: u64, resolution: Nanos) -> f64 {
         let steps = steps as f64;
-        let rounding = resolution.as_f64() * (Self::ROUNDING + steps / self.periods.max(MIN_WAKES as f64));
+        let rounding =
+            resolution.as_f64() * (Self::ROUNDING + steps / self.periods.max(MIN_WAKES as f64));
         let largest = (Self::MAX_TOLERANCE * self.period).max(rounding.min(self.period / 4.0));
         let usual = 2.0 * self.jitter + steps * Self::DRIFT * self.period;
         usual.max(Self::MIN_TOLERANCE).min(largest)

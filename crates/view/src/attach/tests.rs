@@ -1,8 +1,8 @@
 use laggard_answer::attach::{
     AttachCause, AttachCauseKind, AttachDeadline, AttachGrowth, AttachHeld, AttachKill,
     AttachLargest, AttachLate, AttachLost, AttachPeriod, AttachPhase, AttachRanked, AttachSite,
-    AttachStops, AttachUnfinished, AttachWaker, AttachWakerKind, CountsFrom, DeadlineSource,
-    HolderState, WaitEnd, WaitKind,
+    AttachStops, AttachTaken, AttachUnfinished, AttachWaker, AttachWakerKind, CountsFrom,
+    DeadlineSource, HolderState, WaitEnd, WaitKind,
 };
 use laggard_model::{Because, CauseClass, Cpu, Host, Tid};
 
@@ -174,6 +174,7 @@ fn inversion() -> AttachReport {
         untold: 0,
         ended: 0,
         application: None,
+        stack_rate: 0,
         held: AttachHeld {
             activations: 2_000,
             misses: 250,
@@ -287,9 +288,9 @@ avoids  jointly  cycles     time      max  cause
 jointly: misses that end in time only without several of these causes
 ";
     assert!(text.contains(table), "{text}");
-    let sentences = phrase::sentences(&report).join(" ");
+    let findings = phrase::findings(&report.rows[0]).join(" ");
     let fact = "preempted by vision (90 on time without it and others)";
-    assert!(sentences.contains(fact), "{sentences}");
+    assert!(findings.contains(fact), "{findings}");
 }
 
 #[test]
@@ -378,10 +379,10 @@ fn cycle_that_did_not_end_comes_first_with_the_signal_that_ended_it() {
                  at least and not ended, then killed at RLIMIT_RTTIME.\n";
     assert!(text.starts_with(start), "{text}");
     assert!(text.contains(">= 60.0 ms"), "{text}");
-    let sentence = &phrase::sentences(&report)[0];
+    let finding = &phrase::findings(&report.rows[0])[0];
     assert_eq!(
-        sentence,
-        "control/4242 by timer: the last cycle took at least 60.0 ms and did not end; \
+        finding,
+        "The last cycle took at least 60.0 ms and did not end; \
          signal SIGKILL killed it: it had run for 55.0 ms without sleeping, and RLIMIT_RTTIME is 50.0 ms."
     );
 }
@@ -455,38 +456,6 @@ fn implied_deadline_is_named_in_the_first_line() {
         text.contains("missed the deadline (implied: the period"),
         "{text}"
     );
-}
-
-/// Scripts read the values; `sentences` and `what` are text for display.
-#[test]
-fn json_has_values_and_text_for_display() {
-    let json = json(&inversion()).unwrap();
-
-    let cause = &json["rows"][0]["deadline"]["taken"][0];
-    assert_eq!(cause["class"], "lock");
-    assert_eq!(cause["kind"], "lock");
-    assert_eq!(cause["holder"], "logger");
-    assert_eq!(cause["state"]["preempted"], "vision");
-    assert_eq!(cause["time_ns"], 1_500_000_000_u64);
-    assert_eq!(cause["avoided"], 240);
-    let what = "lock (mutex): held by logger, preempted by vision";
-    for cause in [
-        cause,
-        &json["causes"][0],
-        &json["worst"]["taken"][0],
-        &json["rows"][0]["largest_response"]["taken"][0],
-    ] {
-        assert_eq!(cause["what"], what, "{cause:#}");
-    }
-    assert_eq!(json["rows"][0]["home"]["clock"], "CLOCK_MONOTONIC");
-    let sentences: Vec<&str> = json["sentences"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter_map(Value::as_str)
-        .collect();
-    let together = |text: &&str| text.starts_with("control/4242") && text.contains("together: ");
-    assert!(sentences.iter().any(together), "{sentences:?}");
 }
 
 #[test]
@@ -726,23 +695,32 @@ fn next_step_names_the_thread_without_the_note_on_nice() {
         contender: None,
     };
 
-    let step = phrase::next_step(&cause(CauseClass::Equal, kind)).unwrap();
+    let step = phrase::next_step(&cause(CauseClass::Equal, kind), false).unwrap();
 
     assert!(step.contains("than `make`, or"), "{step}");
 }
 
 #[test]
 fn next_step_against_an_unexplained_delay_is_to_sample() {
-    let step = |because| {
+    let step = |because, has_samples| {
         let kind = AttachCauseKind::System {
             who: None,
             because: Some(because),
             contender: None,
         };
-        phrase::next_step(&cause(CauseClass::Unexplained, kind))
+        phrase::next_step(&cause(CauseClass::Unexplained, kind), has_samples)
     };
 
-    let sample = step(Because::LateInterrupt).unwrap();
+    let sample = step(Because::LateInterrupt, false).unwrap();
     assert!(sample.starts_with("add `--stack-rate"), "{sample}");
-    assert_eq!(step(Because::Lost), None);
+    assert_eq!(step(Because::LateInterrupt, true), None);
+    assert_eq!(step(Because::Lost, false), None);
+    let execution = |has_samples| {
+        phrase::next_step(
+            &cause(CauseClass::OwnWork, AttachCauseKind::Execution),
+            has_samples,
+        )
+    };
+    assert!(execution(false).unwrap().contains("--stack-rate"));
+    assert!(execution(true).unwrap().starts_with("reduce the work"));
 }

@@ -74,6 +74,17 @@ impl ThreadCycle {
         }
     }
 
+    /// Longest wait within the cycle for input that another thread or a device sent, such as a
+    /// command on a pipe.
+    pub(super) fn longest_input_wait(&self) -> Nanos {
+        let waits = self.parts().windows(2).filter(|two| {
+            let is_timeout = matches!(two[1].woken, WokenBy::Timer(_) | WokenBy::Wheel(_));
+            wait_kind(&two[0]) == WaitKind::Event && !is_timeout
+        });
+        let lengths = waits.map(|two| two[1].waking.saturating_sub(two[0].done));
+        lengths.max().unwrap_or(Nanos::ZERO)
+    }
+
     /// Returns a cycle without a wakeup that was due at `due`, while this one went on.
     pub(super) fn passed(&self, due: Nanos) -> Self {
         let parts = self.parts();

@@ -8,8 +8,9 @@ use laggard_model::{
 
 use super::locks::cycles_with_a_mutex;
 use super::{
-    CYCLE, CYCLES, FIFO, SLEEP_UNTIL, Script, by_thread, changed_cycles, collector, cycles, record,
-    report, report_of, request, request_without_deadline, starts_at_once, unfinished, us, wait,
+    CYCLE, CYCLES, FIFO, SLEEP_UNTIL, Script, TIMER, by_thread, changed_cycles, collector, cycles,
+    record, report, report_of, request, request_without_deadline, starts_at_once, unfinished, us,
+    wait,
 };
 
 /// Names of a machine whose programs are all written in Go.
@@ -242,6 +243,59 @@ fn thread_that_waits_for_an_event_without_a_regular_period_is_not_overdue() {
     assert_eq!(overdue(0), 1);
 }
 
+/// A thread that another one controls with a pipe. A short wait for the pipe delays its cycle.
+#[test]
+fn pause_until_a_command_comes_is_not_a_miss() {
+    let misses = |length: u64, request: AttachRequest| {
+        let mut script = Script::new(1);
+        script.add_cycles(0..40, SLEEP_UNTIL);
+        let pipe = wait("read", 3, 0, 1);
+        script.add(TIMER, (40_000, 40_010, 40_050), pipe);
+        let command = 40_050 + length;
+        let last = (command, command + 10, command + 60);
+        script.add(by_thread(5, "main"), last, SLEEP_UNTIL);
+        let first = command / 1_000 + 1;
+        for cycle in 0..40 {
+            script.add_cycle(1_000 * (first + cycle) + 300, SLEEP_UNTIL);
+        }
+        let report = report(request, script.records);
+        report.rows[0].deadline.as_ref().unwrap().misses
+    };
+
+    assert_eq!(misses(900_123, request_without_deadline(None)), 0);
+    assert_eq!(misses(7_123, request_without_deadline(None)), 1);
+    assert_eq!(misses(900_123, request()), 1);
+}
+
+/// A consumer that a producer wakes every 5 ms. In three of ten cycles it works for 7 ms, so that the
+/// next item is there before it waits.
+#[test]
+fn thread_that_another_one_drives_keeps_its_deadline_if_it_is_often_late() {
+    for (long, of) in [(1, 10), (2, 10), (3, 10), (4, 10)] {
+        let mut script = Script::new(1);
+        let condition = wait("futex", 0x2000, 0x89, 0);
+        let (mut missed, mut item) = (0, 0_u64);
+        while item < 600 {
+            let due = 5_000 * item + item * 7_919 % 97;
+            let is_long = item * 7 % of < long;
+            let mut done = due + if is_long { 7_000 } else { 300 };
+            missed += u64::from(done > due + 5_000);
+            item += 1;
+            if is_long {
+                done += 300;
+                item += 1;
+            }
+            script.add(by_thread(5, "producer"), (due, due + 20, done), condition);
+        }
+
+        let report = report(request_without_deadline(None), script.records);
+
+        let deadline = report.rows[0].deadline.as_ref();
+        let misses = deadline.map(|deadline| deadline.misses);
+        assert_eq!(misses, Some(missed), "{long} of {of}");
+    }
+}
+
 #[test]
 fn margin_that_shrinks_is_a_trend() {
     // 100 cycles of 1 s. Each response is 1 us longer than the one before.
@@ -334,9 +388,10 @@ fn program_that_the_user_ends_while_it_starts_has_no_miss() {
 }
 
 /// A server has a period for 10 requests now and then, but clients do not send them at fixed times.
+/// A client that waits for each answer sends requests every 20 us.
 #[test]
-fn server_has_no_implied_deadline() {
-    let deadline = |irregular: u64| {
+fn server_has_no_implied_deadline_and_no_period() {
+    let deadline = |irregular: u64, usual: u64| {
         let mut script = Script::new(1);
         let (mut due, epoll) = (0, wait("epoll_wait", 5, 0, 0));
         for request in 0..600 {
@@ -344,14 +399,17 @@ fn server_has_no_implied_deadline() {
             due += if is_irregular {
                 200 + request * request * 7_919 % 901
             } else {
-                300
+                usual
             };
-            script.add(WokenBy::Softirq(3), (due, due, due + 100), epoll);
+            script.add(WokenBy::Softirq(3), (due, due, due + usual / 3), epoll);
         }
         let report = report(request_without_deadline(None), script.records);
-        report.rows[0].deadline.is_some()
+        let row = &report.rows[0];
+        assert_eq!(row.period_ns.is_some(), row.deadline.is_some(), "{row:#?}");
+        row.deadline.is_some()
     };
 
-    assert!(deadline(0));
-    assert!(!deadline(1));
+    assert!(deadline(0, 300));
+    assert!(!deadline(1, 300));
+    assert!(!deadline(0, 20));
 }

@@ -221,6 +221,7 @@ pub(crate) fn request() -> AttachRequest {
         cycle: CycleChoice::Auto,
         names_threads: false,
         page_fault: us(2),
+        stack_rate: 0,
     }
 }
 

@@ -265,7 +265,10 @@ fn timer_of_a_loop_with_rounded_timeouts_has_its_misses() {
             };
             let misses = timers.iter().find(is_regular).map(|timer| timer.misses);
             let is_right = misses.is_some_and(|misses| misses.abs_diff(missed) <= missed / 10 + 1);
-            (is_right, format!("{seed}: {misses:?} of {missed}, {timers:?}"))
+            (
+                is_right,
+                format!("{seed}: {misses:?} of {missed}, {timers:?}"),
+            )
         })
         .collect();
 

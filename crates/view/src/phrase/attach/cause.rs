@@ -271,10 +271,12 @@ pub(crate) fn parts(taken: &[AttachTaken], max: usize) -> String {
     parts.join("; ")
 }
 
-/// Returns the next step for the user against a cause.
-pub(crate) fn next_step(cause: &AttachCause) -> Option<String> {
+/// Returns the next step for the user against a cause. `has_samples`: stack samples were taken.
+pub(crate) fn next_step(cause: &AttachCause, has_samples: bool) -> Option<String> {
     let step = match (cause.class, &cause.kind) {
-        (_, AttachCauseKind::Execution | AttachCauseKind::Kernel { is_sampled: false }) => {
+        (_, AttachCauseKind::Execution | AttachCauseKind::Kernel { is_sampled: false })
+            if !has_samples =>
+        {
             "add `--stack-rate 1000` to divide the execution time into user code, system calls and page faults"
         }
         (
@@ -297,7 +299,9 @@ pub(crate) fn next_step(cause: &AttachCause) -> Option<String> {
                 because: Some(Because::NothingRecorded | Because::LateInterrupt | Because::NoSample),
                 ..
             },
-        ) => "add `--stack-rate 200`: samples name code that disables interrupts or preemption",
+        ) if !has_samples => {
+            "add `--stack-rate 200`: samples name code that disables interrupts or preemption"
+        }
         (CauseClass::OwnWork | CauseClass::Overrun, _) => {
             "reduce the work per cycle, or use a longer period"
         }
