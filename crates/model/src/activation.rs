@@ -1,5 +1,7 @@
 //! Activations: timer expiries and their consequences.
 
+use std::ops::Range;
+
 use crate::{LineId, Nanos, STAGES, Service, Stage};
 
 /// Timer expiry on a CPU, and the stages that follow it.
@@ -108,6 +110,30 @@ impl Batch {
         }
     }
 
+    /// Appends rows of another batch.
+    ///
+    /// # Panics
+    /// If a row is not below [`Batch::len`] of `other`.
+    pub fn extend(&mut self, other: &Self, rows: Range<usize>) {
+        let before = self.len();
+        self.line.extend_from_slice(&other.line[rows.clone()]);
+        self.seq.extend_from_slice(&other.seq[rows.clone()]);
+        self.expiry_ns
+            .extend_from_slice(&other.expiry_ns[rows.clone()]);
+        self.missed.extend_from_slice(&other.missed[rows.clone()]);
+        self.censored
+            .extend_from_slice(&other.censored[rows.clone()]);
+        for (column, steps) in self.step_ns.iter_mut().zip(&other.step_ns) {
+            let steps = steps.get(rows.clone()).unwrap_or_default();
+            if steps.iter().any(|&ns| ns != Self::ABSENT) {
+                column.resize(before, Self::ABSENT);
+                column.extend_from_slice(steps);
+            } else if !column.is_empty() {
+                column.resize(before + rows.len(), Self::ABSENT);
+            }
+        }
+    }
+
     /// Returns the activation in row `row`.
     ///
     /// # Panics
@@ -192,6 +218,13 @@ mod tests {
             let mut batch = Batch::default();
             pushed.iter().for_each(|activation| batch.push(activation));
             assert_eq!(batch.iter().collect::<Vec<_>>(), pushed);
+
+            let half = pushed.len() / 2;
+            let mut parts = Batch::default();
+            parts.extend(&batch, 0..half);
+            parts.extend(&batch, half..pushed.len());
+            assert_eq!(parts.iter().collect::<Vec<_>>(), pushed);
+            assert_eq!(parts.step_ns, batch.step_ns);
         }
     }
 }

@@ -16,6 +16,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::path::PathBuf;
 
 use laggard_model::{Activation, Batch, LineId, Nanos, STAGES, Stage};
@@ -91,20 +92,13 @@ impl Journal {
             .map_err(|error| WriteError::io(&self.path, error))
     }
 
-    /// Appends rows as one frame. Returns the number of written bytes. After an error
+    /// Appends rows of a batch as one frame. Returns the number of written bytes. After an error
     /// the journal is unchanged.
-    pub(crate) fn append(
-        &mut self,
-        rows: impl Iterator<Item = Activation>,
-    ) -> Result<u64, WriteError> {
+    pub(crate) fn append(&mut self, batch: &Batch, rows: Range<usize>) -> Result<u64, WriteError> {
         self.frame.clear();
         self.frame.extend_from_slice(MAGIC);
         self.frame.resize(HEADER_BYTES, 0);
-        let mut before = 0;
-        for row in rows {
-            put_row(&mut self.frame, &row, before);
-            before = row.expiry.ns();
-        }
+        put_rows(&mut self.frame, batch, rows);
         let payload = &self.frame[HEADER_BYTES..];
         let length = u32::try_from(payload.len()).expect("the recorder bounds a frame's rows");
         let crc = crc32fast::hash(payload);
@@ -198,21 +192,30 @@ fn frame_rows(bytes: &[u8], rows: &mut Vec<Activation>, limit: usize) -> Option<
     Some(HEADER_BYTES + length)
 }
 
-fn put_row(out: &mut Vec<u8>, row: &Activation, expiry_before: u64) {
-    let mut flags = if row.missed { MISSED } else { 0 };
-    if row.censored {
-        flags |= CENSORED;
-    }
-    for (stage, step) in STAGES.into_iter().zip(row.steps) {
-        flags |= u64::from(step.is_some()) << bit_of(stage);
-    }
-    put_number(out, flags);
-    put_number(out, row.line.0.into());
-    put_number(out, row.seq);
-    let ahead = row.expiry.ns().wrapping_sub(expiry_before).cast_signed();
-    put_number(out, ((ahead << 1) ^ (ahead >> 63)).cast_unsigned());
-    for step in row.steps.iter().flatten() {
-        put_number(out, step.ns());
+/// Writes rows of a batch. Most columns of steps are empty, and only the others are examined per row.
+fn put_rows(out: &mut Vec<u8>, batch: &Batch, rows: Range<usize>) {
+    let columns: Vec<(u64, &[u64])> = STAGES
+        .into_iter()
+        .zip(&batch.step_ns)
+        .filter(|(_, steps)| !steps.is_empty())
+        .map(|(stage, steps)| (1 << bit_of(stage), &steps[..]))
+        .collect();
+    let mut expiry_before = 0;
+    for row in rows {
+        let missed = u64::from(batch.missed[row]) * MISSED;
+        let censored = u64::from(batch.censored[row]) * CENSORED;
+        let present = columns
+            .iter()
+            .filter(|(_, steps)| steps[row] != Batch::ABSENT);
+        let flags = present.clone().fold(0, |flags, (bit, _)| flags | bit);
+        put_number(out, flags | missed | censored);
+        put_number(out, batch.line[row].0.into());
+        put_number(out, batch.seq[row]);
+        let expiry = batch.expiry_ns[row];
+        let ahead = expiry.wrapping_sub(expiry_before).cast_signed();
+        put_number(out, ((ahead << 1) ^ (ahead >> 63)).cast_unsigned());
+        present.for_each(|(_, steps)| put_number(out, steps[row]));
+        expiry_before = expiry;
     }
 }
 

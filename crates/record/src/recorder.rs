@@ -184,7 +184,7 @@ impl Recorder {
         let mut stored = 0;
         while stored < batch.len() {
             let rows = stored..batch.len().min(stored + FRAME_ROWS);
-            match self.journal.append(rows.clone().map(|row| batch.get(row))) {
+            match self.journal.append(batch, rows.clone()) {
                 Ok(bytes) => self.written_bytes += bytes,
                 Err(error) => {
                     self.count_lost(batch, stored..batch.len());
@@ -192,7 +192,7 @@ impl Recorder {
                 }
             }
             stored = rows.end;
-            rows.for_each(|row| self.open.push(&batch.get(row)));
+            self.open.extend(batch, rows);
             if self.open.len() >= SEGMENT_ROWS
                 && let Err(error) = self.close_segment()
             {

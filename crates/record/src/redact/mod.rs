@@ -303,8 +303,11 @@ impl Copy<'_> {
         let last = self.from.segments.iter().filter_map(|file| number_of(file));
         let number = last.max().unwrap_or_default().saturating_add(1);
         let mut journal = Journal::create(self.to, disk::journal_name(number))?;
-        for frame in rows.chunks(FRAME_ROWS) {
-            journal.append(frame.iter().copied())?;
+        let mut frame = Batch::default();
+        for part in rows.chunks(FRAME_ROWS) {
+            frame.clear();
+            part.iter().for_each(|row| frame.push(row));
+            journal.append(&frame, 0..frame.len())?;
         }
         for shortfall in self.from.shortfalls() {
             // The same number of bytes, so that a reader reports the same.
