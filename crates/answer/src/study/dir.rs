@@ -5,7 +5,7 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use laggard_model::{Host, Lacks, Nanos};
+use laggard_model::{CaveatKind, Host, Lacks, Nanos, Severity};
 use laggard_record::Recording;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -14,9 +14,9 @@ use serde_json::Value;
 use super::plan::{Role, Step};
 use super::{
     MissingReason, StudyCell, StudyError, StudyMissing, StudyName, StudyStep, StudySystem,
-    are_trusted,
 };
 use crate::show::{By, HistogramView, RecordingReport, measured, recording};
+use crate::trust::Trust;
 
 /// Extension of recordings.
 const EXTENSION: &str = "laggard";
@@ -247,7 +247,7 @@ impl StudyDir {
             for piece in pieces {
                 let report = recording(measured(&piece.recording, By::Service, threads)?, false);
                 lost += report.losses.activations();
-                trust.push(report.trust);
+                trust.push(is_trusted(&report));
                 host.get_or_insert(report.host);
             }
             steps.push(StudyStep {
@@ -255,7 +255,7 @@ impl StudyDir {
                 planned_ns: step.length(self.is_quick),
                 recorded_ns: self.recorded(step),
                 recordings: pieces.len(),
-                is_trusted: are_trusted(&trust),
+                is_trusted: (!trust.is_empty()).then(|| !trust.contains(&false)),
                 lost,
             });
         }
@@ -270,6 +270,16 @@ impl StudyDir {
             missing: self.missing.clone(),
         })
     }
+}
+
+/// Returns whether a recording describes its step: it is trustworthy, no part of it is damaged, and
+/// its load ran until its end.
+fn is_trusted(report: &RecordingReport) -> bool {
+    let mut shortfalls = report.shortfalls.iter();
+    let mut caveats = report.caveats.iter();
+    report.trust == Trust::Good
+        && !shortfalls.any(|shortfall| shortfall.severity() == Severity::Spoils)
+        && !caveats.any(|caveat| caveat.kind == CaveatKind::LoadEnded)
 }
 
 /// Adds the counts of a later recording of the same step.

@@ -24,7 +24,6 @@ use serde::{Deserialize, Serialize};
 use crate::remedy::Fix;
 use crate::rtos::{InterruptFigures, TestVerdict};
 use crate::switch::SwitchReport;
-use crate::trust::Trust;
 pub use dir::{Piece, StudyDir, StudyKind, TOLERANCE};
 pub use error::{StudyError, UnknownStudy};
 use plan::{Gap, Role, Step};
@@ -134,7 +133,8 @@ pub struct StudyStep {
     /// Recorded length.
     pub recorded_ns: Nanos,
     pub recordings: usize,
-    /// Whether the figures of all its recordings can be trusted. Absent without one.
+    /// Whether all its recordings are trustworthy and undamaged, and the load ran until their end.
+    /// Absent without a recording.
     pub is_trusted: Option<bool>,
     pub lost: u64,
 }
@@ -460,11 +460,6 @@ fn add_new<'a>(to: &mut Vec<String>, names: impl Iterator<Item = &'a String>) {
             to.push(name.clone());
         }
     }
-}
-
-/// Returns whether all are trusted; `None` without any.
-fn are_trusted(trust: &[Trust]) -> Option<bool> {
-    (!trust.is_empty()).then(|| trust.iter().all(|trust| *trust == Trust::Good))
 }
 
 #[cfg(test)]
