@@ -36,11 +36,11 @@ pub(super) fn settle(args: &StudyArgs, path: &Path) -> anyhow::Result<StudyKind>
         is_quick: args.quick,
         loads: args.loads.clone(),
     };
-    for load in &args.loads {
-        measuring::find_load(load)?;
-    }
     let mut names = HashSet::new();
     let steps = kind.study.steps_with(&kind.loads);
+    for load in steps.iter().filter_map(|step| step.load) {
+        measuring::find_load(load)?;
+    }
     if let Some(step) = steps.iter().find(|step| !names.insert(step.name)) {
         bail!(
             "--loads has two loads whose recordings would be `{}`; give each load once",
