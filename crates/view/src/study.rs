@@ -72,7 +72,7 @@ fn letters(report: &StudyReport) -> Vec<String> {
 /// Builds a table: a row per key and system, a column per key.
 fn table(report: &StudyReport, table: &StudyTable, letters: &[String]) -> Table {
     let is_compared = letters.len() > 1;
-    let spans = spans(report);
+    let spans = phrase::spans(report);
     let has_names = table.rows.iter().flat_map(|row| &row.cells).flatten();
     let has_names = has_names
         .into_iter()
@@ -119,9 +119,12 @@ fn table(report: &StudyReport, table: &StudyTable, letters: &[String]) -> Table 
                 let Some(value) = values.get(place) else {
                     continue;
                 };
-                let text = text(value, unit(report.study, &table.name));
+                let is_printed = report.systems[place].directory.is_none();
+                let text = text(value, unit(report.study, &table.name), is_printed);
                 let first = &values[0];
-                let is_comparable = place > 0 && is_comparable(report, table);
+                // A name in a paper is another one anyway.
+                let is_name = is_printed && matches!(value, StudyCell::Name { .. });
+                let is_comparable = place > 0 && !is_name && is_comparable(report, table);
                 let tone = is_comparable.then(|| difference(first, value)).flatten();
                 cells.push(match tone {
                     Some(tone) => {
@@ -157,9 +160,8 @@ fn is_comparable(report: &StudyReport, table: &StudyTable) -> bool {
 /// Unit of the times of a table.
 #[derive(Clone, Copy, Debug)]
 enum TableUnit {
-    /// Milliseconds with two digits, as in OSDI'99 Table 3.
+    /// Milliseconds, as in OSDI'99 Table 3.
     Ms,
-    /// Microseconds with three digits.
     Us,
 }
 
@@ -171,10 +173,18 @@ impl TableUnit {
         }
     }
 
-    fn write(self, ns: f64) -> String {
+    /// Number of significant digits of a recorded time.
+    const fn digits(self) -> i32 {
         match self {
-            Self::Ms => digits(ns / 1e6, 2),
-            Self::Us => digits(ns / 1e3, 3),
+            Self::Ms => 2,
+            Self::Us => 3,
+        }
+    }
+
+    fn write(self, ns: f64, digits: i32) -> String {
+        match self {
+            Self::Ms => self::digits(ns / 1e6, digits),
+            Self::Us => self::digits(ns / 1e3, digits),
         }
     }
 }
@@ -205,10 +215,27 @@ fn digits(value: f64, digits: i32) -> String {
     format!("{rounded:.*}", usize::try_from(places).unwrap_or(0))
 }
 
-fn text(cell: &StudyCell, unit: Option<TableUnit>) -> String {
-    let time = |ns: &f64| match unit {
-        Some(unit) => unit.write(*ns),
-        None => rough_time(*ns, 3),
+/// Returns the number of significant digits of a time that a paper prints, at least two.
+fn printed_digits(ns: f64) -> i32 {
+    // The exponent form has no trailing zeros.
+    let number = format!("{:e}", ns.round());
+    let digits = number.split('e').next().unwrap_or_default();
+    let digits = digits.chars().filter(char::is_ascii_digit).count();
+    i32::try_from(digits).unwrap_or(2).max(2)
+}
+
+/// Writes a cell. The numbers of a paper are not rounded.
+fn text(cell: &StudyCell, unit: Option<TableUnit>, is_printed: bool) -> String {
+    let time = |ns: &f64| {
+        let digits = if is_printed {
+            printed_digits(*ns)
+        } else {
+            unit.map_or(3, TableUnit::digits)
+        };
+        match unit {
+            Some(unit) => unit.write(*ns, digits),
+            None => rough_time(*ns, digits),
+        }
     };
     match cell {
         StudyCell::Time { ns } => time(ns),
@@ -266,13 +293,6 @@ const fn limits(cell: &StudyCell) -> Option<[f64; 2]> {
         | StudyCell::Record { .. }
         | StudyCell::Missing { .. } => None,
     }
-}
-
-/// Returns the names of the three spans. With `--quick` they are shorter, and the paper's names
-/// would mislead.
-fn spans(report: &StudyReport) -> [String; 3] {
-    let first = report.systems.first();
-    phrase::spans(report.study, first.is_some_and(|system| system.is_quick))
 }
 
 /// Average and max of several systems, for one figure.
@@ -364,6 +384,25 @@ pub fn gap(gap: laggard_answer::study::plan::Gap) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_a_paper_are_not_rounded() {
+        for (ns, unit, printed, recorded) in [
+            (1_003e3, None, "1.003 ms", "1.00 ms"),
+            (976e3, None, "976 us", "976 us"),
+            (9_291e3, Some(TableUnit::Us), "9291", "9290"),
+            (5_487.0, Some(TableUnit::Us), "5.487", "5.49"),
+            (31e3, Some(TableUnit::Us), "31", "31.0"),
+            (12.2e6, Some(TableUnit::Ms), "12.2", "12"),
+            (1e6, Some(TableUnit::Ms), "1.0", "1.0"),
+        ] {
+            let cell = StudyCell::Time { ns };
+
+            let texts = [true, false].map(|is_printed| text(&cell, unit, is_printed));
+
+            assert_eq!(texts, [printed, recorded], "{ns}");
+        }
+    }
 
     #[test]
     fn limit_differs_only_if_all_times_within_it_do() {

@@ -277,6 +277,10 @@ impl SystemTable {
         self.rows.iter().any(|(name, _)| name == row)
     }
 
+    fn has_column(&self, column: &str) -> bool {
+        self.columns.iter().any(|name| name == column)
+    }
+
     fn cell(&self, row: &str, column: &str) -> Option<StudyCell> {
         let place = self.columns.iter().position(|name| name == column)?;
         let (_, cells) = self.rows.iter().find(|(name, _)| name == row)?;
@@ -417,26 +421,31 @@ fn merge(by_system: &[Vec<SystemTable>], systems: &[StudySystem]) -> Vec<StudyTa
             add_new(&mut table.columns, system_table.columns.iter());
             add_new(&mut rows, system_table.rows.iter().map(|(row, _)| row));
         }
+        let paper = same.iter().zip(systems);
+        let mut paper = paper.filter(|(_, system)| system.directory.is_none());
+        let paper = paper.find_map(|(table, _)| *table);
         let is_in_paper = |row: &str, column: &str| {
-            let values = same.iter().zip(systems);
-            let mut paper = values.filter(|(_, system)| system.directory.is_none());
-            paper.any(|(table, _)| table.is_some_and(|table| table.cell(row, column).is_some()))
-        };
-        let is_row_of_paper = |row: &str| {
-            let values = same.iter().zip(systems);
-            let mut paper = values.filter(|(_, system)| system.directory.is_none());
-            paper.any(|(table, _)| table.is_some_and(|table| table.has(row)))
+            paper.is_some_and(|table| table.cell(row, column).is_some())
         };
         for row in rows {
             let cell = |table: &Option<&SystemTable>, system: &StudySystem, column: &str| {
                 let cell_found = table.and_then(|table| table.cell(&row, column));
                 let has_row = table.is_some_and(|table| table.has(&row));
+                let has_column = table.is_some_and(|table| table.has_column(column));
                 cell_found.unwrap_or(StudyCell::Missing {
                     reason: match &system.directory {
                         None => MissingReason::NotInPaper,
                         Some(_) if is_in_paper(&row, column) => MissingReason::OnlyInPaper,
                         // No cell of such a row is shown.
-                        Some(_) if !has_row && is_row_of_paper(&row) => MissingReason::OnlyInPaper,
+                        Some(_) if !has_row && paper.is_some_and(|paper| paper.has(&row)) => {
+                            MissingReason::OnlyInPaper
+                        }
+                        Some(_)
+                            if !has_column
+                                && paper.is_some_and(|paper| paper.has_column(column)) =>
+                        {
+                            MissingReason::OnlyInPaper
+                        }
                         Some(_) => MissingReason::NotReported,
                     },
                 })

@@ -1,13 +1,15 @@
 //! Numbers that the papers print: results of hardware of 1995 to 1999.
 
 use super::{StudyCell, StudyName, SystemTable};
+use crate::rtos::TestVerdict;
 
 /// A value per line: study, table, row, column and value. A value that starts with `'` is a
-/// name; `<` marks an upper limit, and `..` a range.
+/// name; `<` marks an upper limit, and `..` a range. `PASS` and `FAIL` are verdicts.
 const NUMBERS: &str = include_str!("paper.csv");
 
 /// Tables of all studies.
-const TABLES: [&str; 14] = [
+const TABLES: [&str; 15] = [
+    "criteria",
     "table1",
     "table2",
     "table3",
@@ -50,6 +52,19 @@ pub(super) fn tables(study: StudyName) -> Vec<SystemTable> {
 fn cell(text: &str) -> Option<StudyCell> {
     if let Some(name) = text.strip_prefix('\'') {
         return Some(StudyCell::Name { text: name.into() });
+    }
+    match text {
+        "PASS" => {
+            return Some(StudyCell::Verdict {
+                verdict: TestVerdict::Pass,
+            });
+        }
+        "FAIL" => {
+            return Some(StudyCell::Verdict {
+                verdict: TestVerdict::Fail,
+            });
+        }
+        _ => {}
     }
     let Some((number, unit)) = text.split_once(' ') else {
         let count = text.parse().ok()?;

@@ -64,6 +64,7 @@ pub(crate) fn table(study: StudyName, name: &str) -> String {
     let what = match (study, name) {
         (StudyName::Osdi99, "table1") => "latency tolerance of applications, (n - 1) t",
         (StudyName::Osdi99, "table2") => "the system",
+        (StudyName::Osdi99, "table2.paper") => "as printed, the two systems",
         (StudyName::Osdi99, "table3") => "worst latencies of a span of use",
         (StudyName::Osdi99, "kernel_threads") => "4.1: expiry -> kernel thread",
         (StudyName::Osdi99, "figure5") => {
@@ -176,7 +177,11 @@ pub(crate) fn row(study: StudyName, row: &str) -> String {
         (_, "frequency") => "frequency governor",
         (_, "idle_states") => "idle states",
         (_, "file_system") => "file system",
-        (_, "disk_scheduler") => "disk scheduler",
+        // The rows of the paper.
+        (StudyName::Osdi99, "ADSL") => "ADSL (1999)",
+        (StudyName::Osdi99, "Modem") => "Modem (1999)",
+        (StudyName::Osdi99, "RT audio") => "RT audio (1999)",
+        (StudyName::Osdi99, "RT video") => "RT video (1999)",
         (_, "gpu") => "GPU",
         (_, other) => return numbered(study, other),
     };
@@ -234,11 +239,20 @@ fn fixes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
         .collect()
 }
 
-/// Returns the names of the spans of Table 3 of OSDI'99.
-pub(crate) fn spans(study: StudyName, is_quick: bool) -> [String; 3] {
-    match study.quick_spans() {
-        Some(spans) if is_quick => spans.map(span),
+/// Returns the names of the spans of Table 3 of OSDI'99. With `--quick` they are shorter, and the
+/// paper's names would mislead.
+pub(crate) fn spans(report: &StudyReport) -> [String; 3] {
+    let names = |system: &StudySystem| match report.study.quick_spans() {
+        Some(spans) if system.is_quick => spans.map(span),
         _ => ["hour", "day", "week"].map(Into::into),
+    };
+    let mut systems = report.systems.iter().map(names);
+    let first = systems.next().unwrap_or_default();
+    match systems.next() {
+        Some(second) if second != first => {
+            std::array::from_fn(|place| format!("{}/{}", first[place], second[place]))
+        }
+        _ => first,
     }
 }
 
@@ -444,6 +458,14 @@ pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
         (
             MissingReason::NotInPaper,
             "none: the paper does not give this value.",
+        ),
+        (
+            MissingReason::OnlyInPaper,
+            "paper only: this study does not measure it.",
+        ),
+        (
+            MissingReason::NotReported,
+            "not reported: the system or the test does not report it, or the study has other loads.",
         ),
         (
             MissingReason::NoTraceData,
