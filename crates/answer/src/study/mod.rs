@@ -424,9 +424,8 @@ fn merge(by_system: &[Vec<SystemTable>], systems: &[StudySystem]) -> Vec<StudyTa
         let paper = same.iter().zip(systems);
         let mut paper = paper.filter(|(_, system)| system.directory.is_none());
         let paper = paper.find_map(|(table, _)| *table);
-        let is_in_paper = |row: &str, column: &str| {
-            paper.is_some_and(|table| table.cell(row, column).is_some())
-        };
+        let is_in_paper =
+            |row: &str, column: &str| paper.is_some_and(|table| table.cell(row, column).is_some());
         for row in rows {
             let cell = |table: &Option<&SystemTable>, system: &StudySystem, column: &str| {
                 let cell_found = table.and_then(|table| table.cell(&row, column));

@@ -1,22 +1,16 @@
 //! Tests of `laggard study` with recordings of known latencies.
 
+mod results;
+mod resumed;
+
 use std::fs;
 use std::path::Path;
 use std::process::Output;
 
-use laggard_answer::study::StudyName;
-use laggard_made::{Made, late, line};
-use laggard_model::{
-    Activation, Backend, Batch, Clock, Cpu, EpisodeNotes, Host, Line, LineId, Manifest, Nanos,
-    ProbePlan, Route, STAGES, Service, Stage, State,
-};
-use laggard_record::Recorder;
 use serde_json::{Value, json as value};
 use tempfile::TempDir;
 
-use crate::scripted::{
-    Texts as _, backend, has_samples, in_one_line, laggard, manifest, must_record, signal, wait_for,
-};
+use crate::scripted::{Texts as _, backend, in_one_line, laggard, must_record};
 
 /// The chain from a timer to threads. One wakeup in ten is late; in one in ten of another
 /// phase the interrupt was not seen.
@@ -85,218 +79,6 @@ fn time(ns: f64) -> Value {
     value!({"kind": "time", "ns": ns})
 }
 
-/// Writes the results of `laggard bench` for hotos99 and timmerman. Each time is a multiple of
-/// `factor`.
-fn write_results(dir: &Path, factor: f64) {
-    fs::create_dir_all(dir).unwrap();
-    let write = |name: &str, mut result: Value| {
-        result["host"] = serde_json::to_value(Host::default()).unwrap();
-        result["schema"] = 2.into();
-        fs::write(dir.join(name).with_extension("json"), result.to_string()).unwrap();
-    };
-    let timer = |api: &str, tick: Option<f64>, bins: Value| {
-        value!({
-            "api": api, "absence": null, "tick_ns": tick, "bins": bins,
-            "intervals": {"count": 3, "min_ns": 31_000, "max_ns": 2_384_000,
-                "mean_ns": 999_000.0 * factor, "deviation_ns": 70_000.0},
-        })
-    };
-    write(
-        "timers",
-        value!({
-            "coarse_ns": 4_000_000,
-            "clocks": [{"name": "CLOCK_MONOTONIC", "stated_ns": 1, "step_ns": 20, "sleeps": true}],
-            "rows": [
-                timer("so_rcvtimeo", Some(4e6), value!([{"from_ns": 3_900_000, "count": 7}])),
-                timer("ppoll", None, value!([{"from_ns": 1_000_000, "count": 9}])),
-                timer("tick-relative", None, value!([{"from_ns": 1_900_000, "count": 5}])),
-            ],
-        }),
-    );
-    let part = |us: f64| {
-        let ns = us * 1e3 * factor;
-        value!({"mean_ns": ns, "median_ns": 2_000, "quantile_ns": 9_000, "max_ns": 20_000,
-            "max_without_steal_ns": null, "first_ns": [1_000, 2_000, 20_000]})
-    };
-    write(
-        "rtos",
-        value!({
-            "rows": [
-                {"criterion": "preemption", "verdict": "pass"},
-                {"criterion": "inversion", "verdict": if factor > 1.0 { "fail" } else { "pass" }},
-            ],
-            "interrupts": {
-                "interrupts": 2_000, "excluded": 0, "of_others": 0, "source": if factor > 1.0 { "hpet" } else { "cpu" },
-                "reading_ns": 40, "quantile": 0.999, "latency": part(4.0), "handler": part(1.0),
-                "dispatch": part(11.0), "max_rate_hz": 1e5, "above_limit": 0,
-                "above_limit_by_steal": 0, "above_limit_possibly_steal": 0, "steal_ns": null,
-                "thread": if factor > 1.0 { part(30.0) } else { Value::Null },
-            },
-        }),
-    );
-    let mechanism = value!({"via": "yield", "service": "fifo:80", "are_processes": false,
-        "working_set_bytes": 0, "is_cross": false});
-    let row = |threads: u64, ns: f64| {
-        let mut row = mechanism.clone();
-        let figures = value!({
-            "threads": threads, "count": 9, "counted_by_kernel": 9, "left_out": 0, "unkept": 0,
-            "alone_ns": null, "net": null, "activity": null, "untraced_median_ns": null,
-            "absence": null, "gross": {"min_ns": 300.0, "mean_ns": ns * factor, "median_ns": ns,
-                "p999_ns": null, "max_ns": 9e3},
-        });
-        row.as_object_mut()
-            .unwrap()
-            .extend(figures.as_object().unwrap().clone());
-        row
-    };
-    write(
-        "switch",
-        value!({
-            "cpu": 1, "other_cpu": null, "load": null, "growth": [], "is_complete": true,
-            "net_absence": null, "warnings": [], "rows": [row(2, 500.0), row(10, 700.0)],
-            "series": {"threads": 10, "way": mechanism, "took_ns": [600, 700, 9_000]},
-        }),
-    );
-}
-
-#[test]
-fn timmerman_compares_stored_results() {
-    let dir = TempDir::new().unwrap();
-    write_results(&dir.path().join("a"), 1.0);
-    write_results(&dir.path().join("b"), 3.0);
-    assert!(study(&dir, "timmerman --quick -o b").status.success());
-
-    let output = study(&dir, "timmerman --quick -o a --against b --json");
-
-    assert!(output.status.success(), "{}", output.errors());
-    assert!(
-        !output.errors().contains("laggard: recording "),
-        "{}",
-        output.errors()
-    );
-    let report = output.json();
-    let both = |table, row, column| cells(&report, table, row, column).clone();
-    assert_eq!(
-        both("switches", "10", "mean"),
-        value!([time(700.0), time(2_100.0)])
-    );
-    assert_eq!(
-        both("interrupts", "latency", "mean"),
-        value!([time(4e3), time(12e3)])
-    );
-    // The handler of A runs in the interrupt.
-    let no_thread = value!({"kind": "missing", "reason": "no_thread"});
-    assert_eq!(
-        both("interrupts", "thread", "mean"),
-        value!([no_thread, time(90e3)])
-    );
-    assert_eq!(report["gaps"], value!(["external_clock"]));
-    let hpet = study(&dir, "timmerman -o b --show --json").json();
-    assert_eq!(hpet["gaps"], value!([]));
-    let verdict = |word: &str| value!({"kind": "verdict", "verdict": word});
-    let verdicts = value!([verdict("pass"), verdict("fail")]);
-    assert_eq!(both("criteria", "inversion", "verdict"), verdicts);
-    let output = study(&dir, "timmerman -o a --show --against b");
-    let text = output.text();
-    for part in [
-        "FAIL*",
-        "2.10*",
-        "0.700",
-        "10 threads",
-        "ISR dispatch latency",
-    ] {
-        assert!(text.contains(part), "{part}: {text}");
-    }
-    let page = fs::read_to_string(dir.path().join("a/study.html")).unwrap();
-    // Four figures of each system, and three that compare them.
-    assert_eq!(page.matches("<svg").count(), 11);
-    assert!(page.contains("Figure 8: ISR dispatch latency, compared"));
-    assert!(page.contains("ISR latency of 3 interrupts"));
-}
-
-/// Records a step of hotos99 with one late wakeup, and writes it to `dir`.
-fn made(dir: &Path, name: &str, notes: &EpisodeNotes) {
-    let steps = [
-        (Stage::Irq, 9_000),
-        (Stage::Waking, 1_000),
-        (Stage::User, 6_000),
-    ];
-    let made = Made::new(&[line(Service::Fifo(90), 1)]).served(0, 15_000, &steps);
-    let path = dir.join(format!("{name}-1.laggard"));
-    made.record_with(&path, &[late::episode(1)], notes);
-}
-
-#[test]
-fn hotos99_has_the_timers_the_handlers_and_the_causes() {
-    let dir = TempDir::new().unwrap();
-    let path = dir.path().join("s");
-    write_results(&path, 1.0);
-    let notes = EpisodeNotes {
-        handlers: Some(late::handlers()),
-        ..late::notes()
-    };
-    for name in ["machine", "receive", "fault-7ms", "fault-17ms"] {
-        made(&path, name, &notes);
-    }
-
-    let output = study(&dir, "hotos99 --quick -o s --json");
-
-    assert!(output.status.success(), "{}", output.errors());
-    let report = output.json();
-    let cell = |table, row, column| cell(&report, table, row, column).clone();
-    assert_eq!(cell("table1", "mean", "ppoll"), time(999_000.0));
-    assert_eq!(cell("table2", "3900", "so_rcvtimeo")["count"], 7);
-    assert_eq!(cell("table3", "3900", "ppoll")["count"], 0);
-    // The injected tick is not a timer of this system.
-    assert_eq!(cell("table3", "1900", "tick-relative")["count"], 5);
-    assert_eq!(
-        report["tables"][0]["columns"],
-        value!(["so_rcvtimeo", "ppoll"])
-    );
-    assert_eq!(cell("clocks", "tick", "observed"), time(4e6));
-    assert_eq!(cell("receive", "net_rx", "value"), time(900_000.0));
-    assert_eq!(cell("handlers", "machine.1", "longest"), time(13_000_000.0));
-    let cause = cell("causes", "fault-7ms.1", "cause");
-    assert_eq!(
-        (&cause["class"], &cause["who"]),
-        (&value!("higher_priority"), &value!("hog"))
-    );
-    assert_eq!(
-        cell("causes", "fault-7ms.1", "period")["reason"],
-        "no_period"
-    );
-    let text = study(&dir, "hotos99 -o s --show --against paper").stdout;
-    let text = String::from_utf8(text).unwrap();
-    for part in [
-        "preempted by hog",
-        "3900-4000 us",
-        "4,880",
-        "fault-7ms 1",
-        "DEC dc21x4",
-    ] {
-        assert!(text.contains(part), "{part}: {text}");
-    }
-    assert!(!text.contains("machine.1"), "{text}");
-}
-
-#[test]
-fn result_of_another_version_is_refused_with_its_file() {
-    let dir = TempDir::new().unwrap();
-    write_results(&dir.path().join("s"), 1.0);
-    for (content, command) in [
-        ("{", "timmerman --quick"),
-        (r#"{"rows": 7}"#, "timmerman --quick"),
-    ] {
-        fs::write(dir.path().join("s/rtos.json"), content).unwrap();
-
-        let output = study(&dir, &format!("{command} -o s"));
-
-        assert_eq!(output.status.code(), Some(2), "{}", output.errors());
-        let remedy = "`s/rtos.json` is not a result of this laggard; remove it to measure again";
-        assert!(output.errors().contains(remedy), "{}", output.errors());
-    }
-}
-
 #[test]
 fn table_3_bounds_wakeups_whose_interrupt_was_not_seen() {
     let dir = TempDir::new().unwrap();
@@ -358,128 +140,6 @@ fn heubaum_compares_threads_that_the_interrupt_wakes() {
     assert_eq!(report["mechanisms"], mechanisms);
 }
 
-/// Three interruptions leave pieces of any length.
-#[test]
-fn interrupted_study_has_the_tables_of_a_whole_one() {
-    let dir = TempDir::new().unwrap();
-    let whole = study(&dir, "osdi99 --quick --json -o whole");
-    assert!(whole.status.success(), "{}", whole.errors());
-    fs::create_dir(dir.path().join("cut")).unwrap();
-    for (name, secs) in [
-        ("office-1", 10),
-        ("office-2", 47),
-        ("game-1", 1),
-        ("web-1", 120),
-        ("workstation-1", 2),
-        ("workstation-2", 70),
-        ("workstation-3", 40),
-    ] {
-        let path = dir.path().join("cut").join(name).with_extension("laggard");
-        let duration = format!("--duration={secs}s");
-        must_record(&path, &script(100_000_000), &[&duration]);
-    }
-    // `record` was killed before it measured.
-    fs::create_dir(dir.path().join("cut/office-3.laggard")).unwrap();
-
-    let first = study(&dir, "osdi99 --quick --json -o cut");
-    let second = study(&dir, "osdi99 --quick --json -o cut");
-    let third = study(&dir, "osdi99 --quick --json -o cut --show");
-
-    let started = first.errors();
-    assert!(started.contains("recording continues: 6 min"), "{started}");
-    assert!(!started.contains("recording web"), "{started}");
-    assert!(
-        !second.errors().contains("laggard: recording "),
-        "{}",
-        second.errors()
-    );
-    for output in [&first, &second, &third] {
-        assert!(output.status.success(), "{}", output.errors());
-        // The number of waits depends on the cuts: Figure 5 counts them.
-        let worst_cases =
-            |output: &Output| output.json()["tables"].as_array().unwrap()[..5].to_vec();
-        assert_eq!(worst_cases(output), worst_cases(&whole));
-    }
-}
-
-/// Writes the part of a step from `from` to `to`, s: a wakeup every 10 s, whose latency follows
-/// from its time in the step. The step starts at `start`, s.
-fn write_part(path: &Path, start: u64, from: u64, to: u64) {
-    let start = Nanos::from_secs(start + from);
-    let route = |service, route| Line {
-        cpu: Cpu(0),
-        service,
-        route,
-    };
-    let lines = vec![
-        route(Service::Softirq, Route::Direct),
-        route(Service::Fifo(90), Route::Deferred),
-    ];
-    let clock = Clock {
-        end_ns: Some(start + Nanos::from_secs(to - from)),
-        ..Clock::monotonic(start, "2026-11-20T11:00:00.000+01:00")
-    };
-    let manifest = Manifest::new(Backend::Bpf, ProbePlan::default(), clock, lines);
-    let mut rows = Batch::default();
-    for expiry in (from..to).step_by(10) {
-        let random = expiry.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-        let mut steps = [None; STAGES.len()];
-        steps[Stage::Irq.index()] = Some(Nanos::from_ns(1_000 + random));
-        steps[Stage::Softirq.index()] = Some(Nanos::from_ns(700 + random % 1_009));
-        for line in 0..2 {
-            if line == 1 {
-                steps[Stage::User.index()] = Some(Nanos::from_ns(500 + random % 100_003));
-            }
-            rows.push(&Activation {
-                line: LineId(line),
-                seq: (expiry - from) / 10,
-                expiry: start + Nanos::from_secs(expiry - from),
-                missed: false,
-                censored: false,
-                steps,
-            });
-        }
-    }
-    let mut recorder = Recorder::create(path, manifest).unwrap();
-    recorder.append(&rows).unwrap();
-    recorder.finish(State::Complete).unwrap();
-}
-
-/// Each load was resumed three times.
-#[test]
-fn study_of_41_hours_has_the_tables_of_an_uninterrupted_one() {
-    let dir = TempDir::new().unwrap();
-    for (name, cuts) in [("whole", &[][..]), ("cut", &[13, 130, 777])] {
-        fs::create_dir(dir.path().join(name)).unwrap();
-        for (step, start) in StudyName::Osdi99.steps_with(&[]).iter().zip(1..) {
-            let tens = step.length(false).ns() / 10_000_000_000;
-            let ends = cuts.iter().map(|permille| tens * permille / 1_000 * 10);
-            let mut from = 0;
-            for (number, to) in (1..).zip(ends.chain([tens * 10])) {
-                if from == to {
-                    continue;
-                }
-                let piece = format!("{name}/{}-{number}.laggard", step.name);
-                write_part(&dir.path().join(piece), start * 1_000_000, from, to);
-                from = to;
-            }
-        }
-    }
-
-    let [whole, cut] =
-        ["whole", "cut"].map(|name| study(&dir, &format!("osdi99 --show --json -o {name}")));
-
-    // The pieces of the 6 min of Figure 5 have too few wakeups here to be trusted.
-    let codes = [&whole, &cut].map(|output| output.status.code());
-    assert_eq!(codes, [Some(0), Some(3)], "{}", cut.errors());
-    let (whole, cut) = (whole.json(), cut.json());
-    assert_eq!(cut["systems"][0]["steps"][2]["recordings"], 4);
-    assert_eq!(cut["tables"], whole["tables"]);
-    let [hour, week] = ["game.hour", "game.week"]
-        .map(|span| cell(&cut, "table3", "expiry_high", span)["ns"].as_f64());
-    assert!(hour < week, "{hour:?}, {week:?}");
-}
-
 #[test]
 fn span_that_is_not_recorded_has_a_lower_limit() {
     let dir = TempDir::new().unwrap();
@@ -526,59 +186,6 @@ fn second_system_with_other_lengths_is_named_and_has_no_star() {
     );
     assert!(text.contains("`office`: 2 min on A, 8 s on B"), "{text}");
     assert!(!text.contains('*'), "{text}");
-}
-
-#[test]
-fn study_of_another_machine_is_shown_and_not_continued() {
-    let dir = TempDir::new().unwrap();
-    let whole = dir.path().join("s/idle-1.laggard");
-    fs::create_dir(dir.path().join("s")).unwrap();
-    must_record(&whole, &script(1_000_000), &["--duration=10s"]);
-    let file = whole.join("manifest.json");
-    let mut manifest: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-    manifest["host"]["node"] = "other".into();
-    manifest["host"]["kernel"] = "6.12.9-rt".into();
-    fs::write(&file, manifest.to_string()).unwrap();
-
-    let continued = study(&dir, "heubaum --quick -o s");
-    let shown = study(&dir, "heubaum --quick -o s --show --json");
-
-    let text = continued.errors();
-    assert_eq!(continued.status.code(), Some(2), "{text}");
-    assert!(
-        text.contains("was recorded on `other` with Linux 6.12.9-rt,"),
-        "{text}"
-    );
-    assert_eq!(shown.json()["systems"][0]["steps"][0]["recordings"], 1);
-}
-
-/// A file that may not grow stands for a full disk.
-#[test]
-fn recording_that_cannot_be_written_ends_the_study_and_keeps_the_others() {
-    let dir = TempDir::new().unwrap();
-    fs::create_dir(dir.path().join("s")).unwrap();
-    let script = script(1_000_000);
-    let whole = dir.path().join("s/idle-1.laggard");
-    must_record(&whole, &script, &["--duration=10s"]);
-    let backend = backend(dir.path(), &script);
-    let command = format!("exec \"$0\" study heubaum --quick -o s {backend}");
-
-    let output = std::process::Command::new("sh")
-        .args(["-c", &format!("trap '' XFSZ; ulimit -f 8; {command}")])
-        .arg(laggard().get_program())
-        .current_dir(dir.path())
-        .output()
-        .unwrap();
-
-    assert_eq!(output.status.code(), Some(2), "{}", output.errors());
-    let text = output.errors();
-    assert_eq!(text.matches("laggard: recording ").count(), 1, "{text}");
-    assert!(
-        text.contains("and the study stops; the finished recordings are kept"),
-        "{text}"
-    );
-    let shown = study(&dir, "heubaum -o s --show --quick --json");
-    assert_eq!(shown.json()["systems"][0]["steps"][0]["recordings"], 1);
 }
 
 #[test]
@@ -705,12 +312,24 @@ fn other_loads_have_columns_and_the_papers_are_named_as_missing() {
         cell(&report, "table3", "expiry_softirq", "fp.hour")["kind"],
         "time"
     );
+    // The paper has other columns.
+    let output = study(&dir, "osdi99 -o s --show --against paper --json");
+    for row in ["expiry_high", "direct_high"] {
+        let cell = cell(&output.json(), "table3", row, "office.hour").clone();
+        assert_eq!(cell["reason"], "only_in_paper", "{row}");
+    }
+    let text = study(&dir, "osdi99 -o s --show --against paper").text();
+    assert!(text.contains("office: 6 s/hour"), "{text}");
     for (words, part) in [
         (
             "osdi99 --quick -o s",
             "is a study with --loads fp,busy:2; repeat that",
         ),
         ("osdi99 --quick -o n --loads no", "`no` is not a load"),
+        (
+            "osdi99 --quick -o n --loads fp+scanner",
+            "`fp+scanner+scanner` has the load `scanner` twice",
+        ),
         (
             "osdi99 --quick -o n --loads fp,fp",
             "--loads has two loads whose recordings would be `fp`",
@@ -730,26 +349,4 @@ fn other_loads_have_columns_and_the_papers_are_named_as_missing() {
         assert!(output.errors().contains(part), "{}", output.errors());
         assert!(!dir.path().join("n").exists(), "{words}");
     }
-}
-
-/// Real time, but nothing depends on what is measured.
-#[test]
-fn interruption_keeps_the_finished_part_and_prints_the_tables() {
-    let dir = TempDir::new().unwrap();
-    let study = std::process::Command::new(laggard().get_program())
-        .args(["study", "heubaum", "--quick", "-o", "s", "--backend=user"])
-        .current_dir(dir.path())
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let recording = dir.path().join("s/idle-1.laggard");
-    wait_for("it records", || has_samples(&recording));
-    signal(study.id(), "INT");
-    let output = study.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{}", output.errors());
-    let text = output.text();
-    assert!(text.contains("record 10 s"), "{text}");
-    assert!(text.contains("repeat the command to continue"), "{text}");
-    assert_eq!(manifest(&recording)["state"], "interrupted");
 }
