@@ -24,6 +24,7 @@ const MIN_PAUSE_PERIODS: u64 = 16;
 /// Maximum number of periods per thread.
 const MAX_PHASES: usize = 32;
 const MAX_MISSES: usize = 1_000;
+const MAX_NEWEST: usize = 64;
 const MAX_CAUSES: usize = 64;
 const MAX_WAKERS: usize = 16;
 
@@ -99,6 +100,8 @@ pub(super) struct LineState {
     timers: ThreadTimers,
     /// Misses without a wakeup since the last call of [`LineState::take_passed`].
     passed: Vec<PassedCycles>,
+    /// Newest due times.
+    pub(super) newest: VecDeque<Nanos>,
 }
 
 /// Time span while a thread's cycles have one period.
@@ -254,6 +257,7 @@ impl LineState {
             timeline: Timeline::new(given_period),
             timers: ThreadTimers::default(),
             passed: Vec::new(),
+            newest: VecDeque::new(),
         }
     }
 
@@ -267,6 +271,10 @@ impl LineState {
         has_deadline: bool,
     ) -> Selection {
         let activation = &cycle.whole;
+        if self.newest.len() == MAX_NEWEST {
+            self.newest.pop_front();
+        }
+        self.newest.push_back(activation.origin);
         *self.policies.entry(policy).or_default() += 1;
         self.latency.add(activation.latency());
         self.response.add(activation.response());

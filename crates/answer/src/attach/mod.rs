@@ -14,6 +14,7 @@ mod growth;
 mod late;
 mod line;
 mod period;
+mod pool;
 mod ready;
 mod row;
 mod step;
@@ -269,6 +270,8 @@ pub struct AttachCollector {
     unplaced: Vec<(ThreadMark, u8)>,
     /// Marks of threads that are not watched.
     foreign_marks: u64,
+    /// Threads of pools, once all records are known.
+    pools: BTreeSet<u32>,
 }
 
 /// Maximum number of marks that wait for their thread.
@@ -302,6 +305,7 @@ impl AttachCollector {
             by_tid: BTreeMap::new(),
             unplaced: Vec::new(),
             foreign_marks: 0,
+            pools: BTreeSet::new(),
         }
     }
 
@@ -568,7 +572,7 @@ impl AttachCollector {
     }
 
     /// Whether the wakeups of a line have a period: a timer wakes the thread, or the wakeups are
-    /// regular and do not come from a ring of threads. A server has requests at short intervals
+    /// regular and do not come from a ring of threads or go to any thread of a pool. A server has requests at short intervals
     /// that are equal by chance, or because its client waits for each answer.
     fn is_periodic(&self, number: u32, source: WokenWay) -> bool {
         /// Shortest period of wakeups by something other than a timer.
@@ -578,7 +582,8 @@ impl AttachCollector {
         source == WokenWay::Timer
             || line.is_none_or(|line| {
                 line.is_regular() && line.period().is_none_or(|period| period >= MIN_PERIOD)
-            }) && (source != WokenWay::Thread || !self.is_in_ring(number))
+            }) && !self.pools.contains(&number)
+                && (source != WokenWay::Thread || !self.is_in_ring(number))
     }
 
     /// Whether a thread runs goroutines, which move between threads: its cycles are not cycles of
@@ -621,6 +626,7 @@ impl AttachCollector {
     pub fn settle(&mut self) {
         self.told(&mut Vec::new(), Nanos::MAX);
         self.settle_interruptions();
+        self.pools = self.pools();
         let keys: Vec<(u32, WokenWay)> = self.lines.keys().copied().collect();
         for (number, source) in keys {
             let has_deadline = self.implies_deadline(number, source);

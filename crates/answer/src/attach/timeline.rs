@@ -26,6 +26,7 @@ const MAX_STRAYS: usize = 64;
 /// share.
 const MIN_OTHERS: u64 = 4;
 const MIN_OTHER_SHARE: f64 = 0.01;
+const MIN_SAME_SHARE: f64 = 0.5;
 /// Maximum number of late cycles that wait until it is known whether the program keeps its
 /// timeline.
 const MAX_AMBIGUOUS: usize = 64;
@@ -242,7 +243,17 @@ impl Timeline {
             return Vec::new();
         };
         let (regular, other) = (self.regular.cycles, others.cycles());
-        let is_rare = other < MIN_OTHERS || (other as f64) < MIN_OTHER_SHARE * regular as f64;
+        // A second timer of the same period has about as many cycles.
+        let is_same = match (self.period(), others.period()) {
+            (Some(period), Some(other)) => !differ(period, other),
+            _ => false,
+        };
+        let min_share = if is_same {
+            MIN_SAME_SHARE
+        } else {
+            MIN_OTHER_SHARE
+        };
+        let is_rare = other < MIN_OTHERS || (other as f64) < min_share * regular as f64;
         // A program that starts a new timeline after each late cycle has only one timer.
         if is_rare || self.restarted > self.kept {
             return Vec::new();
@@ -285,6 +296,12 @@ impl Timeline {
         let by_timer = matches!(activation.woken, WokenBy::Timer(_));
         let resolution = entry.cycle.timeout_resolution;
         if entry.is_due {
+            if by_timer
+                && grid.place(activation, resolution) == Place::Before
+                && let Some(first) = grid.shifted(&self.strays, activation.origin, resolution)
+            {
+                self.shift(&mut grid, first, passed);
+            }
             match grid.place(activation, resolution) {
                 Place::OnGrid => {
                     let skipped = self.skipped(activation.origin, grid.tolerance(1, resolution));
@@ -321,6 +338,23 @@ impl Timeline {
             self.busy(entry.clone(), passed);
         }
         self.evaluate(grid, entry);
+    }
+
+    /// Moves the timeline to the newest cycles, which were a little before or after its due times.
+    fn shift(&mut self, grid: &mut Grid, first: Nanos, passed: &mut Vec<PassedCycles>) {
+        // The due time next to the first of them is not a separate one.
+        let near = Nanos::from_f64(Grid::MAX_SHIFT * grid.period);
+        for late in &mut self.waiting {
+            late.due
+                .retain(|&due| due + near < first || due > first + near);
+        }
+        self.waiting.retain(|late| !late.due.is_empty());
+        grid.restart(first);
+        for stray in std::mem::take(&mut self.strays) {
+            grid.anchor = grid.anchor.max(stray.cycle.whole.origin);
+            self.count_regular(&stray);
+            self.busy(stray, passed);
+        }
     }
 
     /// Notes the late due times within a cycle.
@@ -425,11 +459,15 @@ impl Grid {
     const MIN_TOLERANCE: f64 = 10e3;
     /// Largest tolerance, as a part of the period.
     const MAX_TOLERANCE: f64 = 0.02;
+    /// Largest distance between a timeline and its continuation, as a part of the period. A second
+    /// timer of the same period has wakeups between those of the first.
+    const MAX_SHIFT: f64 = 0.1;
     /// Error of the period.
     const DRIFT: f64 = 5e-4;
     /// Largest part of a wakeup's time from rounding, in units of the resolution: programs that
     /// compute with fractions round some timeouts twice.
     const ROUNDING: f64 = 2.0;
+    const USUAL_ROUNDING: f64 = 1.5;
 
     /// Finds the grid that has most of the wakeups, from the newest back. `usual`: the period, if
     /// it is known.
@@ -516,11 +554,37 @@ impl Grid {
     /// Deviation of a wakeup from the grid after `steps` periods, ns.
     fn tolerance(&self, steps: u64, resolution: Nanos) -> f64 {
         let steps = steps as f64;
-        let rounding =
-            resolution.as_f64() * (Self::ROUNDING + steps / self.periods.max(MIN_WAKES as f64));
-        let largest = (Self::MAX_TOLERANCE * self.period).max(rounding.min(self.period / 4.0));
-        let usual = 2.0 * self.jitter + steps * Self::DRIFT * self.period;
-        usual.max(Self::MIN_TOLERANCE).min(largest)
+        // The period may be wrong by a part of the rounding.
+        let drift = steps / self.periods.max(MIN_WAKES as f64);
+        let rounding = |part: f64| (resolution.as_f64() * (part + drift)).min(self.period / 4.0);
+        let largest = (Self::MAX_TOLERANCE * self.period).max(rounding(Self::ROUNDING));
+        // Recent wakeups may all have been rounded by the same time.
+        let usual = if resolution > Nanos::ZERO {
+            rounding(Self::USUAL_ROUNDING)
+        } else {
+            0.0
+        };
+        self.expected_deviation(steps).max(usual).min(largest)
+    }
+
+    /// Returns the start of the timeline if it has moved: since the last wakeup on the grid, the
+    /// thread has slept until times that are whole periods apart, and close to the due times.
+    fn shifted(&self, strays: &[TimelineCycle], origin: Nanos, resolution: Nanos) -> Option<Nanos> {
+        let first = strays.first()?.cycle.whole.origin;
+        let later = strays[1..].iter().map(|stray| stray.cycle.whole.origin);
+        let deviation = |from: Nanos, to: Nanos| {
+            let gap = to.saturating_sub(from).as_f64();
+            let steps = (gap / self.period).round();
+            (steps, (gap - steps * self.period).abs())
+        };
+        let mut before = first;
+        let is_periodic = later.chain([origin]).all(|time| {
+            let (steps, deviation) = deviation(before, time);
+            before = time;
+            steps >= 1.0 && deviation <= self.tolerance(Nanos::from_f64(steps).ns(), resolution)
+        });
+        let (_, distance) = deviation(self.anchor.min(first), self.anchor.max(first));
+        (is_periodic && distance <= Self::MAX_SHIFT * self.period).then_some(first)
     }
 
     /// Starts a new timeline with the same period.
@@ -592,10 +656,19 @@ impl Grid {
     fn is_restart(&self, activation: &ThreadActivation, resolution: Nanos) -> bool {
         const EXACT: f64 = 0.01;
         let steps = self.nearest(activation.origin);
-        let is_exact = self.tolerance(steps, resolution) <= EXACT * self.period;
-        let tolerance = self.tolerance(1, resolution).max(resolution.as_f64());
+        let expected = self.expected_deviation(steps as f64);
+        let point = self.point(steps).as_f64();
+        let deviation = (activation.origin.as_f64() - point).abs();
+        let is_exact = expected <= EXACT * self.period && deviation <= expected;
+        let tolerance = self.expected_deviation(1.0).max(resolution.as_f64());
         let slept = activation.origin.saturating_sub(self.free_since).as_f64();
         !is_exact && slept >= self.sleep.min(self.period) - tolerance
+    }
+
+    /// Deviation of a wakeup from the grid after `steps` periods if it is like the recent ones, ns.
+    fn expected_deviation(&self, steps: f64) -> f64 {
+        let expected = 2.0 * self.jitter + steps * Self::DRIFT * self.period;
+        expected.max(Self::MIN_TOLERANCE)
     }
 
     /// Moves the anchor to a wakeup on the grid.

@@ -13,9 +13,10 @@ use laggard_model::{
 
 pub(super) use home::Home;
 use home::Sleeps;
+pub(super) use site::SiteKey;
 pub(super) use site::wait_kind;
 pub use site::{AttachSite, WaitKind};
-use site::{SiteKey, is_restarted, timeout_resolution};
+use site::{is_restarted, timeout_resolution};
 
 /// laggard searches for the home wait after these numbers of sleeps: few for an unambiguous kind.
 const EARLY_SLEEPS: usize = 8;

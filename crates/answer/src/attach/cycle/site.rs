@@ -95,6 +95,11 @@ impl WaitKind {
 }
 
 impl SiteKey {
+    /// Returns whether threads that wait at this site wait for the same object.
+    pub(in crate::attach) const fn has_object(&self) -> bool {
+        self.object != 0 && matches!(self.kind, WaitKind::Condition | WaitKind::Event)
+    }
+
     /// Returns the site of the wait that ended an activation; `None`: it did not sleep.
     pub(in crate::attach) fn new(activation: &ThreadActivation) -> Option<Self> {
         let kind = match activation.end {

@@ -296,6 +296,32 @@ fn thread_that_another_one_drives_keeps_its_deadline_if_it_is_often_late() {
     }
 }
 
+/// Workers that wait for one condition variable. Each job wakes the next of them, or all of them.
+#[test]
+fn pool_has_no_implied_deadline_unless_each_event_wakes_all_of_its_threads() {
+    let deadlines = |is_for_all: bool| {
+        let condition = wait("futex", 0x2000, 0x89, 0);
+        let mut workers = [1, 2, 3].map(Script::new);
+        for job in 0..300 {
+            let due = 5_000 * job;
+            for (place, worker) in workers.iter_mut().enumerate() {
+                if is_for_all || job % 3 == place as u64 {
+                    let start = due + 10 * place as u64;
+                    let times = (start, start, start + 300);
+                    worker.add(by_thread(5, "driver"), times, condition);
+                }
+            }
+        }
+        let records = workers.into_iter().flat_map(|worker| worker.records);
+        let report = report(request_without_deadline(None), records.collect());
+        let rows = report.rows.iter();
+        rows.filter(|row| row.deadline.is_some()).count()
+    };
+
+    assert_eq!(deadlines(false), 0);
+    assert_eq!(deadlines(true), 3);
+}
+
 #[test]
 fn margin_that_shrinks_is_a_trend() {
     // 100 cycles of 1 s. Each response is 1 us longer than the one before.

@@ -277,6 +277,73 @@ fn timer_of_a_loop_with_rounded_timeouts_has_its_misses() {
     assert!(wrong.len() <= 1, "{wrong:#?}");
 }
 
+/// A loop of 10 ms that catches up after a stall of 270 to 279 ms each second. Most of its timeouts are
+/// rounded up by 0.56 ms, as after writes that end with the tick.
+#[test]
+fn stalls_of_a_loop_with_timeouts_are_counted() {
+    let mut script = Script::new(1);
+    let (mut due, mut now, mut missed) = (10_000_u64, 560, 0);
+    let mut cycle = (0, 0);
+    for number in 0..550_u64 {
+        if due > now {
+            script.add(TIMER, (cycle.0, cycle.1, now), POLL);
+            let expiry = now + (due - now).div_ceil(1_000) * 1_000;
+            cycle = (expiry, expiry + 10);
+            now = cycle.1;
+        }
+        let is_behind = now > due + 5_000;
+        now += 100;
+        if number % 100 == 90 {
+            now += 270_000 + number * 31 % 9_000;
+        } else if number % 100 < 90 && !is_behind {
+            now = (now / 2_000 + 1) * 2_000 + 560;
+        }
+        missed += u64::from(now > due + 10_000);
+        due += 10_000;
+    }
+    script.add(TIMER, (cycle.0, cycle.1, now), POLL);
+
+    let report = report(request_without_deadline(None), script.records);
+
+    let row = &report.rows[0];
+    assert!(row.timers.is_empty(), "{:?}", row.timers);
+    let misses = row.deadline.as_ref().unwrap().misses;
+    // Rounded wakeups hide up to 1 ms.
+    let is_close = misses.abs_diff(missed) <= missed / 20;
+    assert!(is_close, "{misses} of {missed}");
+}
+
+/// Executor of Java: its wait is due when its time is computed plus the delay, some microseconds
+/// after the timeline, and more if it is preempted then.
+#[test]
+fn timeline_that_moves_is_not_a_second_timer() {
+    let mut script = Script::new(1);
+    let park = wait("futex", 64, 0x89, 0);
+    let (mut due, mut missed) = (10_000_u64, 0);
+    for cycle in 0..400_u64 {
+        // Preempted for 100 cycles' time: later timeouts are shorter.
+        let shift = if cycle % 100 < 50 { 160 } else { 4 } + cycle * 7_919 % 5;
+        let start = due + shift;
+        let end = start + if cycle % 40 == 20 { 35_000 } else { 300 };
+        script.add(TIMER, (start, start + 30, end), park);
+        while due < end {
+            missed += u64::from(end > due + 8_000);
+            due += 10_000;
+        }
+    }
+    let request = AttachRequest {
+        deadline: Some(us(8_000)),
+        ..request()
+    };
+
+    let report = report(request, script.records);
+
+    let row = &report.rows[0];
+    assert!(row.timers.is_empty(), "{:?}", row.timers);
+    let misses = row.deadline.as_ref().unwrap().misses;
+    assert!(misses.abs_diff(missed) <= 2, "{misses} of {missed}");
+}
+
 /// Loop with two timers. Each ninth callback of the second one takes a long time.
 struct TwoTimers {
     due: [u64; 2],
