@@ -228,7 +228,7 @@ fn causes(report: &AttachReport, detail: Detail) -> Option<Table> {
             Cell::Time(late.taken.time_ns),
             Cell::Time(late.largest_ns),
         ]);
-        let cause = phrase::cause(&late.taken.cause).into();
+        let cause = phrase::late_cause(late).into();
         table.row(cells.chain(thread).chain([cause]));
     }
     let rest = report.causes.iter().skip(max);

@@ -9,11 +9,11 @@ use laggard_model::{
     ActivationEnd, Activity, Address, Cpu, Evidence, Names, Nanos, Symbols, WokenWay,
 };
 
-use super::cause::{AttachCause, AttachTaken};
+use super::cause::AttachCause;
 use super::course::signed;
 use super::cycle::{UnfinishedCycle, WaitKind, wait_kind};
 use super::growth::GROWTHS;
-use super::line::{LargestCycle, LineState, Waker};
+use super::line::{CauseSum, LargestCycle, LineState, Waker};
 use super::row::{
     AttachDeadline, AttachFigures, AttachGrowth, AttachHeld, AttachKill, AttachLargest, AttachLate,
     AttachOthers, AttachPeriod, AttachPhase, AttachPolicy, AttachRanked, AttachRow,
@@ -427,24 +427,15 @@ fn ranked(rows: &[AttachRow]) -> Vec<AttachRanked> {
             continue;
         };
         for late in &deadline.taken {
-            let cause = &late.taken.cause;
+            let mut cause = late.taken.cause.clone();
+            cause.take_holder_state();
             let thread = cause.is_internal().then_some(row.number);
             let sum = causes.entry((thread, cause.clone()));
             let sum = sum.or_insert_with(|| AttachRanked {
-                late: AttachLate {
-                    taken: AttachTaken {
-                        cause: cause.clone(),
-                        time_ns: Nanos::ZERO,
-                    },
-                    activations: 0,
-                    mainly: 0,
-                    avoided: 0,
-                    jointly: 0,
-                    largest_ns: Nanos::ZERO,
-                },
+                late: AttachLate::new(cause, CauseSum::default()),
                 threads: Vec::new(),
             });
-            sum.late.add(late);
+            sum.late.add(late.clone());
             if !sum.threads.contains(&row.name) {
                 sum.threads.push(row.name.clone());
             }
@@ -524,16 +515,9 @@ fn period(source: WokenWay, line: &LineState, measured: &AttachMeasured) -> Opti
 }
 
 fn taken(line: &LineState) -> Vec<AttachLate> {
-    let causes = line.taken.values().cloned();
+    let causes = line.taken.iter();
     let mut causes: Vec<AttachLate> = causes
-        .map(|cause| AttachLate {
-            taken: cause.part,
-            activations: cause.activations,
-            mainly: cause.mainly,
-            avoided: cause.avoided,
-            jointly: cause.jointly,
-            largest_ns: cause.largest,
-        })
+        .map(|(cause, sum)| AttachLate::new(cause.clone(), sum.clone()))
         .collect();
     causes.sort_by_key(AttachLate::rank);
     causes

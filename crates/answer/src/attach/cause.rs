@@ -135,7 +135,7 @@ pub enum AttachCauseKind {
         /// Thread that released it; absent: not known.
         #[serde(skip_serializing_if = "Option::is_none")]
         holder: Option<String>,
-        /// State of the holder during this time.
+        /// State of the holder during this time, or during most of it.
         #[serde(skip_serializing_if = "Option::is_none")]
         state: Option<HolderState>,
     },
@@ -219,18 +219,12 @@ impl AttachCause {
         )
     }
 
-    /// Returns whether both are the same lock: its holder may have several states in one wait.
-    pub(super) fn is_same_lock(&self, other: &Self) -> bool {
-        match (&self.kind, &other.kind) {
-            (
-                AttachCauseKind::Lock { site, holder, .. },
-                AttachCauseKind::Lock {
-                    site: other_site,
-                    holder: other,
-                    ..
-                },
-            ) => (site, holder) == (other_site, other),
-            _ => false,
+    /// Removes the state of a lock's holder, and returns it. A lock is one cause, whatever its
+    /// holder did.
+    pub(super) const fn take_holder_state(&mut self) -> Option<HolderState> {
+        match &mut self.kind {
+            AttachCauseKind::Lock { state, .. } => state.take(),
+            _ => None,
         }
     }
 }

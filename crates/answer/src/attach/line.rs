@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use laggard_model::{Histogram, Nanos, ThreadActivation, ThreadPolicy, Tid, WokenBy};
 
-use super::cause::{AttachCause, AttachTaken};
+use super::cause::{AttachCause, AttachTaken, HolderState};
 use super::course::CourseBuilder;
 use super::cycle::ThreadCycle;
 use super::growth::{AttachJob, GROWTHS};
@@ -26,6 +26,8 @@ const MAX_PHASES: usize = 32;
 const MAX_MISSES: usize = 1_000;
 const MAX_NEWEST: usize = 64;
 const MAX_CAUSES: usize = 64;
+/// Maximum number of states of a lock's holder.
+const MAX_STATES: usize = 64;
 const MAX_WAKERS: usize = 16;
 
 /// Counts of misses.
@@ -56,7 +58,7 @@ pub(super) struct LineState {
     pub(super) latest: Option<LargestCycle>,
     /// Analysed misses.
     pub(super) explained: u64,
-    /// Causes of their time.
+    /// Causes of their time. A lock has no state of its holder.
     pub(super) taken: BTreeMap<AttachCause, CauseSum>,
     /// Time of further causes.
     pub(super) other_taken: Nanos,
@@ -129,10 +131,11 @@ impl LargestCycle {
 }
 
 /// Sums of a cause over several cycles.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct CauseSum {
-    /// Cause with its total time.
-    pub(super) part: AttachTaken,
+    pub(super) time: Nanos,
+    /// Time in each state of a lock's holder.
+    pub(super) states: BTreeMap<HolderState, Nanos>,
     pub(super) activations: u64,
     /// Cycles with this cause as the longest.
     pub(super) mainly: u64,
@@ -156,31 +159,22 @@ enum Removal {
 }
 
 impl CauseSum {
-    fn new(part: &AttachTaken) -> Self {
-        Self {
-            part: AttachTaken {
-                time_ns: Nanos::ZERO,
-                ..part.clone()
-            },
-            activations: 0,
-            mainly: 0,
-            avoided: 0,
-            jointly: 0,
-            largest: Nanos::ZERO,
-        }
-    }
-
     /// Adds the time in `cycles` cycles that are alike.
-    fn add(&mut self, time: Nanos, is_most: bool, removal: Removal, cycles: u64) {
+    fn add(&mut self, part: &CyclePart, is_most: bool, removal: Removal, cycles: u64) {
         match removal {
             Removal::Avoids => self.avoided += cycles,
             Removal::AvoidsJointly => self.jointly += cycles,
             Removal::IsNotEnough => {}
         }
-        self.part.time_ns += Nanos::from_ns(time.ns().saturating_mul(cycles));
+        self.time += times(part.time, cycles);
+        for (state, time) in &part.states {
+            if self.states.len() < MAX_STATES || self.states.contains_key(state) {
+                *self.states.entry(state.clone()).or_default() += times(*time, cycles);
+            }
+        }
         self.activations += cycles;
         self.mainly += u64::from(is_most) * cycles;
-        self.largest = self.largest.max(time);
+        self.largest = self.largest.max(part.time);
     }
 }
 
@@ -598,16 +592,15 @@ impl LineState {
         };
         self.explained += cycles;
         let excess = activation.response().saturating_sub(deadline);
-        let removals = removals(taken, excess);
-        for (place, (part, removal)) in taken.iter().zip(removals).enumerate() {
-            let cause = &part.cause;
-            if self.taken.len() == MAX_CAUSES && !self.taken.contains_key(cause) {
-                self.other_taken += Nanos::from_ns(part.time_ns.ns().saturating_mul(cycles));
+        let parts = parts(taken);
+        let removals = removals(&parts, excess);
+        for (place, (part, removal)) in parts.into_iter().zip(removals).enumerate() {
+            if self.taken.len() == MAX_CAUSES && !self.taken.contains_key(&part.cause) {
+                self.other_taken += times(part.time, cycles);
                 continue;
             }
-            let sum = self.taken.entry(cause.clone());
-            let sum = sum.or_insert_with(|| CauseSum::new(part));
-            sum.add(part.time_ns, place == 0, removal, cycles);
+            let sum = self.taken.entry(part.cause.clone()).or_default();
+            sum.add(&part, place == 0, removal, cycles);
         }
     }
 
@@ -632,38 +625,59 @@ impl LineState {
     }
 }
 
+/// Time of a cause in one cycle.
+struct CyclePart {
+    /// Cause, without the state of a lock's holder.
+    cause: AttachCause,
+    time: Nanos,
+    /// Time in each state of a lock's holder.
+    states: BTreeMap<HolderState, Nanos>,
+}
+
+/// Returns the time of each cause of a cycle, longest first.
+fn parts(taken: &[AttachTaken]) -> Vec<CyclePart> {
+    let mut parts: Vec<CyclePart> = Vec::new();
+    for AttachTaken { cause, time_ns } in taken {
+        let mut cause = cause.clone();
+        let state = cause.take_holder_state();
+        let place = parts.iter().position(|part| part.cause == cause);
+        let place = place.unwrap_or_else(|| {
+            parts.push(CyclePart {
+                cause,
+                time: Nanos::ZERO,
+                states: BTreeMap::new(),
+            });
+            parts.len() - 1
+        });
+        parts[place].time += *time_ns;
+        if let Some(state) = state {
+            *parts[place].states.entry(state).or_default() += *time_ns;
+        }
+    }
+    parts.sort_by_key(|part| Reverse(part.time));
+    parts
+}
+
 /// Returns the effect of the removal of each cause on a cycle that ended `excess` after its
 /// deadline. If no cause alone took that long, the longest ones together may have.
-fn removals(taken: &[AttachTaken], excess: Nanos) -> Vec<Removal> {
-    // A lock is one cause, whatever its holder did: its largest part represents it.
-    let is_same = |part: &AttachTaken, other: &AttachTaken| {
-        part.cause == other.cause || part.cause.is_same_lock(&other.cause)
-    };
-    let mut sums: Vec<(usize, Nanos)> = Vec::new();
-    for (place, part) in taken.iter().enumerate() {
-        match sums
-            .iter_mut()
-            .find(|(first, _)| is_same(&taken[*first], part))
-        {
-            Some((_, sum)) => *sum += part.time_ns,
-            None => sums.push((place, part.time_ns)),
-        }
-    }
-    sums.sort_by_key(|&(_, time)| Reverse(time));
-    let mut removals = vec![Removal::IsNotEnough; taken.len()];
-    let is_single = sums.first().is_some_and(|&(_, time)| time >= excess);
+fn removals(parts: &[CyclePart], excess: Nanos) -> Vec<Removal> {
+    let is_single = parts.first().is_some_and(|part| part.time >= excess);
     let mut removed = Nanos::ZERO;
-    for (place, time) in sums {
-        if is_single {
-            if time >= excess {
-                removals[place] = Removal::Avoids;
-            }
-        } else if removed < excess {
-            removed += time;
-            removals[place] = Removal::AvoidsJointly;
+    let removal = |part: &CyclePart| {
+        if is_single && part.time >= excess {
+            Removal::Avoids
+        } else if !is_single && removed < excess {
+            removed += part.time;
+            Removal::AvoidsJointly
+        } else {
+            Removal::IsNotEnough
         }
-    }
-    removals
+    };
+    parts.iter().map(removal).collect()
+}
+
+fn times(time: Nanos, count: u64) -> Nanos {
+    Nanos::from_ns(time.ns().saturating_mul(count))
 }
 
 impl AttachCounts {

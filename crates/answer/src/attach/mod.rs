@@ -46,9 +46,10 @@ pub use late::{CYCLE_SCHEMA, LateCycle};
 use line::LineState;
 use ready::ReadySpans;
 pub use row::{
-    AttachDeadline, AttachFigures, AttachGrowth, AttachHeld, AttachKill, AttachLargest, AttachLate,
-    AttachOthers, AttachPeriod, AttachPhase, AttachPolicy, AttachRanked, AttachRow, AttachStops,
-    AttachUnfinished, AttachWaker, AttachWakerKind, CountsFrom, DeadlineSource,
+    AttachDeadline, AttachFigures, AttachGrowth, AttachHeld, AttachHolder, AttachKill,
+    AttachLargest, AttachLate, AttachOthers, AttachPeriod, AttachPhase, AttachPolicy, AttachRanked,
+    AttachRow, AttachStops, AttachUnfinished, AttachWaker, AttachWakerKind, CountsFrom,
+    DeadlineSource,
 };
 pub use step::AttachStep;
 pub use taken::AttachChosen;

@@ -6,9 +6,10 @@ use laggard_model::{Cpu, Histogram, Nanos, Tid};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::cause::AttachTaken;
+use super::cause::{AttachCause, AttachCauseKind, AttachTaken, HolderState};
 use super::course::AttachCourse;
 use super::cycle::AttachSite;
+use super::line::CauseSum;
 use super::period::differ;
 use super::timers::AttachTimer;
 
@@ -123,6 +124,9 @@ pub struct AttachLate {
     /// Cause, with its time in all missed cycles.
     #[serde(flatten)]
     pub taken: AttachTaken,
+    /// States of a lock's holder, longest time first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub holder: Vec<AttachHolder>,
     /// Missed cycles with this cause.
     pub activations: u64,
     /// Missed cycles with this as the largest cause.
@@ -137,20 +141,63 @@ pub struct AttachLate {
 }
 
 impl AttachLate {
-    /// Order among the causes: first the one whose removal avoids most misses.
+    pub(super) fn new(cause: AttachCause, sum: CauseSum) -> Self {
+        let mut late = Self {
+            taken: AttachTaken {
+                cause,
+                time_ns: sum.time,
+            },
+            holder: Vec::new(),
+            activations: sum.activations,
+            mainly: sum.mainly,
+            avoided: sum.avoided,
+            jointly: sum.jointly,
+            largest_ns: sum.largest,
+        };
+        late.add_states(sum.states);
+        late
+    }
+
+    /// Order among the causes: first the one whose removal, alone or with others, avoids most
+    /// misses.
     pub(super) fn rank(&self) -> Reverse<(u64, u64, Nanos)> {
-        Reverse((self.avoided, self.jointly, self.taken.time_ns))
+        let avoided = self.avoided + self.jointly;
+        Reverse((avoided, self.avoided, self.taken.time_ns))
+    }
+
+    /// Adds times of states of a lock's holder.
+    fn add_states(&mut self, states: impl IntoIterator<Item = (HolderState, Nanos)>) {
+        for (state, time_ns) in states {
+            match self.holder.iter_mut().find(|held| held.state == state) {
+                Some(held) => held.time_ns += time_ns,
+                None => self.holder.push(AttachHolder { state, time_ns }),
+            }
+        }
+        self.holder
+            .sort_by_key(|held| (Reverse(held.time_ns), held.state.clone()));
+        if let AttachCauseKind::Lock { state, .. } = &mut self.taken.cause.kind {
+            *state = self.holder.first().map(|held| held.state.clone());
+        }
     }
 
     /// Adds the same cause of another thread.
-    pub(super) fn add(&mut self, other: &Self) {
+    pub(super) fn add(&mut self, other: Self) {
         self.taken.time_ns += other.taken.time_ns;
+        let states = other.holder.into_iter();
+        self.add_states(states.map(|held| (held.state, held.time_ns)));
         self.activations += other.activations;
         self.mainly += other.mainly;
         self.avoided += other.avoided;
         self.jointly += other.jointly;
         self.largest_ns = self.largest_ns.max(other.largest_ns);
     }
+}
+
+/// Time in a state of a lock's holder.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct AttachHolder {
+    pub state: HolderState,
+    pub time_ns: Nanos,
 }
 
 /// Cause of missed cycles of all threads.
@@ -479,4 +526,34 @@ pub struct AttachOthers {
     pub threads: u64,
     /// Cycles without a row.
     pub activations: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn late(avoided: u64, jointly: u64, ms: u64) -> AttachLate {
+        let sum = CauseSum {
+            time: Nanos::from_ms(ms),
+            avoided,
+            jointly,
+            ..CauseSum::default()
+        };
+        AttachLate::new(AttachCause::new(AttachCauseKind::Execution), sum)
+    }
+
+    #[test]
+    fn main_cause_that_needs_others_is_before_a_small_one_that_suffices_once() {
+        let mut causes = [
+            late(1, 0, 1),
+            late(0, 20, 900),
+            late(0, 20, 15),
+            late(25, 0, 5),
+        ];
+
+        causes.sort_by_key(AttachLate::rank);
+
+        let times = causes.map(|late| late.taken.time_ns.ns() / 1_000_000);
+        assert_eq!(times, [5, 900, 15, 1]);
+    }
 }

@@ -1,8 +1,8 @@
 use laggard_answer::attach::{
-    AttachCause, AttachCauseKind, AttachDeadline, AttachGrowth, AttachHeld, AttachKill,
-    AttachLargest, AttachLate, AttachLost, AttachPeriod, AttachPhase, AttachRanked, AttachSite,
-    AttachStops, AttachTaken, AttachUnfinished, AttachWaker, AttachWakerKind, CountsFrom,
-    DeadlineSource, HolderState, WaitEnd, WaitKind,
+    AttachCause, AttachCauseKind, AttachDeadline, AttachGrowth, AttachHeld, AttachHolder,
+    AttachKill, AttachLargest, AttachLate, AttachLost, AttachPeriod, AttachPhase, AttachRanked,
+    AttachSite, AttachStops, AttachTaken, AttachUnfinished, AttachWaker, AttachWakerKind,
+    CountsFrom, DeadlineSource, HolderState, WaitEnd, WaitKind,
 };
 use laggard_model::{Because, CauseClass, Cpu, Host, Tid};
 
@@ -123,6 +123,7 @@ fn late(cause: AttachCause, avoided: u64, time: u64) -> AttachLate {
             cause,
             time_ns: us(time),
         },
+        holder: Vec::new(),
         activations: avoided,
         mainly: avoided,
         avoided,
@@ -291,6 +292,37 @@ jointly: misses that end in time only without several of these causes
     let findings = phrase::findings(&report.rows[0]).join(" ");
     let fact = "preempted by vision (90 on time without it and others)";
     assert!(findings.contains(fact), "{findings}");
+}
+
+#[test]
+fn lock_states_what_its_holder_did() {
+    let held = |state: HolderState, time: u64| AttachHolder {
+        state,
+        time_ns: us(time),
+    };
+    let preempted = |name: &str| HolderState::Preempted(name.into());
+    let text = |holder: Vec<AttachHolder>| {
+        phrase::late_cause(&AttachLate {
+            holder,
+            ..late(lock(), 1, 1_000)
+        })
+    };
+
+    assert_eq!(
+        text(vec![
+            held(preempted("vision"), 950),
+            held(HolderState::Ran, 50)
+        ]),
+        "lock (mutex): held by logger, preempted by vision"
+    );
+    assert_eq!(
+        text(vec![
+            held(preempted("vision"), 600),
+            held(HolderState::OffCpu, 300),
+            held(HolderState::Ran, 100),
+        ]),
+        "lock (mutex): held by logger (preempted by vision 60 %, off its CPU 30 %)"
+    );
 }
 
 #[test]

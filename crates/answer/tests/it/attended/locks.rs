@@ -4,8 +4,8 @@ use laggard_answer::attach::{AttachCauseKind, AttachRequest, CycleChoice, Holder
 use laggard_model::{CauseClass, Cpu, Evidence, Nanos, ThreadTold, Tid};
 
 use super::{
-    NoNames, SLEEP_UNTIL, Script, TIMER, Wait, by_thread, collector, hogs, report, request, switch,
-    us, wait,
+    NoNames, SLEEP_UNTIL, Script, TIMER, Wait, by_thread, collector, explained_report, hogs,
+    report, request, switch, us, wait,
 };
 
 /// 20 cycles of 1 ms. In each, the thread waits 300 us for a lock that `holder` releases.
@@ -87,9 +87,8 @@ fn lock_of_a_file_names_its_call_and_holder() {
     );
 }
 
-/// The holder of the lock is woken at 300 us, and `vision` has its CPU until 600 us.
-#[test]
-fn holder_that_is_kept_off_its_cpu_is_not_asleep() {
+/// The holder of the lock is woken at 300 us, and another thread has its CPU until 600 us.
+fn cycles_with_a_preempted_holder() -> Vec<ThreadTold> {
     let mut records = cycles_with_a_mutex();
     let mut holder = Script::new(2);
     for cycle in 0..20 {
@@ -105,7 +104,12 @@ fn holder_that_is_kept_off_its_cpu_is_not_asleep() {
         record.thread.tid = Tid(5);
     }
     records.extend(holder.records);
-    let chosen = collector(&request(), records).choose();
+    records
+}
+
+#[test]
+fn holder_that_is_kept_off_its_cpu_is_not_asleep() {
+    let chosen = collector(&request(), cycles_with_a_preempted_holder()).choose();
     let evidence = |cpu: Cpu, from: Nanos, to: Nanos| Evidence {
         events: vec![switch(from, 9, "vision")],
         ..hogs(cpu, from, to)
@@ -124,6 +128,54 @@ fn holder_that_is_kept_off_its_cpu_is_not_asleep() {
         states.collect::<Vec<_>>(),
         [(preempted, us(280)), (HolderState::OffCpu, us(20))]
     );
+}
+
+/// Different threads preempt the holder in 20 cycles.
+#[test]
+fn lock_is_one_cause_whatever_its_holder_did() {
+    let mut collector = collector(&request(), cycles_with_a_preempted_holder());
+    let chosen = collector.choose();
+    let chosen = chosen
+        .iter()
+        .filter(|cycle| cycle.thread().tid == Tid(1_001));
+    for (number, cycle) in chosen.enumerate() {
+        let name = if number % 4 == 0 { "rustc" } else { "vision" };
+        let evidence = |cpu: Cpu, from: Nanos, to: Nanos| Evidence {
+            events: vec![switch(from, 9, name)],
+            ..hogs(cpu, from, to)
+        };
+        let parts = cycle.taken(evidence, &mut NoNames::default());
+        collector.explain(cycle, &parts);
+    }
+
+    let report = explained_report(collector);
+
+    let deadline = report.rows[0].deadline.as_ref().unwrap();
+    let locks = deadline.taken.iter();
+    let locks: Vec<_> = locks
+        .filter(|late| late.taken.cause.class == CauseClass::Lock)
+        .collect();
+    let [lock] = locks.as_slice() else {
+        panic!("{locks:?}");
+    };
+    let times: Vec<_> = lock
+        .holder
+        .iter()
+        .map(|held| (&held.state, held.time_ns))
+        .collect();
+    let preempted = |name: &str| HolderState::Preempted(name.into());
+    let cycles = lock.activations;
+    assert!(cycles >= 8, "{lock:?}");
+    let rustc = cycles.div_ceil(4);
+    assert_eq!(
+        times,
+        [
+            (&preempted("vision"), us(280 * (cycles - rustc))),
+            (&preempted("rustc"), us(280 * rustc)),
+            (&HolderState::OffCpu, us(20 * cycles)),
+        ]
+    );
+    assert_eq!(report.causes[0].late.holder, lock.holder);
 }
 
 #[test]

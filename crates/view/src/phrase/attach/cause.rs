@@ -1,13 +1,19 @@
 //! Causes of the time of a cycle, in words.
 
 use laggard_answer::attach::{
-    AttachCause, AttachCauseKind, AttachSite, AttachTaken, HolderState, WaitEnd, WaitKind,
+    AttachCause, AttachCauseKind, AttachHolder, AttachLate, AttachSite, AttachTaken, HolderState,
+    WaitEnd, WaitKind,
 };
 use laggard_answer::remedy::MMAP_LOCK;
 use laggard_model::{Because, CauseClass, NamedCause, Nanos};
 
 use crate::doc::{Cell, code};
 use crate::phrase::cause::name;
+
+/// States of a lock's holder in a cause.
+const MAX_STATES: usize = 2;
+/// Share of the time, in percent, from which a state of a lock's holder stands for all of it.
+const NEARLY_ALL: u64 = 90;
 
 /// Names a cause.
 pub(crate) fn cause(cause: &AttachCause) -> String {
@@ -87,14 +93,7 @@ pub(crate) fn cause(cause: &AttachCause) -> String {
             site: place,
             holder,
             state,
-        } => {
-            let kind = match place {
-                Some(place) => format!("lock or semaphore in {}", site(place)),
-                None if *is_mutex => "lock (mutex)".into(),
-                None => "lock or condition variable (futex)".into(),
-            };
-            lock(&kind, holder.as_deref(), state.as_ref())
-        }
+        } => lock(place.as_ref(), *is_mutex, holder.as_deref(), state.as_ref()),
         AttachCauseKind::System {
             who,
             because,
@@ -185,7 +184,49 @@ fn woken_by(end: Option<&WaitEnd>) -> Option<String> {
     })
 }
 
-fn lock(kind: &str, holder: Option<&str>, state: Option<&HolderState>) -> String {
+/// Names a cause of missed cycles. A lock's holder may have been in several states.
+pub(crate) fn late_cause(late: &AttachLate) -> String {
+    let AttachCauseKind::Lock {
+        is_mutex,
+        site: place,
+        holder,
+        ..
+    } = &late.taken.cause.kind
+    else {
+        return cause(&late.taken.cause);
+    };
+    let total = late.taken.time_ns.ns().max(1);
+    let percent = |held: &AttachHolder| held.time_ns.ns() * 100 / total;
+    if late
+        .holder
+        .first()
+        .is_none_or(|held| percent(held) >= NEARLY_ALL)
+    {
+        return cause(&late.taken.cause);
+    }
+    let states = late.holder.iter().take(MAX_STATES);
+    let states: Vec<String> = states
+        .map(|held| match (&held.state, percent(held)) {
+            (HolderState::Ran, share) => format!("ran {share} %"),
+            (HolderState::Preempted(thread), share) => format!("preempted by {thread} {share} %"),
+            (HolderState::OffCpu, share) => format!("off its CPU {share} %"),
+        })
+        .collect();
+    let lock = lock(place.as_ref(), *is_mutex, holder.as_deref(), None);
+    format!("{lock} ({})", states.join(", "))
+}
+
+fn lock(
+    place: Option<&AttachSite>,
+    is_mutex: bool,
+    holder: Option<&str>,
+    state: Option<&HolderState>,
+) -> String {
+    let kind = match place {
+        Some(place) => format!("lock or semaphore in {}", site(place)),
+        None if is_mutex => "lock (mutex)".into(),
+        None => "lock or condition variable (futex)".into(),
+    };
     let Some(holder) = holder else {
         return format!("{kind}, holder unknown");
     };

@@ -6,7 +6,7 @@ mod row;
 use laggard_answer::attach::{AttachCause, AttachReport, AttachRow, AttachWorst, DeadlineSource};
 use laggard_model::Nanos;
 
-pub(crate) use cause::{cause, culprit, next_step, parts, site};
+pub(crate) use cause::{cause, culprit, late_cause, next_step, parts, site};
 pub(crate) use row::{beside, details, findings, marks, name, unit};
 
 use crate::doc::{Cell, Detail};

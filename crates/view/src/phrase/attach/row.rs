@@ -7,7 +7,7 @@ use laggard_answer::attach::{
 use laggard_model::Nanos;
 use laggard_model::name::series_words;
 
-use super::cause::{cause, parts, site};
+use super::cause::{late_cause, parts, site};
 use super::{policy, signed, time, units};
 use crate::doc::Cell;
 use crate::phrase::trust;
@@ -157,7 +157,7 @@ fn missed_time(row: &AttachRow, deadline: &AttachDeadline) -> Option<String> {
         return None;
     }
     let causes = deadline.taken.iter().take(MAX_CAUSES).map(|late| {
-        let text = format!("{} {}", time(late.taken.time_ns), cause(&late.taken.cause));
+        let text = format!("{} {}", time(late.taken.time_ns), late_cause(late));
         match (late.avoided, late.jointly) {
             (0, 0) => text,
             (0, jointly) => format!(
