@@ -566,8 +566,9 @@ impl AttachCollector {
     /// Whether the period of a thread is meaningful: it has a home wait, and its wakeups have a
     /// period.
     fn is_paced(&self, number: u32, source: WokenWay) -> bool {
+        let is_home_given = matches!(self.asked.cycle, CycleChoice::Call { .. });
         let state = self.threads.get(&number);
-        state.is_some_and(|state| state.builder.home() != Home::None)
+        state.is_some_and(|state| is_home_given || state.builder.home() != Home::None)
             && !self.is_go(number)
             && self.is_periodic(number, source)
     }

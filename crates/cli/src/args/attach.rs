@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Args as ClapArgs;
+use clap::{ArgGroup, Args as ClapArgs};
 use laggard_answer::attach::CycleChoice;
 #[cfg(target_os = "linux")]
 use laggard_console::args::OnLateArgs;
@@ -15,6 +15,7 @@ use super::some_time;
 use crate::completion;
 
 #[derive(ClapArgs, Debug)]
+#[command(group = ArgGroup::new("measured").required(true).multiple(true).args(["process", "comm", "cgroup", "unit", "command"]))]
 #[command(after_help = "\
 Examples:
   sudo laggard attach 4242 --app jack-128       a process, until Ctrl-C
@@ -29,7 +30,7 @@ Examples:
 Needs root. Without root, laggard prints the capabilities that suffice.")]
 pub(crate) struct AttachArgs {
     /// Process to measure, with the processes that it has started
-    #[arg(value_name = "PID", value_parser = some_process, required_unless_present_any = ["comm", "cgroup", "unit", "command"], conflicts_with_all = ["comm", "cgroup", "unit", "command"])]
+    #[arg(value_name = "PID", value_parser = some_process, conflicts_with_all = ["comm", "cgroup", "unit", "command"])]
     pub(crate) process: Option<u32>,
     /// Processes and threads with this name, as `ps -L` shows it: all threads of a
     /// process whose main thread has the name, otherwise only the threads with the name

@@ -457,6 +457,17 @@ fn report_without_an_ended_cycle_does_not_ask_for_a_deadline() {
         "{text}"
     );
     assert!(text.contains("Next: attach for longer"), "{text}");
+
+    report.rows[0].unfinished = Some(AttachUnfinished {
+        so_far_ns: Nanos::from_secs(10),
+        ran: true,
+        never_slept: true,
+        overdue: false,
+        taken: Vec::new(),
+    });
+    let text = self::text(&report, Detail::Short);
+    let step = "Next: control/4242 has not slept for 10 s; if it has a period, state it";
+    assert!(text.contains(step), "{text}");
 }
 
 #[test]

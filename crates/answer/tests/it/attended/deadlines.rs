@@ -1,6 +1,6 @@
 //! Deadlines: the cycles that miss them, and the threads that have none.
 
-use laggard_answer::attach::{AttachCollector, AttachRequest, DeadlineSource};
+use laggard_answer::attach::{AttachCollector, AttachRequest, CycleChoice, DeadlineSource};
 use laggard_model::{
     Address, Names, Nanos, Symbols, ThreadExit, ThreadHappening, ThreadPolicy, ThreadTold, Tid,
     UnfinishedActivation, WokenBy,
@@ -91,6 +91,28 @@ fn threads_of_a_go_program_have_no_deadline_unless_named() {
         ..request()
     };
     assert_eq!(misses(named), u64::from(CYCLES));
+}
+
+#[test]
+fn period_is_the_deadline_of_cycles_that_end_in_a_chosen_call() {
+    let mut script = Script::new(1);
+    script.add_cycles(0..20, SLEEP_UNTIL);
+    let implied = |cycle: CycleChoice| {
+        let request = AttachRequest {
+            cycle,
+            ..request_without_deadline(None)
+        };
+        let report = report(request, script.records.clone());
+        let deadline = report.rows[0].deadline.as_ref();
+        deadline.map(|deadline| deadline.deadline_ns)
+    };
+    let call = CycleChoice::Call {
+        name: "clock_nanosleep".into(),
+        descriptor: None,
+    };
+
+    assert_eq!(implied(call), Some(CYCLE));
+    assert_eq!(implied(CycleChoice::Wake), None);
 }
 
 #[test]

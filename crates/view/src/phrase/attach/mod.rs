@@ -83,6 +83,21 @@ fn has_no_cycle(report: &AttachReport) -> bool {
     report.held.overdue == 0 && report.rows.iter().all(|row| row.response.is_none())
 }
 
+/// Returns the next step for a program with a thread that never sleeps.
+fn spin(report: &AttachReport) -> Option<String> {
+    let unfinished = report.rows.iter().filter_map(|row| {
+        let unfinished = row.unfinished.as_ref()?;
+        (unfinished.ran && unfinished.never_slept).then_some((row, unfinished))
+    });
+    let (row, longest) = unfinished.max_by_key(|(_, unfinished)| unfinished.so_far_ns)?;
+    Some(format!(
+        "{}/{} has not slept for {}; if it has a period, state it with `--period`",
+        row.name,
+        row.tid.0,
+        laggard_model::text::span(longest.so_far_ns)
+    ))
+}
+
 /// Returns whether the threads have no deadline because they run goroutines.
 fn is_go(report: &AttachReport) -> bool {
     report.rows.iter().any(|row| row.is_go)
@@ -233,6 +248,8 @@ pub(crate) fn next(report: &AttachReport) -> String {
     let held = report.held;
     let step = if !report.is_trusted() {
         "attach to fewer threads (`--tid`, `--comm`)".to_owned()
+    } else if let Some(step) = spin(report).filter(|_| has_no_cycle(report)) {
+        step
     } else if has_no_cycle(report) {
         "attach for longer (`-d`), or check that the program is active".into()
     } else if held.activations + held.overdue == 0 && is_go(report) {
