@@ -15,7 +15,16 @@ use super::some_time;
 use crate::completion;
 
 #[derive(ClapArgs, Debug)]
-#[command(group = ArgGroup::new("measured").required(true).multiple(true).args(["process", "comm", "cgroup", "unit", "command"]))]
+#[command(
+    group = ArgGroup::new("measured")
+        .required(true)
+        .multiple(true)
+        .args(["process", "comm", "cgroup", "unit", "command"]),
+    override_usage = "\
+laggard attach [OPTIONS] PID
+       laggard attach [OPTIONS] --comm NAME | --cgroup PATH | --unit NAME
+       laggard attach [OPTIONS] -- COMMAND"
+)]
 #[command(after_help = "\
 Examples:
   sudo laggard attach 4242 --app jack-128       a process, until Ctrl-C

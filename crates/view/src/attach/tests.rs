@@ -453,7 +453,7 @@ fn report_without_an_ended_cycle_does_not_ask_for_a_deadline() {
     let text = text(&report, Detail::Short);
 
     assert!(
-        text.starts_with("No watched thread was woken and slept again."),
+        text.starts_with("No watched thread ended a cycle."),
         "{text}"
     );
     assert!(text.contains("Next: attach for longer"), "{text}");

@@ -57,7 +57,7 @@ pub(crate) fn verdict(report: &AttachReport) -> String {
         "wakeup"
     };
     let mut text = if has_no_cycle(report) {
-        "No watched thread was woken and slept again".to_owned()
+        "No watched thread ended a cycle".to_owned()
     } else if cycles == 0 && is_go(report) {
         "No cycles: goroutines of a Go program move between its threads".into()
     } else if cycles == 0 {
@@ -251,7 +251,8 @@ pub(crate) fn next(report: &AttachReport) -> String {
     } else if let Some(step) = spin(report).filter(|_| has_no_cycle(report)) {
         step
     } else if has_no_cycle(report) {
-        "attach for longer (`-d`), or check that the program is active".into()
+        "attach for longer (`-d`), check that the program is active, or give another `--cycle`"
+            .into()
     } else if held.activations + held.overdue == 0 && is_go(report) {
         "measure the cycles in the program, or the wakeups of single threads (`--tid`)".into()
     } else if held.activations + held.overdue == 0 {
