@@ -59,6 +59,7 @@ impl AttachCollector {
             }
         }
         let busy = self.busy(measured.to);
+        let helpers = self.helpers();
         let mut rows = Vec::new();
         for (&(number, source), line) in &self.lines {
             if let Some(thread_state) = self.threads.get(&number) {
@@ -69,8 +70,9 @@ impl AttachCollector {
                     row.phases.clear();
                 }
                 row.is_busy = busy.contains(&number);
+                row.is_helper = helpers.contains(&number);
                 row.is_go = self.is_go(number);
-                if row.is_busy || (row.is_go && !self.asked.names_threads) {
+                if row.is_busy || row.is_helper || (row.is_go && !self.asked.names_threads) {
                     row.drop_deadline();
                 }
                 rows.push(row);
@@ -348,6 +350,7 @@ fn row(
             .map(|cycle| largest(cycle, measured.from)),
         deadline: deadline(state, line, measured),
         is_busy: false,
+        is_helper: false,
         is_go: false,
         unfinished,
     }

@@ -1,4 +1,5 @@
-//! Busy threads: they compute for most of the time and are not periodic.
+//! Threads that a deadline for their process does not apply to: busy threads compute for most of
+//! the time and are not periodic, helpers work for a periodic real-time thread.
 
 use std::collections::BTreeSet;
 
@@ -29,6 +30,34 @@ impl AttachCollector {
         } else {
             BTreeSet::new()
         }
+    }
+
+    /// Returns the helpers: normal threads without a period, next to a real-time thread with one.
+    /// The deadline of the user is for the real-time thread.
+    pub(super) fn helpers(&self) -> BTreeSet<u32> {
+        if self.asked.names_threads || self.asked.limit().is_none() {
+            return BTreeSet::new();
+        }
+        let mut has_period = BTreeSet::new();
+        for (&(number, source), line) in &self.lines {
+            if line.period().is_some() && self.is_periodic(number, source) {
+                has_period.insert(number);
+            }
+        }
+        let (real_time, normal): (Vec<_>, Vec<_>) = self
+            .threads
+            .iter()
+            .partition(|(_, state)| state.thread.policy.is_real_time());
+        if !real_time
+            .iter()
+            .any(|(number, _)| has_period.contains(number))
+        {
+            return BTreeSet::new();
+        }
+        let normal = normal.into_iter().map(|(&number, _)| number);
+        normal
+            .filter(|number| !has_period.contains(number))
+            .collect()
     }
 
     fn is_busy(&self, number: u32, to: Nanos) -> bool {

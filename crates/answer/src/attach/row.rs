@@ -456,6 +456,9 @@ pub struct AttachRow {
     /// Whether the thread is busy: it computes for most of the time, waits only for locks,
     /// and is not periodic. A deadline for the whole process does not apply to it.
     pub is_busy: bool,
+    /// Whether it is a normal thread without a period, next to a real-time thread with one. A
+    /// deadline for the whole process does not apply to it.
+    pub is_helper: bool,
     /// Whether the thread runs goroutines of a Go program, which move between threads: its cycles
     /// are not cycles of the program. A deadline for the whole process does not apply to it.
     pub is_go: bool,

@@ -129,11 +129,6 @@ impl Timeline {
     /// Adds a cycle, and returns the late cycles that turned out to be due. `usual`: the period of
     /// the line, if it is known.
     pub(super) fn add(&mut self, entry: TimelineCycle, usual: Option<Nanos>) -> Vec<PassedCycles> {
-        // A program that sleeps for a duration sets its next due time when the cycle ends, so it
-        // does not skip cycles.
-        if entry.cycle.is_relative {
-            return Vec::new();
-        }
         self.note_sleep(&entry);
         let mut passed = Vec::new();
         if self.grid.is_some() {
@@ -305,7 +300,7 @@ impl Timeline {
             match grid.place(activation, resolution) {
                 Place::OnGrid => {
                     let skipped = self.skipped(activation.origin, grid.tolerance(1, resolution));
-                    let is_restart = grid.is_restart(activation, resolution);
+                    let is_restart = grid.is_restart(&entry.cycle);
                     self.decide(skipped, is_restart, passed);
                     self.confirm_strays(passed);
                     grid.adjust(activation.origin, self.given_period, resolution);
@@ -651,18 +646,20 @@ impl Grid {
     }
 
     /// Returns whether a wakeup can be the first one of a new timeline: the sleep before it was as
-    /// long as usual, and due times are not exact. A thread that keeps its timeline sleeps for a
-    /// shorter time after a late cycle.
-    fn is_restart(&self, activation: &ThreadActivation, resolution: Nanos) -> bool {
+    /// long as usual, and due times are not exact or the thread sleeps for a time. A thread that
+    /// keeps its timeline sleeps for a shorter time after a late cycle.
+    fn is_restart(&self, cycle: &ThreadCycle) -> bool {
         const EXACT: f64 = 0.01;
+        let activation = &cycle.whole;
         let steps = self.nearest(activation.origin);
         let expected = self.expected_deviation(steps as f64);
         let point = self.point(steps).as_f64();
         let deviation = (activation.origin.as_f64() - point).abs();
         let is_exact = expected <= EXACT * self.period && deviation <= expected;
-        let tolerance = self.expected_deviation(1.0).max(resolution.as_f64());
+        let resolution = cycle.timeout_resolution.as_f64();
+        let tolerance = self.expected_deviation(1.0).max(resolution);
         let slept = activation.origin.saturating_sub(self.free_since).as_f64();
-        !is_exact && slept >= self.sleep.min(self.period) - tolerance
+        (!is_exact || cycle.is_relative) && slept >= self.sleep.min(self.period) - tolerance
     }
 
     /// Deviation of a wakeup from the grid after `steps` periods if it is like the recent ones, ns.

@@ -78,6 +78,7 @@ fn row(name: &str, tid: u32) -> AttachRow {
         largest_latency: None,
         deadline: Some(deadline(0)),
         is_busy: false,
+        is_helper: false,
         is_go: false,
         unfinished: None,
     }

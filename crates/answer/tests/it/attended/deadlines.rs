@@ -62,6 +62,41 @@ fn deadline_of_a_process_does_not_apply_to_its_busy_thread() {
     assert!(deadlines > 0 && misses > 20, "{misses}");
 }
 
+/// jackd with its audio thread and the threads that answer its clients.
+#[test]
+fn deadline_of_a_process_does_not_apply_to_helpers_of_its_real_time_thread() {
+    let misses = |policies: [ThreadPolicy; 2], names_threads| {
+        let mut records = cycles(1, policies[0], us(100));
+        records.extend(changed_cycles(
+            2,
+            policies[1],
+            us(700),
+            |cycle, activation| {
+                activation.woken = WokenBy::Softirq(3);
+                let shift = us(u64::from(cycle * cycle * 7_919 % 301));
+                activation.origin += shift;
+                activation.waking += shift;
+                activation.running += shift;
+                activation.done += shift;
+            },
+        ));
+        let request = AttachRequest {
+            names_threads,
+            ..request()
+        };
+        let report = report(request, records);
+        let helpers = report.rows.iter().filter(|row| row.is_helper).count();
+        (helpers, report.held.misses)
+    };
+    let other = ThreadPolicy::Other(0);
+    let all = u64::from(CYCLES);
+
+    assert_eq!(misses([FIFO, other], false), (1, 0));
+    assert_eq!(misses([FIFO, other], true), (0, all));
+    assert_eq!(misses([FIFO, FIFO], false), (0, all));
+    assert_eq!(misses([other, other], false), (0, all));
+}
+
 #[test]
 fn deadline_applies_to_a_busy_thread_without_others() {
     let report = report(request(), busy());

@@ -501,8 +501,39 @@ fn cycles_that_are_due_while_an_earlier_one_goes_on_are_misses() {
     // On the same grid: it has caught up. Otherwise it has skipped them.
     assert_eq!(run(25_000, SLEEP_UNTIL), (45, 5, 4));
     assert_eq!(run(25_800, SLEEP_UNTIL), (41, 1, 0));
-    // It sleeps for a time: none was due.
-    assert_eq!(run(25_000, relative), (41, 1, 0));
+    // It sleeps for the time until it is due, or for the same time after each cycle.
+    assert_eq!(run(25_000, relative), (45, 5, 4));
+    assert_eq!(run(25_700, relative), (41, 1, 0));
+}
+
+/// Two loops that sleep for a time: one until it is due, which catches up after each stall, the
+/// other for 5 ms after each cycle.
+#[test]
+fn loop_that_sleeps_for_a_time_has_passed_cycles_if_it_keeps_its_timeline() {
+    let relative = wait("nanosleep", 0, 0, 0);
+    for keeps_timeline in [true, false] {
+        let mut script = Script::new(1);
+        let (mut due, mut now, mut missed) = (5_000_u64, 100, 0);
+        let mut cycle = (0, 0);
+        for number in 0..300_u64 {
+            if due > now {
+                script.add(TIMER, (cycle.0, cycle.1, now), relative);
+                cycle = (due + number * 7_919 % 4, due + 60);
+                now = cycle.1;
+            }
+            let stall = 24_000 + number * 31 % 5_000;
+            now += if number % 25 == 20 { stall } else { 100 };
+            missed += u64::from(now > due + 5_000);
+            due = if keeps_timeline { due } else { now } + 5_000;
+        }
+        script.add(TIMER, (cycle.0, cycle.1, now), relative);
+
+        let report = report(request_without_deadline(None), script.records);
+
+        let misses = report.rows[0].deadline.as_ref().unwrap().misses;
+        let is_close = misses.abs_diff(missed) <= missed / 10;
+        assert!(is_close, "{misses} of {missed}, {keeps_timeline}");
+    }
 }
 
 #[test]

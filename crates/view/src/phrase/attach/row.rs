@@ -36,12 +36,17 @@ pub(crate) fn findings(row: &AttachRow) -> Vec<String> {
         "No deadline: the thread computes most of the time, without a period; `--tid` applies it."
             .to_owned()
     });
+    let helper = row.is_helper.then(|| {
+        "No deadline: it is a normal thread without a period, next to a real-time thread with one; `--tid` applies it."
+            .to_owned()
+    });
     let go = row.is_go.then(|| {
         "No cycles: the Go runtime runs goroutines on any thread; `--tid` applies the deadline to the wakeups of a thread."
             .to_owned()
     });
     let mut findings: Vec<String> = [
         busy,
+        helper,
         go,
         unfinished(row),
         deadline.map(|deadline| misses(row, deadline)),
