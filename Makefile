@@ -94,7 +94,8 @@ fuzz:
 	LAGGARD_MUTANTS=$(MUTANTS) $(CARGO) test -p laggard --test it mutated::
 
 # Static program for test hosts and boards. `make static ARCH=arm64` builds it for another
-# architecture with Debian packages. PROFILE=dev builds faster, for tests.
+# architecture with Debian packages. PROFILE=dev builds faster, for tests. `laggard serve` is not in
+# it; FEATURES=serve adds it (1.6 MB).
 MACHINE := $(shell uname -m)
 ARCH ?= $(if $(findstring arm64-,$(KERNEL)),arm64,$(MACHINE))
 PROFILE ?= dist
@@ -104,6 +105,8 @@ BUILT := target/$(TRIPLE)/$(patsubst dev,debug,$(PROFILE))/laggard
 ifeq ($(TARGET),$(MACHINE))
 STATIC := target/static/laggard
 STRIP := strip
+# One copy of identical functions, of which generic code has many. The cross compiler does not find lld.
+ONE_COPY := -C link-arg=-fuse-ld=lld -C link-arg=-Wl,--icf=all
 else
 STATIC := target/static/$(TARGET)/laggard
 STRIP := $(TARGET)-linux-gnu-strip
@@ -126,8 +129,9 @@ SMALL_RELOCATIONS := -C link-arg=-Wl,-z,pack-relative-relocs
 static: $(CROSS)
 	@scripts/packages build $(if $(CROSS),cross-$(TARGET),static)
 	@[ -z '$(CROSS)' ] || [ -z $(RUSTUP) ] || $(RUSTUP) -q target add $(TRIPLE)
-	RUSTFLAGS='-C target-feature=+crt-static $(SMALL_RELOCATIONS) $(CROSS_FLAGS)'; $(UNROOTED) \
-		$(CROSS_BUILD) $(CARGO) build --profile $(PROFILE) -p laggard --target $(TRIPLE)
+	RUSTFLAGS='-C target-feature=+crt-static $(SMALL_RELOCATIONS) $(ONE_COPY) $(CROSS_FLAGS)'; $(UNROOTED) \
+		$(CROSS_BUILD) $(CARGO) build --profile $(PROFILE) -p laggard --no-default-features --features "$(FEATURES)" \
+		--target $(TRIPLE)
 	mkdir -p $(dir $(STATIC))
 	$(STRIP) -o $(STATIC) $(BUILT)
 

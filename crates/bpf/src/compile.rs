@@ -2,9 +2,13 @@
 
 use std::env;
 use std::error::Error;
+use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 use libbpf_cargo::SkeletonBuilder;
 
 /// Oldest clang that is known to build the programs.
@@ -17,12 +21,13 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// Headers that the programs of all crates share.
 const HEADERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
 
-/// Compiles each `.bpf.c` file of `directory` to an object, for the macro `sources` of the module
-/// `object`. Returns the paths of the objects.
+/// Compiles each `.bpf.c` file of `directory` to an object, and compresses it for the macro
+/// `sources` of the module `object`. Returns the paths of the uncompressed objects.
 ///
 /// # Errors
 ///
-/// Returns an error if clang is missing, or if a program does not compile.
+/// Returns an error if clang is missing, if a program does not compile, or if an object cannot be
+/// written.
 pub fn compile(directory: &str) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     println!("cargo::rerun-if-changed={directory}");
@@ -61,6 +66,10 @@ pub fn compile(directory: &str) -> Result<Vec<PathBuf>, Box<dyn Error>> {
                 &system,
             ])
             .build()?;
+        let compressed = File::create(object.with_extension("zlib"))?;
+        let mut encoder = ZlibEncoder::new(compressed, Compression::best());
+        encoder.write_all(&fs::read(&object)?)?;
+        encoder.finish()?;
         objects.push(object);
     }
     objects.sort();

@@ -4,11 +4,12 @@
 //! its whole object fail. No decision depends on the kernel's version: each ability is tried.
 
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, Read as _};
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
 
+use flate2::read::ZlibDecoder;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{DataSec, Var};
 use libbpf_rs::{
@@ -23,8 +24,22 @@ use crate::value::Value;
 pub struct ObjectFile {
     /// Name of the file without `.bpf.c`.
     pub name: &'static str,
-    /// Content of the object file.
-    pub bytes: &'static [u8],
+    /// Returns the content of the object file, which is decompressed once.
+    pub bytes: fn() -> &'static [u8],
+}
+
+/// Returns the content of an object file that the build script compressed.
+///
+/// # Panics
+///
+/// Panics if it is damaged, which the build excludes.
+#[must_use]
+pub fn decompress(object: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    ZlibDecoder::new(object)
+        .read_to_end(&mut bytes)
+        .expect("the build script compressed it");
+    bytes
 }
 
 /// Declares a constant for each object of the build script: the name of the constant, then the
@@ -36,7 +51,15 @@ macro_rules! sources {
             /// Object of the `.bpf.c` file with this name.
             pub(crate) const $constant: $crate::object::ObjectFile = $crate::object::ObjectFile {
                 name: $name,
-                bytes: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bpf.o")),
+                bytes: || {
+                    static BYTES: ::std::sync::LazyLock<::std::vec::Vec<u8>> =
+                        ::std::sync::LazyLock::new(|| {
+                            $crate::object::decompress(include_bytes!(concat!(
+                                env!("OUT_DIR"), "/", $name, ".bpf.zlib"
+                            )))
+                        });
+                    &BYTES
+                },
             };
         )*
     };
@@ -128,7 +151,7 @@ impl ObjectFile {
     ) -> Result<LoadedObject, ObjectRefused> {
         listen();
         let open = || -> libbpf_rs::Result<Object> {
-            let mut open = ObjectBuilder::default().open_memory(self.bytes)?;
+            let mut open = ObjectBuilder::default().open_memory((self.bytes)())?;
             for mut map in open.maps_mut() {
                 let name = map.name().to_os_string();
                 if let Some((_, fd)) = shared.iter().find(|(shared, _)| name == OsStr::new(shared))
@@ -180,7 +203,7 @@ impl ObjectFile {
 
     /// Returns the byte range of an input among all inputs.
     fn input(self, name: &str) -> libbpf_rs::Result<Range<usize>> {
-        let btf = Btf::from_raw(self.name, self.bytes)?.ok_or_else(|| self.no_input(name))?;
+        let btf = Btf::from_raw(self.name, (self.bytes)())?.ok_or_else(|| self.no_input(name))?;
         let is_wanted = |section: &DataSec<'_>| {
             section
                 .name()

@@ -155,6 +155,7 @@ fn measure(command: MeasureCommand) -> anyhow::Result<Exit> {
     match command {
         MeasureCommand::Record(args) => record::record(&args),
         MeasureCommand::Top(args) => top::top(*args),
+        #[cfg(feature = "serve")]
         MeasureCommand::Serve(args) => laggard_serve::serve(&args).map(|()| Exit::Ok),
     }
 }

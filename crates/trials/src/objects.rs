@@ -24,7 +24,9 @@ mod tests {
             INTERRUPTION_DEVICE,
             SOFTIRQ_ORDER,
         ] {
-            let open = ObjectBuilder::default().open_memory(source.bytes).unwrap();
+            let open = ObjectBuilder::default()
+                .open_memory((source.bytes)())
+                .unwrap();
             for map in open.maps() {
                 let wakes = matches!(
                     map.map_type(),

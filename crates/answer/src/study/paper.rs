@@ -8,9 +8,8 @@ use crate::rtos::TestVerdict;
 const NUMBERS: &str = include_str!("paper.csv");
 
 /// Tables of all studies.
-const TABLES: [&str; 16] = [
+const TABLES: [&str; 15] = [
     "criteria",
-    "data_pumps",
     "table1",
     "table2",
     "table3",

@@ -7,6 +7,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args as ClapArgs, Parser as _, Subcommand};
 use laggard_model::Nanos;
+#[cfg(feature = "serve")]
 use laggard_serve::ServeArgs;
 use laggard_workload::disturb::FaultKind;
 
@@ -39,12 +40,16 @@ pub(crate) fn parsed() -> Result<Args, ExitCode> {
     laggard_console::args::parse(|words| Args::try_parse_from(words).map_err(explained))
 }
 
-/// Replaces the error of a command that exists only on Windows.
+/// Replaces the error of a command that exists only on Windows, or that was left out.
 fn explained(err: clap::Error) -> clap::Error {
     match err.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(name)) if name == "driver" => clap::Error::raw(
             ErrorKind::InvalidSubcommand,
             "`laggard driver` is only available on Windows; on Linux, see `laggard doctor`\n",
+        ),
+        Some(ContextValue::String(name)) if name == "serve" => clap::Error::raw(
+            ErrorKind::InvalidSubcommand,
+            "`laggard serve` is not part of this build; use the program `laggard-serve`\n",
         ),
         _ => err,
     }
@@ -71,6 +76,7 @@ pub(crate) enum MeasureCommand {
     /// Measures like `record`, at a rate that permits permanent use, until Ctrl-C or
     /// SIGTERM. Serves /metrics (text, and native histograms), /episodes (late wakeups,
     /// JSON), /healthz, and an HTML page.
+    #[cfg(feature = "serve")]
     Serve(Box<ServeArgs>),
 }
 

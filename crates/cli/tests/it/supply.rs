@@ -148,6 +148,8 @@ fn every_part_is_in_the_notices_and_in_the_bill_of_materials() {
         assert!(notices.contains("Bitstream Vera is a trademark"));
         // Only a static program contains the C library.
         assert_eq!(notices.contains("\nelfutils "), !link.is_empty());
+        // It does not contain `laggard serve`.
+        assert_eq!(notices.contains("\nrustls "), link.is_empty());
     }
 }
 

@@ -115,8 +115,7 @@ mod tests {
     fn calls(source: ObjectFile, helper: u32) -> bool {
         const CALL: [u8; 4] = [0x85, 0, 0, 0];
         let call = [CALL, helper.to_le_bytes()].concat();
-        source
-            .bytes
+        (source.bytes)()
             .chunks_exact(8)
             .any(|instruction| instruction == call)
     }
@@ -139,7 +138,9 @@ mod tests {
     #[test]
     fn no_object_has_a_buffer_that_wakes_the_collector() {
         for source in ALL {
-            let open = ObjectBuilder::default().open_memory(source.bytes).unwrap();
+            let open = ObjectBuilder::default()
+                .open_memory((source.bytes)())
+                .unwrap();
             for map in open.maps() {
                 let wakes = matches!(
                     map.map_type(),
