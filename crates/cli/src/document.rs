@@ -71,7 +71,7 @@ mod tests {
             SchemaOf::CompareOver => written::<laggard_answer::compare::SeriesReport>(),
             SchemaOf::Check => written::<laggard_answer::check::CheckReport>(),
             SchemaOf::Doctor => written::<laggard_answer::doctor::DoctorReport>(),
-            SchemaOf::Attach => written::<laggard_answer::attach::AttachReport>(),
+            SchemaOf::Attach => written::<laggard_view::attach::AttachJson<'_>>(),
             SchemaOf::Switch => written::<laggard_answer::switch::SwitchReport>(),
             SchemaOf::Rtos => written::<laggard_answer::rtos::RtosReport>(),
             SchemaOf::Study => written::<laggard_answer::study::StudyReport>(),

@@ -5,9 +5,12 @@ pub mod live;
 use std::collections::BTreeMap;
 
 use laggard_answer::attach::{
-    AttachCause, AttachCycles, AttachFigures, AttachReport, AttachRow, AttachWorst,
+    AttachCause, AttachCycles, AttachFigures, AttachReport, AttachRow, AttachTaken, AttachWorst,
 };
 use laggard_model::Nanos;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::doc::{Block, Cell, Column, Detail, Document, Reason, Table};
 use crate::phrase::attach as phrase;
@@ -489,6 +492,66 @@ fn rows(report: &AttachReport, document: &mut Document) {
 /// Names the culprit of a cause for a recording. `None`: the class says it all.
 pub fn culprit(cause: &AttachCause) -> Option<String> {
     phrase::culprit(cause)
+}
+
+/// JSON of `laggard attach`: the values of the report, and text for display.
+#[derive(Debug, JsonSchema, Serialize)]
+pub struct AttachJson<'a> {
+    /// The report. Each cause also has its text, `what`.
+    #[serde(flatten)]
+    report: &'a AttachReport,
+    /// Findings about the threads, for display. The values are in `rows`.
+    sentences: Vec<String>,
+}
+
+/// Writes the report as JSON. Text for display is added here, because the report has values
+/// only.
+///
+/// # Errors
+/// When a value has no JSON, such as an infinite number.
+pub fn json(report: &AttachReport) -> Result<Value, serde_json::Error> {
+    let mut json = serde_json::to_value(AttachJson {
+        report,
+        sentences: phrase::sentences(report),
+    })?;
+    let of_causes = |taken: &[AttachTaken]| -> Vec<String> {
+        let causes = taken.iter().map(|part| phrase::cause(&part.cause));
+        causes.collect()
+    };
+    let causes = report.causes.iter();
+    let causes = causes.map(|ranked| phrase::late_cause(&ranked.late));
+    describe(&mut json["causes"], causes);
+    if let Some(worst) = &report.worst {
+        describe(&mut json["worst"]["taken"], of_causes(&worst.taken));
+    }
+    for (place, row) in report.rows.iter().enumerate() {
+        let json = &mut json["rows"][place];
+        let largest = [
+            ("largest_response", &row.largest_response),
+            ("largest_latency", &row.largest_latency),
+        ];
+        for (key, cycle) in largest {
+            if let Some(cycle) = cycle {
+                describe(&mut json[key]["taken"], of_causes(&cycle.taken));
+            }
+        }
+        if let Some(deadline) = &row.deadline {
+            let causes = deadline.taken.iter().map(phrase::late_cause);
+            describe(&mut json["deadline"]["taken"], causes);
+        }
+        if let Some(cycle) = &row.unfinished {
+            describe(&mut json["unfinished"]["taken"], of_causes(&cycle.taken));
+        }
+    }
+    Ok(json)
+}
+
+/// Adds the text of each cause.
+fn describe(json: &mut Value, causes: impl IntoIterator<Item = String>) {
+    let parts = json.as_array_mut().into_iter().flatten();
+    for (part, cause) in parts.zip(causes) {
+        part["what"] = cause.into();
+    }
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use laggard_measure::linux::{
 };
 use laggard_model::text::Unit;
 use laggard_model::{Caveat, CaveatKind, Names as _, Nanos};
-use laggard_view::attach::document;
+use laggard_view::attach::{document, json};
 use laggard_view::doc::{self, Detail};
 
 use crate::args::AttachArgs;
@@ -187,7 +187,7 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
 
 fn print(args: &AttachArgs, report: &AttachReport) -> anyhow::Result<()> {
     if args.json {
-        return pipe::print(&pipe::json(report)?);
+        return pipe::print(&pipe::json(&json(report)?)?);
     }
     let detail = if args.all {
         Detail::Full

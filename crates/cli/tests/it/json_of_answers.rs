@@ -234,7 +234,7 @@ sys.exit(bool(wrong))
 "#;
 
 /// Keys of text that laggard does not build from figures.
-const TEXT_KEYS: [&str; 14] = [
+const TEXT_KEYS: [&str; 15] = [
     // Warnings and absent abilities, in the words of the measuring crates.
     "what",
     "advice",
@@ -251,6 +251,8 @@ const TEXT_KEYS: [&str; 14] = [
     "reproduce",
     // Names of threads, which can have spaces.
     "who",
+    // Report of `attach` as text.
+    "sentences",
     // Text that `laggard-fleet` prints.
     "distrust",
     "shortfalls",

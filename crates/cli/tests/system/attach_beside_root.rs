@@ -94,6 +94,11 @@ fn only_requested_services_are_measured_with_attach() {
         beside[0]["activations"].as_u64() > Some(1_000),
         "{beside:?}"
     );
+    let sentences = report["sentences"].to_string();
+    assert!(
+        sentences.contains("laggard's own SCHED_OTHER, every"),
+        "{sentences}"
+    );
 }
 
 #[test]

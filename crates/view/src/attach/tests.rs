@@ -502,6 +502,38 @@ fn implied_deadline_is_named_in_the_first_line() {
     );
 }
 
+/// Scripts read the values; `sentences` and `what` are text for display.
+#[test]
+fn json_has_values_and_text_for_display() {
+    let json = json(&inversion()).unwrap();
+
+    let cause = &json["rows"][0]["deadline"]["taken"][0];
+    assert_eq!(cause["class"], "lock");
+    assert_eq!(cause["kind"], "lock");
+    assert_eq!(cause["holder"], "logger");
+    assert_eq!(cause["state"]["preempted"], "vision");
+    assert_eq!(cause["time_ns"], 1_500_000_000_u64);
+    assert_eq!(cause["avoided"], 240);
+    let what = "lock (mutex): held by logger, preempted by vision";
+    for cause in [
+        cause,
+        &json["causes"][0],
+        &json["worst"]["taken"][0],
+        &json["rows"][0]["largest_response"]["taken"][0],
+    ] {
+        assert_eq!(cause["what"], what, "{cause:#}");
+    }
+    assert_eq!(json["rows"][0]["home"]["clock"], "CLOCK_MONOTONIC");
+    let sentences: Vec<&str> = json["sentences"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    let together = |text: &&str| text.starts_with("control/4242") && text.contains("together: ");
+    assert!(sentences.iter().any(together), "{sentences:?}");
+}
+
 #[test]
 fn findings_compare_the_cycles_with_the_period() {
     let relative = AttachRow {

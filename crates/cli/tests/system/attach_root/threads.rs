@@ -198,6 +198,11 @@ fn a_thread_has_its_most_frequent_policy() {
     assert_eq!(row["is_real_time"], true, "{row}");
     let other = &row["other_policies"][0];
     assert!((1..=3).contains(&number(other, "count")), "{row}");
+    let sentences = report["sentences"].to_string();
+    assert!(
+        sentences.contains("the others as SCHED_FIFO 40"),
+        "{sentences}"
+    );
 }
 
 /// The kernel does not wake a thread that yielded at the start of its next period.

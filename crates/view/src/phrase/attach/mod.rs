@@ -294,3 +294,21 @@ fn causes_to_remove(report: &AttachReport) -> Vec<&AttachCause> {
     let ranked_causes = report.causes.iter().map(|ranked| &ranked.late.taken.cause);
     first.chain(thread).chain(ranked_causes).collect()
 }
+
+/// Returns the findings about all rows, each with the name of its row.
+pub(crate) fn sentences(report: &AttachReport) -> Vec<String> {
+    let rows = report.rows.iter().flat_map(|row| {
+        let name = name(row);
+        let lines = findings(row).into_iter();
+        lines.map(move |line| format!("{name}: {}", lower(&line)))
+    });
+    rows.chain(report.beside.iter().map(beside)).collect()
+}
+
+/// Writes the first letter of a sentence that follows a colon in lower case.
+fn lower(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_lowercase().chain(letters).collect()
+    })
+}
