@@ -353,7 +353,23 @@ impl LineState {
             _ => true,
         };
         if is_usual && (self.is_given || has_deadline) {
+            for joined in passed.iter().filter(|passed| passed.is_joined) {
+                self.add_joined(&joined.cycle);
+            }
             self.count_passed(passed);
+        }
+    }
+
+    /// Adds the response of a cycle that was taken for two.
+    fn add_joined(&mut self, cycle: &ThreadCycle) {
+        let whole = cycle.passed(cycle.whole.origin).whole;
+        self.response.add(whole.response());
+        if let Some(since) = &mut self.since_step {
+            since.add(whole.response());
+        }
+        let is_slower = |than: &LargestCycle| whole.response() > than.activation.response();
+        if self.slowest.as_ref().is_none_or(is_slower) {
+            self.slowest = Some(LargestCycle::new(whole));
         }
     }
 

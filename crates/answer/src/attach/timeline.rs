@@ -43,6 +43,8 @@ pub(super) struct PassedCycles {
     pub(super) deadline: Nanos,
     /// Due times, in order; at least one.
     pub(super) due: Vec<Nanos>,
+    /// Whether `cycle` was taken for two: the thread slept within it as it sleeps between cycles.
+    pub(super) is_joined: bool,
 }
 
 /// Cycle of the thread, in order of their ends.
@@ -76,6 +78,9 @@ pub(super) struct Timeline {
     /// until the other late cycles show what the program does.
     ambiguous: Vec<PassedCycles>,
     misfits: u32,
+    /// Last cycle on the grid.
+    last: Option<TimelineCycle>,
+    inner_sleep: Option<InnerSleep>,
     /// Cycles since the last expiry on the grid.
     strays: Vec<TimelineCycle>,
     regular: TimerFigures,
@@ -100,6 +105,19 @@ struct Grid {
     free_since: Nanos,
     /// Longest sleep before a recent wakeup on the grid, ns.
     sleep: f64,
+}
+
+/// Sleep past due times that was perhaps within a cycle.
+#[derive(Clone, Debug)]
+struct InnerSleep {
+    /// Due times before the sleep.
+    grid: Grid,
+    /// Cycle before the sleep.
+    before: TimelineCycle,
+    /// Cycle after it.
+    after: TimelineCycle,
+    /// Later wakeup at a due time of the grid.
+    resumed: Option<Nanos>,
 }
 
 /// Position of a wakeup.
@@ -190,6 +208,7 @@ impl Timeline {
             self.others = None;
             self.waiting.clear();
             self.strays.clear();
+            self.inner_sleep = None;
             self.misfits = 0;
         }
     }
@@ -291,6 +310,9 @@ impl Timeline {
         let by_timer = matches!(activation.woken, WokenBy::Timer(_));
         let resolution = entry.cycle.timeout_resolution;
         if entry.is_due {
+            if by_timer {
+                self.resume(&mut grid, activation.origin, resolution, passed);
+            }
             if by_timer
                 && grid.place(activation, resolution) == Place::Before
                 && let Some(first) = grid.shifted(&self.strays, activation.origin, resolution)
@@ -305,6 +327,7 @@ impl Timeline {
                     self.confirm_strays(passed);
                     grid.adjust(activation.origin, self.given_period, resolution);
                     self.count_regular(&entry);
+                    self.last = Some(entry.clone());
                     self.misfits = 0;
                 }
                 Place::Before if by_timer && self.strays.len() < MAX_STRAYS => {
@@ -321,6 +344,16 @@ impl Timeline {
                         self.busy(stray, passed);
                     }
                     self.count_regular(&entry);
+                    // Rounded timeouts may be off the grid without an inner sleep.
+                    let is_exact = by_timer && resolution == Nanos::ZERO;
+                    let is_inner = is_exact && !grid.is_near(activation.origin, resolution);
+                    let before = self.last.take().filter(|_| is_inner);
+                    self.inner_sleep = before.map(|before| InnerSleep {
+                        grid,
+                        before,
+                        after: entry.clone(),
+                        resumed: None,
+                    });
                     grid.restart(activation.origin);
                     self.misfits += 1;
                 }
@@ -333,6 +366,61 @@ impl Timeline {
             self.busy(entry.clone(), passed);
         }
         self.evaluate(grid, entry);
+    }
+
+    /// Returns to the due times before a sleep if two wakeups after it are at these: the sleep was
+    /// within a cycle, and due times have passed during that cycle.
+    fn resume(
+        &mut self,
+        grid: &mut Grid,
+        origin: Nanos,
+        resolution: Nanos,
+        passed: &mut Vec<PassedCycles>,
+    ) {
+        let Some(mut sleep) = self
+            .inner_sleep
+            .take()
+            .filter(|sleep| sleep.grid.is_near(origin, resolution))
+        else {
+            return;
+        };
+        let Some(resumed) = sleep.resumed else {
+            sleep.resumed = Some(origin);
+            self.inner_sleep = Some(sleep);
+            return;
+        };
+        for stray in std::mem::take(&mut self.strays) {
+            self.count_regular(&stray);
+        }
+        self.waiting.clear();
+        self.kept += 1;
+        let InnerSleep {
+            grid: mut before_sleep,
+            before,
+            after,
+            ..
+        } = sleep;
+        let cycle = before.cycle.with_next(&after.cycle);
+        let deadline = after
+            .deadline
+            .unwrap_or_else(|| Nanos::from_f64(before_sleep.period));
+        let is_late = |cycle: &ThreadCycle| cycle.whole.response() > deadline;
+        let first = is_late(&cycle) && !is_late(&before.cycle);
+        let mut due: Vec<Nanos> = first.then_some(cycle.whole.origin).into_iter().collect();
+        due.extend(before_sleep.late_within(&cycle.whole, deadline));
+        if !due.is_empty() {
+            let late = PassedCycles {
+                cycle,
+                policy: after.policy,
+                deadline,
+                due,
+                is_joined: true,
+            };
+            self.pass(vec![late], passed);
+        }
+        before_sleep.free_since = grid.free_since;
+        before_sleep.adjust(resumed, self.given_period, resolution);
+        *grid = before_sleep;
     }
 
     /// Moves the timeline to the newest cycles, which were a little before or after its due times.
@@ -366,6 +454,7 @@ impl Timeline {
                 deadline,
                 due,
                 cycle: entry.cycle,
+                is_joined: false,
             });
         }
         self.grid = (self.misfits < MAX_MISFITS).then_some(grid);
@@ -607,6 +696,14 @@ impl Grid {
         let distance = distance.as_f64();
         let phase = distance - (distance / self.period).round() * self.period;
         phase.abs() <= Self::MAX_TOLERANCE * self.period
+    }
+
+    /// Returns whether a later time is a due time.
+    fn is_near(&self, time: Nanos, resolution: Nanos) -> bool {
+        let steps = self.nearest(time);
+        let point = self.point(steps);
+        let deviation = point.max(time).saturating_sub(point.min(time));
+        deviation.as_f64() <= self.tolerance(steps, resolution)
     }
 
     fn point(&self, steps: u64) -> Nanos {

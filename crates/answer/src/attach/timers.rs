@@ -230,6 +230,7 @@ impl TimerState {
                 policy,
                 deadline,
                 due: late,
+                is_joined: false,
             });
         }
     }

@@ -86,6 +86,17 @@ impl ThreadCycle {
         lengths.max().unwrap_or(Nanos::ZERO)
     }
 
+    /// Returns the cycle that consists of this one and the next.
+    pub(super) fn with_next(&self, next: &Self) -> Self {
+        Self {
+            thread: next.thread,
+            whole: joined(&self.whole, &next.whole),
+            parts: [self.parts(), next.parts()].concat(),
+            successor: None,
+            ..self.clone()
+        }
+    }
+
     /// Returns a cycle without a wakeup that was due at `due`, while this one went on.
     pub(super) fn passed(&self, due: Nanos) -> Self {
         let parts = self.parts();
