@@ -86,6 +86,8 @@ pub(super) struct Timeline {
     regular: TimerFigures,
     /// Timeline of the other timers of the thread.
     others: Option<Box<Self>>,
+    /// Due times of the timelines whose other timers these are.
+    earlier: Vec<Grid>,
 }
 
 /// Due times: `anchor` and multiples of `period` later.
@@ -273,13 +275,32 @@ impl Timeline {
             return Vec::new();
         }
         let mut figures = vec![self.regular.timer(self.period())];
-        let further = others.figures();
-        if further.is_empty() {
+        let mut further = others.figures();
+        if others.is_echo() && further.is_empty() {
+            return Vec::new();
+        } else if others.is_echo() {
+            figures.extend(further.split_off(1));
+        } else if further.is_empty() {
             figures.push(others.regular.timer(others.period()));
         } else {
             figures.extend(further);
         }
         figures
+    }
+
+    /// Whether these are further wakeups of another timeline, close to its due times: some programs
+    /// wake a little early and sleep again.
+    fn is_echo(&self) -> bool {
+        let is_close = |grid: &Grid| self.earlier.iter().any(|other| other.is_close(grid));
+        self.grid.as_ref().is_some_and(is_close)
+    }
+
+    /// Returns the other timers of the thread.
+    fn other_timers(&mut self) -> &mut Self {
+        let others = self.others.get_or_insert_default();
+        others.earlier.clone_from(&self.earlier);
+        others.earlier.extend(self.grid);
+        others
     }
 
     fn cycles(&self) -> u64 {
@@ -295,6 +316,9 @@ impl Timeline {
     }
 
     fn pass(&mut self, late: Vec<PassedCycles>, passed: &mut Vec<PassedCycles>) {
+        if self.is_echo() {
+            return;
+        }
         for cycles in &late {
             self.regular.pass(cycles);
         }
@@ -520,7 +544,7 @@ impl Timeline {
         if strays.is_empty() {
             return;
         }
-        let others = self.others.get_or_insert_default();
+        let others = self.other_timers();
         for stray in strays {
             passed.extend(others.add(stray, None));
         }
@@ -528,12 +552,12 @@ impl Timeline {
 
     /// Tells the other timers that the thread was busy with a cycle.
     fn busy(&mut self, entry: TimelineCycle, passed: &mut Vec<PassedCycles>) {
-        if let Some(others) = &mut self.others {
+        if self.others.is_some() {
             let entry = TimelineCycle {
                 is_due: false,
                 ..entry
             };
-            passed.extend(others.add(entry, None));
+            passed.extend(self.other_timers().add(entry, None));
         }
     }
 }
@@ -704,6 +728,16 @@ impl Grid {
         let point = self.point(steps);
         let deviation = point.max(time).saturating_sub(point.min(time));
         deviation.as_f64() <= self.tolerance(steps, resolution)
+    }
+
+    /// Returns whether the due times of another timeline are close to these, or to each second one.
+    fn is_close(&self, other: &Self) -> bool {
+        let periods = (other.period / self.period).round().clamp(1.0, 2.0);
+        let [first, second] = [periods * self.period, other.period].map(Nanos::from_f64);
+        let (from, to) = (self.anchor.min(other.anchor), self.anchor.max(other.anchor));
+        let distance = to.saturating_sub(from).as_f64();
+        let phase = distance - (distance / self.period).round() * self.period;
+        !differ(first, second) && phase.abs() <= Self::MAX_SHIFT * self.period
     }
 
     fn point(&self, steps: u64) -> Nanos {

@@ -536,6 +536,36 @@ fn loop_that_sleeps_for_a_time_has_passed_cycles_if_it_keeps_its_timeline() {
     }
 }
 
+/// Loop of 20 ms that wakes 1 ms early and sleeps again, as node does. Each 25th cycle takes 57 ms:
+/// it is late, and two that are due meanwhile.
+#[test]
+fn early_wakeups_are_not_a_second_timer() {
+    let mut script = Script::new(1);
+    let mut number = 1;
+    while number < 500 {
+        let due = 20_000 * number;
+        let early = due - 1_000;
+        script.add(TIMER, (early, early + 10, early + 30), SLEEP_UNTIL);
+        if number % 25 == 0 {
+            script.add(TIMER, (due, due + 10, due + 57_000), SLEEP_UNTIL);
+            number += 3;
+        } else {
+            script.add_cycle(due, SLEEP_UNTIL);
+            number += 1;
+        }
+    }
+    let request = AttachRequest {
+        deadline: Some(us(10_000)),
+        ..request()
+    };
+
+    let report = report(request, script.records);
+
+    let row = &report.rows[0];
+    assert_eq!(row.timers, []);
+    assert_eq!(row.deadline.as_ref().unwrap().misses, 3 * 19);
+}
+
 /// Cycles of 1 ms. Each 25th sleeps for 4.5 ms by the same call as between cycles, and the program
 /// catches up: the cycle is late, and three of the four that are due meanwhile.
 #[test]
