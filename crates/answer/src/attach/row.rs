@@ -126,7 +126,7 @@ pub struct AttachLate {
     pub taken: AttachTaken,
     /// States of a lock's holder, longest time first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub holder: Vec<AttachHolder>,
+    pub holder_states: Vec<AttachHolder>,
     /// Missed cycles with this cause.
     pub activations: u64,
     /// Missed cycles with this as the largest cause.
@@ -147,7 +147,7 @@ impl AttachLate {
                 cause,
                 time_ns: sum.time,
             },
-            holder: Vec::new(),
+            holder_states: Vec::new(),
             activations: sum.activations,
             mainly: sum.mainly,
             avoided: sum.avoided,
@@ -168,22 +168,26 @@ impl AttachLate {
     /// Adds times of states of a lock's holder.
     fn add_states(&mut self, states: impl IntoIterator<Item = (HolderState, Nanos)>) {
         for (state, time_ns) in states {
-            match self.holder.iter_mut().find(|held| held.state == state) {
+            match self
+                .holder_states
+                .iter_mut()
+                .find(|held| held.state == state)
+            {
                 Some(held) => held.time_ns += time_ns,
-                None => self.holder.push(AttachHolder { state, time_ns }),
+                None => self.holder_states.push(AttachHolder { state, time_ns }),
             }
         }
-        self.holder
+        self.holder_states
             .sort_by_key(|held| (Reverse(held.time_ns), held.state.clone()));
         if let AttachCauseKind::Lock { state, .. } = &mut self.taken.cause.kind {
-            *state = self.holder.first().map(|held| held.state.clone());
+            *state = self.holder_states.first().map(|held| held.state.clone());
         }
     }
 
     /// Adds the same cause of another thread.
     pub(super) fn add(&mut self, other: Self) {
         self.taken.time_ns += other.taken.time_ns;
-        let states = other.holder.into_iter();
+        let states = other.holder_states.into_iter();
         self.add_states(states.map(|held| (held.state, held.time_ns)));
         self.activations += other.activations;
         self.mainly += other.mainly;

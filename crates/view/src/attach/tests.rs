@@ -124,7 +124,7 @@ fn late(cause: AttachCause, avoided: u64, time: u64) -> AttachLate {
             cause,
             time_ns: us(time),
         },
-        holder: Vec::new(),
+        holder_states: Vec::new(),
         activations: avoided,
         mainly: avoided,
         avoided,
@@ -304,7 +304,7 @@ fn lock_states_what_its_holder_did() {
     let preempted = |name: &str| HolderState::Preempted(name.into());
     let text = |holder: Vec<AttachHolder>| {
         phrase::late_cause(&AttachLate {
-            holder,
+            holder_states: holder,
             ..late(lock(), 1, 1_000)
         })
     };
@@ -505,9 +505,15 @@ fn implied_deadline_is_named_in_the_first_line() {
 /// Scripts read the values; `sentences` and `what` are text for display.
 #[test]
 fn json_has_values_and_text_for_display() {
-    let json = json(&inversion()).unwrap();
+    let mut report = inversion();
+    report.rows[0].deadline.as_mut().unwrap().taken[0].holder_states = vec![AttachHolder {
+        state: HolderState::Preempted("vision".into()),
+        time_ns: us(1_500_000),
+    }];
+    let json = json(&report).unwrap();
 
     let cause = &json["rows"][0]["deadline"]["taken"][0];
+    assert_eq!(cause["holder_states"][0]["state"]["preempted"], "vision");
     assert_eq!(cause["class"], "lock");
     assert_eq!(cause["kind"], "lock");
     assert_eq!(cause["holder"], "logger");

@@ -159,7 +159,7 @@ fn lock_is_one_cause_whatever_its_holder_did() {
         panic!("{locks:?}");
     };
     let times: Vec<_> = lock
-        .holder
+        .holder_states
         .iter()
         .map(|held| (&held.state, held.time_ns))
         .collect();
@@ -175,7 +175,7 @@ fn lock_is_one_cause_whatever_its_holder_did() {
             (&HolderState::OffCpu, us(20 * cycles)),
         ]
     );
-    assert_eq!(report.causes[0].late.holder, lock.holder);
+    assert_eq!(report.causes[0].late.holder_states, lock.holder_states);
 }
 
 #[test]

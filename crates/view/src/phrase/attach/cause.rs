@@ -198,13 +198,13 @@ pub(crate) fn late_cause(late: &AttachLate) -> String {
     let total = late.taken.time_ns.ns().max(1);
     let percent = |held: &AttachHolder| held.time_ns.ns() * 100 / total;
     if late
-        .holder
+        .holder_states
         .first()
         .is_none_or(|held| percent(held) >= NEARLY_ALL)
     {
         return cause(&late.taken.cause);
     }
-    let states = late.holder.iter().take(MAX_STATES);
+    let states = late.holder_states.iter().take(MAX_STATES);
     let states: Vec<String> = states
         .map(|held| match (&held.state, percent(held)) {
             (HolderState::Ran, share) => format!("ran {share} %"),
