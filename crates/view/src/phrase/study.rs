@@ -420,7 +420,7 @@ pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
     let has = |wanted: fn(&StudyCell) -> bool| texts.iter().any(|cell| wanted(cell));
     if has(|cell| matches!(cell, StudyCell::AtLeast { .. })) {
         notes.push(
-            ">= the max of the recording: it is shorter than a span, or a wakeup was still waiting."
+            ">= lower limit: the recording is too short for the figure, or a wakeup was still waiting."
                 .into(),
         );
     }
