@@ -95,7 +95,12 @@ fn real_time_threads_among_two_thousand_have_rows() {
     let mut with: Vec<u64> = rows.iter().map(|row| number(row, "number")).collect();
     with.sort_unstable();
     with.dedup();
-    assert_eq!(without + with.len() as u64, threads);
+    let counted = without + with.len() as u64;
+    // A busy machine loses records: some threads then have no wakeup.
+    if number(&report, "missing") == 0 {
+        assert_eq!(counted, threads);
+    }
+    assert!(counted <= threads, "{counted} of {threads}");
 }
 
 #[test]
