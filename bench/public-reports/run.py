@@ -90,6 +90,38 @@ REPORTS = [
     Report("housekeeper", "brettwooldridge/HikariCP#668", "Housekeeper.java", "housekeeper", "10ms",
            "long task on the same executor", ("own_work|overrun",), "never", nice=-15,
            timer_ms=20),
+    Report("save-database", "eclipse-mosquitto/mosquitto#840", "save-database.c", "broker", "10ms",
+           "`write` and `fsync` of the database in the main loop", ("fsync|write",), "fsync|write"),
+    Report("locked-log", "apache/logging-log4cxx#190", "locked-log.c", "control", "2ms",
+           "lock of `logger`, which writes to the disk", ("lock", "logger"), "futex"),
+    Report("slow-reader", "nats-io/nats-server#2679", "slow-reader.c", "publisher", "10ms",
+           "full socket buffer of a slow subscriber", ("sendto", "subscriber"), "sock_alloc_send|unix_stream|sk_stream"),
+    Report("trim", "amule-org/amule#1156", "trim.c", "core", "10ms",
+           "`malloc_trim`, then page faults", ("page_fault",), "fault|madvise"),
+    Report("timer-slack", "openjdk/jdk#13889", "timer-slack.c", "tick", "40us",
+           "timer slack of 50 us", ("timer_slack",), "never"),
+    Report("reactor", "Klipper3d/klipper#1659", "reactor.py", "main", "25ms",
+           "preempted by `camera`, a SCHED_FIFO program", ("camera",), "never"),
+    Report("exec-sync", "nodejs/node-v0.x-archive#15447", "exec-sync.js", "main", "10ms",
+           "`execSync` waits for a child process", ('"sh"|"sleep"|child',), "epoll|wait", nice=-15, timer_ms=20),
+    Report("gc-pause", "criteo/garmadon#28", "GcPause.java", "ticker", "10ms",
+           "garbage collection stops the thread", ("VM Thread",), "futex", nice=-15),
+    Report("back-pressure", "hiero-ledger/hiero-consensus-node#13502", "BackPressure.java", "timer", "10ms",
+           "another task of the same Timer waits for a full queue", ("futex|lock",), "futex", nice=-15, timer_ms=20),
+    Report("sigev-threads", "eclipse-iceoryx/iceoryx#161", "sigev-threads.c", "roudi", "10ms",
+           "long function of a POSIX timer, whose next calls wait for its mutex", ("own_work", "lock"), "futex"),
+    Report("frame-spin", "OpenRCT2/OpenRCT2#4647", "frame-spin.c", "game", "16667us",
+           "long frames of a loop that sleeps and spins", ("own_work|overrun",), "never"),
+    Report("fair-server", "ros-realtime/ros-realtime-rpi4-image#28", "fair-server.c", "control", "2ms",
+           "RT throttling (the fair server)", ("fair_server|throttled",), "never"),
+    Report("pool", "FgForrest/evitaDB#1534", "pool.cpp", "any", "10ms",
+           "long jobs occupy the pool of the timers", ("own_work|equal",), "never"),
+    Report("rate", "robotpy/mostrobotpy#111", "rate.py", "main", "20ms",
+           "`time.sleep` in the body of a loop that `time.sleep` paces", ('"kind": "sleep"',), "nanosleep", nice=-15),
+    Report("speed-limiter", "mupen64plus/mupen64plus-core#250", "speed-limiter.c", "emulator", "16667us",
+           "long frames of a loop that catches up", ("own_work|overrun",), "never"),
+    Report("go-quota", "golang/go#33803", "go-quota.go", "any", "20ms",
+           "CPU quota of the control group", ("throttled",), "never", group={"quota": 0.3}, nice=-15),
 ]
 
 BPFTRACE = """
@@ -110,6 +142,12 @@ def build(report, directory):
             target = directory / report.name
             subprocess.run(["cc", "-O1", "-o", target, source, "-lpthread"], check=True)
             return [str(target)]
+        case ".cpp":
+            target = directory / report.name
+            subprocess.run(["c++", "-O1", "-std=c++17", "-o", target, source, "-lpthread"], check=True)
+            return [str(target)]
+        case ".js":
+            return [shutil.which("node"), str(source)]
         case ".go":
             target = directory / report.name
             environment = {**os.environ, "GO111MODULE": "off"}
@@ -308,10 +346,9 @@ def page(results, rtla_error):
         f" bpftrace contain",
         f"the cause in {named['bpftrace']} of {len(results)} rows. cyclictest and `perf sched latency` name no cause.",
         "",
-        f"Linux {system.release}, {os.cpu_count()} CPUs, load average {os.getloadavg()[0]:.1f} from other programs"
-        " (compilers).",
+        f"Linux {system.release}, {os.cpu_count()} CPUs, load average {os.getloadavg()[0]:.1f} at the end.",
         f"rtla: {rtla_error.rstrip('!') if rtla_error else 'ran, but measures its own thread only'}.",
-        "Programs at SCHED_OTHER (Python, Go, Java) also lost CPU time to these other programs.",
+        "Programs at SCHED_OTHER (Python, node, Go, Java) also lost CPU time to other programs.",
         "",
         "- Count: laggard reports 90 to 110 % of the program's misses. Worst: within 10 % (or 0.5 ms).",
         "- Cause: the largest causes of the thread have the words of the second table.",
