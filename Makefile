@@ -105,7 +105,7 @@ BUILT := target/$(TRIPLE)/$(patsubst dev,debug,$(PROFILE))/laggard
 ifeq ($(TARGET),$(MACHINE))
 STATIC := target/static/laggard
 STRIP := strip
-# One copy of identical functions, of which generic code has many. The cross compiler does not find lld.
+# Keeps one copy of identical functions, which generic code creates. Cross compilers do not find lld.
 ONE_COPY := -C link-arg=-fuse-ld=lld -C link-arg=-Wl,--icf=all
 else
 STATIC := target/static/$(TARGET)/laggard

@@ -13,8 +13,9 @@ than 36 s per day, so shorter pieces cannot be tested.
 --scripted makes recordings with known distributions instead (scripted.py), in minutes.
 
 --lines tests each cell of a forecast. Each run of 1, 2, 4, ... pieces predicts the
-pieces that follow it, 1/16 to 20 times as many. For each service, on its worst CPU:
- - whether the largest latency exceeded all earlier ones as often as predicted
+following pieces, whose number is 1/16 to 20 times that of the run. For each service, on
+its worst CPU:
+ - whether the rate of new largest latencies is the predicted one
  - whether it stayed within the bounds of 50 and 90 % by ranks, and by the assumed tail
  - whether it stayed within the upper limit of a fitted level. That limit is for the
    level, not for the largest latency, so at least 37 % must.

@@ -19,7 +19,7 @@ BURST = 500
 
 
 def power(shape):
-    """Returns a Pareto distribution, in which the largest of n values grows as n^shape."""
+    """Returns a Pareto distribution: the largest of n values grows as n^shape."""
     return lambda generator: (1 - generator.random()) ** -shape
 
 

@@ -11,7 +11,7 @@ this machine or on a test host. The answer of `why --json` is compared with the 
 that provoke wrote. Prints a Markdown table, and writes it into the page between its
 marks.
 
-docs/validation/accuracy.md describes the columns. There is no pass or fail.
+docs/validation/accuracy.md describes the columns. The script does not judge them.
 """
 import argparse
 import concurrent.futures
@@ -55,7 +55,7 @@ def arguments():
 
 
 def prove(place, args, name, load, folder):
-    """Returns the verdict of a row, or the reason why there is none."""
+    """Returns the verdict of a row, or the reason for a missing verdict."""
     seconds = ns(args.duration) / 1e9
     if name in place.skipped:
         return f"skipped: {place.skipped[name]}"

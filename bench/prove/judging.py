@@ -199,7 +199,7 @@ def true_period(kind, hits):
 
 
 def period(why, kind, cpus, every_ns):
-    """Returns the relative error of the period in `why`, or `None` if it has none."""
+    """Returns the relative error of the period in `why`, or `None` without a period."""
     found = [
         row["rhythm"]["period_ns"]
         for row in listed(why, "causes")

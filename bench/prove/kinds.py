@@ -46,7 +46,7 @@ def activity(name):
 
 
 def certain(cause):
-    """Whether the cause has no doubt, such as `or a stop from outside`."""
+    """Whether the cause is certain, without `or a stop from outside`."""
     return cause["culprit"]["because"] is None
 
 

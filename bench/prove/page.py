@@ -12,7 +12,7 @@ def percent(part, whole):
 
 
 def row(name, load, verdict):
-    """Returns a row. `verdict` is a verdict, or the reason why there is none."""
+    """Returns a row. `verdict` is a verdict, or the reason for a missing one."""
     if isinstance(verdict, str):
         return [name, load, verdict] + [""] * (len(COLUMNS) - 3)
     if verdict.period is not None:

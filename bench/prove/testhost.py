@@ -19,7 +19,7 @@ CPU = 0
 INSTRUCTION = "2ns"
 # Ends a test host that hangs. A busy machine is slow.
 DEADLINE = "900s"
-# Seconds from the start of the command to the first stall. Meanwhile, programs are
+# Seconds from the start of the command to the first stall. In this time, programs are
 # loaded and the recording warms up.
 FIRST_STALL = 5
 RECORDING = "/result/r.laggard"

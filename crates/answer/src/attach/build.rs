@@ -26,7 +26,8 @@ use super::{
 
 /// `SIGHUP`, `SIGINT` and `SIGTERM`.
 const END_SIGNALS: [u32; 3] = [1, 2, 15];
-/// Time that the start of a program may take. A thread that runs for longer does not sleep.
+/// Maximum time that the start of a program takes. A thread that has run for longer without sleeping
+/// is one that never sleeps.
 const MAX_START: Nanos = Nanos::from_secs(1);
 /// Confidence level of the interval of misses.
 const CONFIDENCE: f64 = 0.95;

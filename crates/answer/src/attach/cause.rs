@@ -135,7 +135,7 @@ pub enum AttachCauseKind {
         /// Thread that released it; absent: not known.
         #[serde(skip_serializing_if = "Option::is_none")]
         holder: Option<String>,
-        /// State of the holder during this time, or during most of it.
+        /// State of the holder for the longest part of this time.
         #[serde(skip_serializing_if = "Option::is_none")]
         state: Option<HolderState>,
     },

@@ -19,7 +19,7 @@ const MAX_FOR_PERIOD: usize = 32;
 const MIN_MISFITS: usize = 8;
 /// Maximum number of cycles that wait for a period; older cycles do not get one.
 const MAX_PENDING: usize = 256;
-/// A thread that waits for input for this number of periods pauses: its period is no deadline then.
+/// Minimum wait for input, in periods, that is a pause of the thread and not a late cycle.
 const MIN_PAUSE_PERIODS: u64 = 16;
 /// Maximum number of periods per thread.
 const MAX_PHASES: usize = 32;
@@ -58,7 +58,7 @@ pub(super) struct LineState {
     pub(super) latest: Option<LargestCycle>,
     /// Analysed misses.
     pub(super) explained: u64,
-    /// Causes of their time. A lock has no state of its holder.
+    /// Causes of their time. The key of a lock does not include the state of its holder.
     pub(super) taken: BTreeMap<AttachCause, CauseSum>,
     /// Time of further causes.
     pub(super) other_taken: Nanos,
@@ -85,8 +85,8 @@ pub(super) struct LineState {
     pub(super) waker_tids: BTreeMap<Tid, u64>,
     /// Spans with one period each, in order.
     pub(super) phases: Vec<Phase>,
-    /// Number of gaps between wakeups since the first phase, and number of those that are a
-    /// multiple of the period of their phase.
+    /// Number of gaps between wakeups since the first phase, and number of gaps that are a multiple
+    /// of the period of their phase.
     gaps: u64,
     regular_gaps: u64,
     /// Given deadline, otherwise the period of the newest phase.
@@ -360,7 +360,7 @@ impl LineState {
         }
     }
 
-    /// Adds the response of a cycle that was taken for two.
+    /// Adds the response of a cycle that was first counted as two cycles.
     fn add_joined(&mut self, cycle: &ThreadCycle) {
         let whole = cycle.passed(cycle.whole.origin).whole;
         self.response.add(whole.response());

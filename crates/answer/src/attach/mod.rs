@@ -574,8 +574,9 @@ impl AttachCollector {
     }
 
     /// Whether the wakeups of a line have a period: a timer wakes the thread, or the wakeups are
-    /// regular and do not come from a ring of threads or go to any thread of a pool. A server has requests at short intervals
-    /// that are equal by chance, or because its client waits for each answer.
+    /// regular. Wakeups within a ring of threads have no period, nor have wakeups of a thread of a
+    /// pool. A server has requests at short intervals that are equal by chance, or because its
+    /// client waits for each answer.
     fn is_periodic(&self, number: u32, source: WokenWay) -> bool {
         /// Shortest period of wakeups by something other than a timer.
         const MIN_PERIOD: Nanos = Nanos::from_us(100);

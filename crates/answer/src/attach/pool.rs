@@ -1,4 +1,4 @@
-//! Pools of threads: each job wakes any one of them.
+//! Pools of threads: each job wakes one of the threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +10,16 @@ use super::line::LineState;
 
 /// Minimum number of wakeups that are compared.
 const MIN_WAKEUPS: usize = 4;
-/// Share of the wakeups at the time of another thread's wakeup, if one event wakes all threads.
+/// Minimum share of the wakeups at the same time as a wakeup of another thread, if one event wakes
+/// all threads.
 const MIN_COMMON_SHARE: f64 = 0.5;
-/// Maximum distance of two wakeups by one event, as a part of the period.
+/// Wakeups by one event are at most the period divided by this number apart.
 const COMMON: u64 = 32;
 
 impl AttachCollector {
-    /// Returns the threads that wait for the same object as others of their process and are woken
-    /// at other times. Their period is the one of the jobs times the number of threads.
+    /// Returns the threads that wait for the same object as other threads of their process, and
+    /// that are woken at other times. Their period is the period of the jobs times the number of
+    /// threads.
     pub(super) fn pools(&self) -> BTreeSet<u32> {
         let mut groups: BTreeMap<_, Vec<(u32, &LineState)>> = BTreeMap::new();
         for (&(number, source), line) in &self.lines {

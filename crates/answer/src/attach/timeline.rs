@@ -43,7 +43,8 @@ pub(super) struct PassedCycles {
     pub(super) deadline: Nanos,
     /// Due times, in order; at least one.
     pub(super) due: Vec<Nanos>,
-    /// Whether `cycle` was taken for two: the thread slept within it as it sleeps between cycles.
+    /// Whether `cycle` was first counted as two cycles, because the thread slept within it by the
+    /// same call as between cycles.
     pub(super) is_joined: bool,
 }
 
@@ -86,7 +87,7 @@ pub(super) struct Timeline {
     regular: TimerFigures,
     /// Timeline of the other timers of the thread.
     others: Option<Box<Self>>,
-    /// Due times of the timelines whose other timers these are.
+    /// Due times of the timers of the thread that were found before this one.
     earlier: Vec<Grid>,
 }
 
@@ -109,7 +110,7 @@ struct Grid {
     sleep: f64,
 }
 
-/// Sleep past due times that was perhaps within a cycle.
+/// Sleep past due times that may have been within a cycle.
 #[derive(Clone, Debug)]
 struct InnerSleep {
     /// Due times before the sleep.
@@ -259,7 +260,7 @@ impl Timeline {
             return Vec::new();
         };
         let (regular, other) = (self.regular.cycles, others.cycles());
-        // A second timer of the same period has about as many cycles.
+        // A second timer of the same period has a similar number of cycles.
         let is_same = match (self.period(), others.period()) {
             (Some(period), Some(other)) => !differ(period, other),
             _ => false,
@@ -288,8 +289,8 @@ impl Timeline {
         figures
     }
 
-    /// Whether these are further wakeups of another timeline, close to its due times: some programs
-    /// wake a little early and sleep again.
+    /// Whether the due times are close to those of another timer: some programs wake a little before
+    /// a timer is due, and sleep again.
     fn is_echo(&self) -> bool {
         let is_close = |grid: &Grid| self.earlier.iter().any(|other| other.is_close(grid));
         self.grid.as_ref().is_some_and(is_close)
@@ -392,8 +393,8 @@ impl Timeline {
         self.evaluate(grid, entry);
     }
 
-    /// Returns to the due times before a sleep if two wakeups after it are at these: the sleep was
-    /// within a cycle, and due times have passed during that cycle.
+    /// Restores the due times from before a sleep if two wakeups after the sleep are at these due
+    /// times. The sleep was then within a cycle, and due times have passed during that cycle.
     fn resume(
         &mut self,
         grid: &mut Grid,
@@ -449,7 +450,7 @@ impl Timeline {
 
     /// Moves the timeline to the newest cycles, which were a little before or after its due times.
     fn shift(&mut self, grid: &mut Grid, first: Nanos, passed: &mut Vec<PassedCycles>) {
-        // The due time next to the first of them is not a separate one.
+        // The due time next to the first of them belongs to the same cycle.
         let near = Nanos::from_f64(Grid::MAX_SHIFT * grid.period);
         for late in &mut self.waiting {
             late.due

@@ -222,13 +222,13 @@ fn a_planted_softirq_is_worse_and_is_named_as_new() {
 }
 
 /// Number of attempts, because other tests and other machines run at the same time.
-const TRIES: usize = 2;
+const TRIES: usize = 3;
 /// Minimum number of wakeups in a fault of 3 ms: it occurs 40 times in a recording, and there are
 /// several recordings.
 const LEAST_PLANTED: u64 = 20;
 /// Minimum ratio of injected faults to other late wakeups.
 const DISTINCT: f64 = 5.0;
-/// Ratio above which the cause must be among the changes.
+/// Minimum ratio at which the cause must be among the changes.
 const QUIET: f64 = 20.0;
 
 /// Checks that the fault is not taken for an improvement. Tests of `compare` with scripts check the

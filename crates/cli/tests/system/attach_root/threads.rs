@@ -65,6 +65,7 @@ fn threads_without_a_row_are_named_with_their_count() {
 /// and frequency.
 #[test]
 fn real_time_threads_among_two_thousand_have_rows() {
+    const TRIES: usize = 5;
     let script = "import os, threading, time\n\
         threading.stack_size(65536)\n\
         go = threading.Event()\n\
@@ -77,9 +78,16 @@ fn real_time_threads_among_two_thousand_have_rows() {
         go.set()\n\
         for one in all: one.join()\n";
 
-    let Some(report) = of_python(script, &["--episodes=off"]) else {
+    // A busy machine loses records, and some threads then have no wakeup.
+    let mut reports = (0..TRIES).map(|_| of_python(script, &["--episodes=off"]));
+    let Some(report) = reports.find(|report| {
+        let missing = report.as_ref().map(|report| number(report, "missing"));
+        missing.is_none_or(|missing| missing == 0)
+    }) else {
+        println!("skipped: this machine is too busy to record 2,000 threads");
         return;
     };
+    let Some(report) = report else { return };
 
     let threads = number(&report, "threads");
     assert!(threads >= 2_003, "{threads}");
@@ -95,12 +103,7 @@ fn real_time_threads_among_two_thousand_have_rows() {
     let mut with: Vec<u64> = rows.iter().map(|row| number(row, "number")).collect();
     with.sort_unstable();
     with.dedup();
-    let counted = without + with.len() as u64;
-    // A busy machine loses records: some threads then have no wakeup.
-    if number(&report, "missing") == 0 {
-        assert_eq!(counted, threads);
-    }
-    assert!(counted <= threads, "{counted} of {threads}");
+    assert_eq!(without + with.len() as u64, threads);
 }
 
 #[test]

@@ -10,9 +10,9 @@ use laggard_model::{Because, CauseClass, NamedCause, Nanos};
 use crate::doc::{Cell, code};
 use crate::phrase::cause::name;
 
-/// States of a lock's holder in a cause.
+/// Maximum number of states of a lock's holder that a cause lists.
 const MAX_STATES: usize = 2;
-/// Share of the time, in percent, from which a state of a lock's holder stands for all of it.
+/// Minimum share of the time, in percent, for which a single state of a lock's holder is named.
 const NEARLY_ALL: u64 = 90;
 
 /// Names a cause.
