@@ -13,12 +13,13 @@ use super::cause::AttachCause;
 use super::course::signed;
 use super::cycle::{UnfinishedCycle, WaitKind, wait_kind};
 use super::growth::GROWTHS;
-use super::line::{CauseSum, LargestCycle, LineState, Waker};
+use super::line::{LargestCycle, LineState, Waker};
 use super::row::{
     AttachDeadline, AttachFigures, AttachGrowth, AttachHeld, AttachKill, AttachLargest, AttachLate,
     AttachOthers, AttachPeriod, AttachPhase, AttachPolicy, AttachRanked, AttachRow,
     AttachUnfinished, AttachWaker, AttachWakerKind, CountsFrom, DeadlineSource,
 };
+use super::sums::CauseSum;
 use super::{
     ATTACH_SCHEMA, AttachCollector, AttachCycles, AttachMeasured, AttachReport, AttachWorst,
     ThreadState, unfinished_taken,
@@ -499,7 +500,7 @@ fn deadline(
         misses_of_half: line.counted.halved,
         explained: line.explained,
         taken: taken(line),
-        other_taken_ns: line.other_taken,
+        other_taken_ns: line.taken.others,
     })
 }
 
@@ -519,7 +520,7 @@ fn period(source: WokenWay, line: &LineState, measured: &AttachMeasured) -> Opti
 }
 
 fn taken(line: &LineState) -> Vec<AttachLate> {
-    let causes = line.taken.iter();
+    let causes = line.taken.causes.iter();
     let mut causes: Vec<AttachLate> = causes
         .map(|(cause, sum)| AttachLate::new(cause.clone(), sum.clone()))
         .collect();

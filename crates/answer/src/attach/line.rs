@@ -1,15 +1,15 @@
 //! State of a line: a thread and one source of its wakeups.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
 use laggard_model::{Histogram, Nanos, ThreadActivation, ThreadPolicy, Tid, WokenBy};
 
-use super::cause::{AttachCause, AttachTaken, HolderState};
+use super::cause::AttachTaken;
 use super::course::CourseBuilder;
 use super::cycle::ThreadCycle;
 use super::growth::{AttachJob, GROWTHS};
 use super::period::{Wake, differ, grid, multiple_of, period_of_wakes};
+use super::sums::CauseSums;
 use super::timeline::{PassedCycles, Timeline, TimelineCycle};
 use super::timers::{AttachTimer, ThreadTimers};
 
@@ -25,9 +25,6 @@ const MIN_PAUSE_PERIODS: u64 = 16;
 const MAX_PHASES: usize = 32;
 const MAX_MISSES: usize = 1_000;
 const MAX_NEWEST: usize = 64;
-const MAX_CAUSES: usize = 64;
-/// Maximum number of states of a lock's holder.
-const MAX_STATES: usize = 64;
 const MAX_WAKERS: usize = 16;
 
 /// Counts of misses.
@@ -58,10 +55,8 @@ pub(super) struct LineState {
     pub(super) latest: Option<LargestCycle>,
     /// Analysed misses.
     pub(super) explained: u64,
-    /// Causes of their time. The key of a lock does not include the state of its holder.
-    pub(super) taken: BTreeMap<AttachCause, CauseSum>,
-    /// Time of further causes.
-    pub(super) other_taken: Nanos,
+    /// Causes of their time.
+    pub(super) taken: CauseSums,
     /// Cycles whose wakeup was not seen.
     pub(super) inferred: u64,
     /// Cycles whose start on a CPU was not seen.
@@ -130,54 +125,6 @@ impl LargestCycle {
     }
 }
 
-/// Sums of a cause over several cycles.
-#[derive(Clone, Debug, Default)]
-pub(super) struct CauseSum {
-    pub(super) time: Nanos,
-    /// Time in each state of a lock's holder.
-    pub(super) states: BTreeMap<HolderState, Nanos>,
-    pub(super) activations: u64,
-    /// Cycles with this cause as the longest.
-    pub(super) mainly: u64,
-    /// Cycles that would have been in time without it.
-    pub(super) avoided: u64,
-    /// Cycles that would have been in time without this cause and others together. Removing a
-    /// single one of them would not be enough.
-    pub(super) jointly: u64,
-    pub(super) largest: Nanos,
-}
-
-/// Effect on a missed cycle of the removal of a cause.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Removal {
-    /// The cycle ends in time.
-    Avoids,
-    /// The cycle ends in time only if longer causes are removed, too.
-    AvoidsJointly,
-    /// The cycle is late without it, too.
-    IsNotEnough,
-}
-
-impl CauseSum {
-    /// Adds the time in `cycles` cycles that are alike.
-    fn add(&mut self, part: &CyclePart, is_most: bool, removal: Removal, cycles: u64) {
-        match removal {
-            Removal::Avoids => self.avoided += cycles,
-            Removal::AvoidsJointly => self.jointly += cycles,
-            Removal::IsNotEnough => {}
-        }
-        self.time += times(part.time, cycles);
-        for (state, time) in &part.states {
-            if self.states.len() < MAX_STATES || self.states.contains_key(state) {
-                *self.states.entry(state.clone()).or_default() += times(*time, cycles);
-            }
-        }
-        self.activations += cycles;
-        self.mainly += u64::from(is_most) * cycles;
-        self.largest = self.largest.max(part.time);
-    }
-}
-
 /// A cycle whose deadline is not known yet.
 #[derive(Clone, Debug)]
 pub(super) struct DueUnknown {
@@ -225,8 +172,7 @@ impl LineState {
             slowest: None,
             latest: None,
             explained: 0,
-            taken: BTreeMap::new(),
-            other_taken: Nanos::ZERO,
+            taken: CauseSums::default(),
             inferred: 0,
             run_unseen: 0,
             sleeps: 0,
@@ -533,8 +479,7 @@ impl LineState {
         self.counted = AttachCounts::default();
         self.passed.clear();
         self.explained = 0;
-        self.taken.clear();
-        self.other_taken = Nanos::ZERO;
+        self.taken = CauseSums::default();
         for phase in &mut self.phases {
             phase.misses = 0;
         }
@@ -608,16 +553,7 @@ impl LineState {
         };
         self.explained += cycles;
         let excess = activation.response().saturating_sub(deadline);
-        let parts = parts(taken);
-        let removals = removals(&parts, excess);
-        for (place, (part, removal)) in parts.into_iter().zip(removals).enumerate() {
-            if self.taken.len() == MAX_CAUSES && !self.taken.contains_key(&part.cause) {
-                self.other_taken += times(part.time, cycles);
-                continue;
-            }
-            let sum = self.taken.entry(part.cause.clone()).or_default();
-            sum.add(&part, place == 0, removal, cycles);
-        }
+        self.taken.add(taken, excess, cycles);
     }
 
     fn note_waker(&mut self, woken: WokenBy) {
@@ -639,61 +575,6 @@ impl LineState {
             *self.wakers.entry(who).or_default() += 1;
         }
     }
-}
-
-/// Time of a cause in one cycle.
-struct CyclePart {
-    /// Cause, without the state of a lock's holder.
-    cause: AttachCause,
-    time: Nanos,
-    /// Time in each state of a lock's holder.
-    states: BTreeMap<HolderState, Nanos>,
-}
-
-/// Returns the time of each cause of a cycle, longest first.
-fn parts(taken: &[AttachTaken]) -> Vec<CyclePart> {
-    let mut parts: Vec<CyclePart> = Vec::new();
-    for AttachTaken { cause, time_ns } in taken {
-        let mut cause = cause.clone();
-        let state = cause.take_holder_state();
-        let place = parts.iter().position(|part| part.cause == cause);
-        let place = place.unwrap_or_else(|| {
-            parts.push(CyclePart {
-                cause,
-                time: Nanos::ZERO,
-                states: BTreeMap::new(),
-            });
-            parts.len() - 1
-        });
-        parts[place].time += *time_ns;
-        if let Some(state) = state {
-            *parts[place].states.entry(state).or_default() += *time_ns;
-        }
-    }
-    parts.sort_by_key(|part| Reverse(part.time));
-    parts
-}
-
-/// Returns the effect of the removal of each cause on a cycle that ended `excess` after its
-/// deadline. If no cause alone took that long, the longest ones together may have.
-fn removals(parts: &[CyclePart], excess: Nanos) -> Vec<Removal> {
-    let is_single = parts.first().is_some_and(|part| part.time >= excess);
-    let mut removed = Nanos::ZERO;
-    let removal = |part: &CyclePart| {
-        if is_single && part.time >= excess {
-            Removal::Avoids
-        } else if !is_single && removed < excess {
-            removed += part.time;
-            Removal::AvoidsJointly
-        } else {
-            Removal::IsNotEnough
-        }
-    };
-    parts.iter().map(removal).collect()
-}
-
-fn times(time: Nanos, count: u64) -> Nanos {
-    Nanos::from_ns(time.ns().saturating_mul(count))
 }
 
 impl AttachCounts {

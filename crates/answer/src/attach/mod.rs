@@ -18,6 +18,7 @@ mod pool;
 mod ready;
 mod row;
 mod step;
+mod sums;
 mod taken;
 mod timeline;
 mod timers;

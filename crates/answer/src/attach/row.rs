@@ -9,8 +9,8 @@ use serde::Serialize;
 use super::cause::{AttachCause, AttachCauseKind, AttachTaken, HolderState};
 use super::course::AttachCourse;
 use super::cycle::AttachSite;
-use super::line::CauseSum;
 use super::period::differ;
+use super::sums::CauseSum;
 use super::timers::AttachTimer;
 
 /// Start of a cycle.

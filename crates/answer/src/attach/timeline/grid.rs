@@ -1,0 +1,335 @@
+//! Grid of due times, found in the wakeups of a thread.
+
+use laggard_model::{Nanos, ThreadActivation, WokenBy};
+
+use super::{MAX_EARLY, MAX_PASSED, MIN_WAKES, TimelineCycle};
+use crate::attach::cycle::ThreadCycle;
+use crate::attach::period::{Wake, differ, sleeps_past};
+
+/// Due times: `anchor` and multiples of `period` later.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grid {
+    pub(super) anchor: Nanos,
+    /// ns
+    pub(super) period: f64,
+    /// First due time of the timeline, and the number of periods since then.
+    start: Nanos,
+    periods: f64,
+    /// Largest deviation of the recent wakeups from the grid, ns.
+    jitter: f64,
+    /// Last due time that was evaluated.
+    evaluated: Nanos,
+    /// End of the last cycle of the thread.
+    pub(super) free_since: Nanos,
+    /// Longest sleep before a recent wakeup on the grid, ns.
+    sleep: f64,
+}
+
+/// Position of a wakeup.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Place {
+    /// The wakeup is the expected one.
+    OnGrid,
+    /// The wakeup belongs to another timer: the expected one is still to come.
+    Before,
+    /// A due time has passed while the thread slept: the program has another timeline.
+    After,
+}
+
+impl Grid {
+    /// Shortest tolerance, ns: the kernel programs timers to the nanosecond.
+    const MIN_TOLERANCE: f64 = 10e3;
+    /// Largest tolerance, as a part of the period.
+    const MAX_TOLERANCE: f64 = 0.02;
+    /// Largest distance between a timeline and its continuation, as a part of the period. A second
+    /// timer of the same period has wakeups between those of the first.
+    pub(super) const MAX_SHIFT: f64 = 0.1;
+    /// Error of the period.
+    const DRIFT: f64 = 5e-4;
+    /// Largest part of a wakeup's time from rounding, in units of the resolution: programs that
+    /// compute with fractions round some timeouts twice.
+    const ROUNDING: f64 = 2.0;
+    const USUAL_ROUNDING: f64 = 1.5;
+
+    /// Finds the grid that has most of the wakeups, from the newest back. `usual`: the period, if
+    /// it is known.
+    pub(super) fn find(wakes: &[Wake], usual: Option<Nanos>, resolution: Nanos) -> Option<Self> {
+        /// Newest wakeups with a gap that can be the period.
+        const MAX_CANDIDATES: usize = 8;
+        let origins: Vec<Nanos> = wakes.iter().map(|wake| wake.origin).collect();
+        let candidates = match usual {
+            Some(usual) => vec![usual],
+            None => {
+                // The shortest first: multiples of the period fit, too.
+                let newest = origins.len().saturating_sub(MAX_CANDIDATES);
+                let mut gaps: Vec<Nanos> = (newest..origins.len())
+                    .flat_map(|place| {
+                        let before = origins[..place].iter().rev().take(2);
+                        before.map(move |&before| (place, before))
+                    })
+                    .map(|(place, before)| origins[place].saturating_sub(before))
+                    .filter(|&gap| !sleeps_past(wakes, gap))
+                    .collect();
+                gaps.sort_unstable();
+                gaps
+            }
+        };
+        let with_period =
+            |candidate: Nanos| Self::with_period(&origins, candidate, usual.is_some(), resolution);
+        candidates.into_iter().find_map(with_period)
+    }
+
+    /// Returns the grid with about this period, if enough wakeups are on it. It starts with the
+    /// first of them. `is_known`: the wakeups are known to have this period.
+    fn with_period(
+        origins: &[Nanos],
+        candidate: Nanos,
+        is_known: bool,
+        resolution: Nanos,
+    ) -> Option<Self> {
+        /// Number of due times without a wakeup in a row.
+        const MAX_GAP: u32 = 4;
+        const MIN_SHARE: f64 = 0.4;
+        const MIN_PRESENT: f64 = 0.5;
+        let candidate = candidate.as_f64();
+        let (&last, earlier) = origins.split_last()?;
+        let rounding = (Self::ROUNDING * resolution.as_f64())
+            .min(candidate / 8.0)
+            .max(resolution.as_f64());
+        let tolerance = (Self::MAX_TOLERANCE * candidate).max(rounding);
+        if candidate <= 2.0 * tolerance {
+            return None;
+        }
+        let (mut anchor, mut period) = (last, candidate);
+        let (mut matched, mut periods) = (1, 0.0);
+        let mut jitter = 0.0_f64;
+        for &origin in earlier.iter().rev() {
+            let back = anchor.saturating_sub(origin).as_f64();
+            let steps = (back / period).round();
+            if steps > f64::from(MAX_GAP) {
+                break;
+            }
+            let deviation = (back - steps * period).abs();
+            if steps >= 1.0 && deviation <= tolerance {
+                jitter = jitter.max(deviation);
+                anchor = origin;
+                matched += 1;
+                periods += steps;
+                period = last.saturating_sub(origin).as_f64() / periods;
+            }
+        }
+        let is_dense = matched as f64 >= MIN_SHARE * origins.len() as f64
+            && matched as f64 >= MIN_PRESENT * periods;
+        let is_grid = matched >= MIN_WAKES && (is_dense || is_known);
+        is_grid.then_some(Self {
+            anchor,
+            period,
+            start: anchor,
+            periods: 0.0,
+            jitter,
+            evaluated: anchor,
+            free_since: anchor,
+            sleep: 0.0,
+        })
+    }
+
+    /// Deviation of a wakeup from the grid after `steps` periods, ns.
+    pub(super) fn tolerance(&self, steps: u64, resolution: Nanos) -> f64 {
+        let steps = steps as f64;
+        // The period may be wrong by a part of the rounding.
+        let drift = steps / self.periods.max(MIN_WAKES as f64);
+        let rounding = |part: f64| (resolution.as_f64() * (part + drift)).min(self.period / 4.0);
+        let largest = (Self::MAX_TOLERANCE * self.period).max(rounding(Self::ROUNDING));
+        // Recent wakeups may all have been rounded by the same time.
+        let usual = if resolution > Nanos::ZERO {
+            rounding(Self::USUAL_ROUNDING)
+        } else {
+            0.0
+        };
+        self.expected_deviation(steps).max(usual).min(largest)
+    }
+
+    /// Returns the start of the timeline if it has moved: since the last wakeup on the grid, the
+    /// thread has slept until times that are whole periods apart, and close to the due times.
+    pub(super) fn shifted(
+        &self,
+        strays: &[TimelineCycle],
+        origin: Nanos,
+        resolution: Nanos,
+    ) -> Option<Nanos> {
+        let first = strays.first()?.cycle.whole.origin;
+        let later = strays[1..].iter().map(|stray| stray.cycle.whole.origin);
+        let deviation = |from: Nanos, to: Nanos| {
+            let gap = to.saturating_sub(from).as_f64();
+            let steps = (gap / self.period).round();
+            (steps, (gap - steps * self.period).abs())
+        };
+        let mut before = first;
+        let is_periodic = later.chain([origin]).all(|time| {
+            let (steps, deviation) = deviation(before, time);
+            before = time;
+            steps >= 1.0 && deviation <= self.tolerance(Nanos::from_f64(steps).ns(), resolution)
+        });
+        let (_, distance) = deviation(self.anchor.min(first), self.anchor.max(first));
+        (is_periodic && distance <= Self::MAX_SHIFT * self.period).then_some(first)
+    }
+
+    /// Starts a new timeline with the same period.
+    pub(super) const fn restart(&mut self, origin: Nanos) {
+        self.anchor = origin;
+        self.start = origin;
+        self.periods = 0.0;
+    }
+
+    /// Returns the number of whole periods from the anchor to the grid point at or after `time`.
+    pub(super) fn steps_to(&self, time: Nanos) -> u64 {
+        let steps = (time.saturating_sub(self.anchor).as_f64() / self.period).ceil();
+        Nanos::from_f64(steps).ns().max(1)
+    }
+
+    /// Returns the number of whole periods from the anchor to the grid point next to `time`.
+    fn nearest(&self, time: Nanos) -> u64 {
+        let half = Nanos::from_f64(self.period / 2.0);
+        self.steps_to(time.saturating_sub(half))
+    }
+
+    /// Returns whether a recent time is a due time.
+    pub(super) fn has(&self, time: Nanos) -> bool {
+        let distance = self.anchor.max(time).saturating_sub(self.anchor.min(time));
+        let distance = distance.as_f64();
+        let phase = distance - (distance / self.period).round() * self.period;
+        phase.abs() <= Self::MAX_TOLERANCE * self.period
+    }
+
+    /// Returns whether a later time is a due time.
+    pub(super) fn is_near(&self, time: Nanos, resolution: Nanos) -> bool {
+        let steps = self.nearest(time);
+        let point = self.point(steps);
+        let deviation = point.max(time).saturating_sub(point.min(time));
+        deviation.as_f64() <= self.tolerance(steps, resolution)
+    }
+
+    /// Returns whether the due times of another timeline are close to these, or to each second one.
+    pub(super) fn is_close(&self, other: &Self) -> bool {
+        let periods = (other.period / self.period).round().clamp(1.0, 2.0);
+        let [first, second] = [periods * self.period, other.period].map(Nanos::from_f64);
+        let (from, to) = (self.anchor.min(other.anchor), self.anchor.max(other.anchor));
+        let distance = to.saturating_sub(from).as_f64();
+        let phase = distance - (distance / self.period).round() * self.period;
+        !differ(first, second) && phase.abs() <= Self::MAX_SHIFT * self.period
+    }
+
+    pub(super) fn point(&self, steps: u64) -> Nanos {
+        self.anchor + Nanos::from_f64(steps as f64 * self.period)
+    }
+
+    pub(super) fn place(&self, activation: &ThreadActivation, resolution: Nanos) -> Place {
+        let origin = activation.origin;
+        // Timers are exact; other sources of wakeups are not.
+        let tolerance = |steps: u64| {
+            let exact = self.tolerance(steps, resolution);
+            let is_timer = matches!(activation.woken, WokenBy::Timer(_));
+            Nanos::from_f64(if is_timer {
+                exact
+            } else {
+                exact.max(Self::MAX_TOLERANCE * self.period)
+            })
+        };
+        let nearest = self.nearest(origin);
+        let is_near = |steps: u64| {
+            let point = self.point(steps);
+            point.max(origin).saturating_sub(point.min(origin)) <= tolerance(steps)
+        };
+        // The thread does not sleep past a due time.
+        let next = self.steps_to(self.free_since);
+        let is_slept_past = nearest > next && {
+            let point = self.point(next);
+            point.saturating_sub(self.free_since) > tolerance(next) || nearest > next + 1
+        };
+        if is_near(nearest) && !is_slept_past {
+            Place::OnGrid
+        } else if origin < self.point(next) {
+            Place::Before
+        } else {
+            Place::After
+        }
+    }
+
+    /// Returns whether a wakeup can be the first one of a new timeline: the sleep before it was as
+    /// long as usual, and due times are not exact or the thread sleeps for a time. A thread that
+    /// keeps its timeline sleeps for a shorter time after a late cycle.
+    pub(super) fn is_restart(&self, cycle: &ThreadCycle) -> bool {
+        const EXACT: f64 = 0.01;
+        let activation = &cycle.whole;
+        let steps = self.nearest(activation.origin);
+        let expected = self.expected_deviation(steps as f64);
+        let point = self.point(steps).as_f64();
+        let deviation = (activation.origin.as_f64() - point).abs();
+        let is_exact = expected <= EXACT * self.period && deviation <= expected;
+        let resolution = cycle.timeout_resolution.as_f64();
+        let tolerance = self.expected_deviation(1.0).max(resolution);
+        let slept = activation.origin.saturating_sub(self.free_since).as_f64();
+        (!is_exact || cycle.is_relative) && slept >= self.sleep.min(self.period) - tolerance
+    }
+
+    /// Deviation of a wakeup from the grid after `steps` periods if it is like the recent ones, ns.
+    fn expected_deviation(&self, steps: f64) -> f64 {
+        let expected = 2.0 * self.jitter + steps * Self::DRIFT * self.period;
+        expected.max(Self::MIN_TOLERANCE)
+    }
+
+    /// Moves the anchor to a wakeup on the grid.
+    pub(super) fn adjust(&mut self, origin: Nanos, given_period: Option<Nanos>, resolution: Nanos) {
+        /// Weight of a wakeup whose time was rounded, and weights of a gap.
+        const ROUNDED_WEIGHT: f64 = 0.25;
+        const ROUNDED_GAP_WEIGHT: f64 = 1.0 / 64.0;
+        const GAP_WEIGHT: f64 = 1.0 / 16.0;
+        const JITTER_DECAY: f64 = 0.95;
+        const SLEEP_DECAY: f64 = 0.98;
+        let steps = self.nearest(origin);
+        if steps == 1 {
+            let slept = origin.saturating_sub(self.free_since).as_f64();
+            self.sleep = (self.sleep * SLEEP_DECAY).max(slept);
+        }
+        let expected = self.point(steps);
+        let deviation = origin.as_f64() - expected.as_f64();
+        self.jitter = (self.jitter * JITTER_DECAY).max(deviation.abs());
+        self.periods += steps as f64;
+        if given_period.is_none() {
+            let is_rounded = resolution > Nanos::ZERO;
+            self.period = if is_rounded && self.periods > MAX_EARLY as f64 {
+                origin.saturating_sub(self.start).as_f64() / self.periods
+            } else if is_rounded {
+                self.period + ROUNDED_GAP_WEIGHT * deviation / steps as f64
+            } else {
+                self.period + GAP_WEIGHT * deviation / steps as f64
+            };
+        }
+        self.anchor = if resolution > Nanos::ZERO {
+            Nanos::from_f64(expected.as_f64() + ROUNDED_WEIGHT * deviation)
+        } else {
+            origin
+        };
+        self.evaluated = self.evaluated.max(origin);
+    }
+
+    /// Returns the due times during a cycle that were not evaluated before and that were late when
+    /// the cycle ended.
+    pub(super) fn late_within(&mut self, cycle: &ThreadActivation, deadline: Nanos) -> Vec<Nanos> {
+        let from = self.evaluated.max(cycle.origin);
+        let mut late = Vec::new();
+        let first = self.steps_to(from);
+        for steps in (first..).take(MAX_PASSED) {
+            let due = self.point(steps);
+            if due >= cycle.done {
+                break;
+            }
+            let is_new = due.saturating_sub(from).as_f64() > Self::MAX_TOLERANCE * self.period;
+            if is_new && due + deadline < cycle.done {
+                late.push(due);
+                self.evaluated = due;
+            }
+        }
+        late
+    }
+}
