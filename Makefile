@@ -202,6 +202,8 @@ check:
 	@scripts/packages build test
 	$(CARGO) fmt --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	@# --all-targets leaves out targets that `cargo test` does not run by default.
+	$(CARGO) clippy --workspace --test system -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --quiet
 	@scripts/fleet check
 	scripts/supply check

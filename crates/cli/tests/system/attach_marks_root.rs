@@ -9,7 +9,6 @@ use std::process::{Command, Output};
 
 use crate::scripted::{Texts as _, attach_report as report, number};
 use laggard_marks::layout;
-use serde_json::Value;
 use tempfile::TempDir;
 
 /// Program with cycles of 1 ms that sleeps in the middle of each. Prints the number of cycles that

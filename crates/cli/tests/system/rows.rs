@@ -342,7 +342,7 @@ fn early_waits_are_reported_without_a_latency(dir: &Path) {
         let output = laggard(dir, &[&["show"], &words[..]].concat());
         output.text()
     };
-    let in_words = |text: &str| in_one_line(&text);
+    let in_words = |text: &str| in_one_line(text);
 
     let one_row = shown(&["poll"]);
     let two_rows = shown(&["clock_nanosleep-abs", "poll"]);

@@ -115,7 +115,7 @@ fn a_recording_without_episodes_says_how_to_get_them() {
     assert!(stderr.contains("was recorded without episodes"), "{stderr}");
 }
 
-/// A SCHED_OTHER thread that loops on CPU 0 until this is dropped.
+/// A `SCHED_OTHER` thread that loops on CPU 0 until this is dropped.
 struct Loop(Child);
 
 impl Loop {

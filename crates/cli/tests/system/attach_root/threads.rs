@@ -65,7 +65,7 @@ fn threads_without_a_row_are_named_with_their_count() {
 /// and frequency.
 #[test]
 fn real_time_threads_among_two_thousand_have_rows() {
-    const TRIES: usize = 5;
+    const TRIES: usize = 3;
     let script = "import os, threading, time\n\
         threading.stack_size(65536)\n\
         go = threading.Event()\n\
@@ -78,32 +78,35 @@ fn real_time_threads_among_two_thousand_have_rows() {
         go.set()\n\
         for one in all: one.join()\n";
 
-    // A busy machine loses records, and some threads then have no wakeup.
-    let mut reports = (0..TRIES).map(|_| of_python(script, &["--episodes=off"]));
-    let Some(report) = reports.find(|report| {
-        let missing = report.as_ref().map(|report| number(report, "missing"));
-        missing.is_none_or(|missing| missing == 0)
-    }) else {
-        println!("skipped: this machine is too busy to record 2,000 threads");
-        return;
-    };
-    let Some(report) = report else { return };
-
-    let threads = number(&report, "threads");
-    assert!(threads >= 2_003, "{threads}");
-    assert_eq!(number(&report, "ended"), threads);
-    let rows = report["rows"].as_array().unwrap();
-    let first: Vec<&str> = rows
-        .iter()
-        .map(|row| row["policy"].as_str().unwrap())
-        .collect();
-    assert_eq!(first[..2], ["fifo:30", "fifo:30"], "{first:?}");
-    let others = report["others"].as_array().unwrap();
-    let without: u64 = others.iter().map(|other| number(other, "threads")).sum();
-    let mut with: Vec<u64> = rows.iter().map(|row| number(row, "number")).collect();
-    with.sort_unstable();
-    with.dedup();
-    assert_eq!(without + with.len() as u64, threads);
+    for _ in 0..TRIES {
+        let Some(report) = of_python(script, &["--episodes=off"]) else {
+            return;
+        };
+        let threads = number(&report, "threads");
+        assert!(threads >= 2_003, "{threads}");
+        assert_eq!(number(&report, "ended"), threads);
+        let rows = report["rows"].as_array().unwrap();
+        let first: Vec<&str> = rows
+            .iter()
+            .map(|row| row["policy"].as_str().unwrap())
+            .collect();
+        assert_eq!(first[..2], ["fifo:30", "fifo:30"], "{first:?}");
+        let others = report["others"].as_array().unwrap();
+        let without: u64 = others.iter().map(|other| number(other, "threads")).sum();
+        let mut with: Vec<u64> = rows.iter().map(|row| number(row, "number")).collect();
+        with.sort_unstable();
+        with.dedup();
+        let counted = without + with.len() as u64;
+        if counted == threads {
+            return;
+        }
+        // A busy machine loses records, and some threads then have no wakeup.
+        assert!(
+            counted < threads && number(&report, "missing") > 0,
+            "{counted} of {threads}"
+        );
+    }
+    println!("skipped: this machine is too busy to record 2,000 threads");
 }
 
 #[test]
