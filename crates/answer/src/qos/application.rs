@@ -251,10 +251,11 @@ impl From<&Application> for AskedApplication {
 
 /// Longest period. Shorter stalls matter to other applications.
 const MAX_PERIOD: Nanos = Nanos::from_ms(1);
-/// Shortest period, unless the slack needs a shorter one. The overhead would be a load.
-const USUAL_MIN_PERIOD: Nanos = Nanos::from_us(200);
+/// Shortest period, unless the slack needs a shorter one. A wakeup takes about 15 us of its CPU, so
+/// shorter periods would be a load of their own.
+const USUAL_MIN_PERIOD: Nanos = Nanos::from_us(600);
 /// Samples per slack if the slack needs a shorter period.
-const SAMPLES_PER_SLACK: u64 = 4;
+const SAMPLES_PER_SLACK: u64 = 3;
 /// Shortest period of all.
 const MIN_PERIOD: Nanos = Nanos::from_us(20);
 
@@ -322,10 +323,10 @@ mod tests {
     #[test]
     fn sample_interval_follows_the_slack_of_the_application() {
         for (buffer, compute, expected) in [
-            (Nanos::from_us(2_667), Nanos::from_us(800), "200us"),
-            (Nanos::from_us(10_667), Nanos::from_us(3_200), "370us"),
+            (Nanos::from_us(2_667), Nanos::from_us(800), "600us"),
+            (Nanos::from_us(10_667), Nanos::from_us(3_200), "600us"),
             (Nanos::from_ms(64), Nanos::from_ms(16), "1ms"),
-            (Nanos::from_us(250), Nanos::from_us(60), "47us"),
+            (Nanos::from_us(250), Nanos::from_us(60), "63us"),
             (Nanos::from_us(30), Nanos::from_us(20), "20us"),
         ] {
             let application = Application::new("a", 2, buffer, compute, "").unwrap();
