@@ -1,6 +1,6 @@
 //! Counts the cycles that ended.
 
-use laggard_model::{ActivationEnd, WokenWay};
+use laggard_model::{ActivationEnd, Nanos, WokenWay};
 
 use super::cycle::ThreadCycle;
 use super::line::{LineState, MissedEarlier};
@@ -104,15 +104,31 @@ impl AttachCollector {
         self.ended.push(cycle);
     }
 
-    /// Chooses some of the cycles that were due while an earlier one went on: each represents
-    /// the cycles next to it.
+    /// Adds the cycles that were due while an earlier one went on to the ended cycles, and chooses
+    /// some of them: each represents the cycles next to it.
     pub(super) fn choose_passed(&mut self, key: (u32, WokenWay), passed: &[PassedCycles]) {
         const MAX_CHOSEN: usize = 8;
+        // The cycle that went on may belong to another line.
+        let line = self.lines.get(&key);
+        let woken = line.and_then(|line| Some(line.slowest.as_ref()?.activation.woken));
         for passed in passed {
+            let without_wake = |due: Nanos| {
+                let mut cycle = passed.cycle.passed(due);
+                cycle.whole.woken = woken.unwrap_or(cycle.whole.woken);
+                (cycle.whole.wake_seen, cycle.whole.run_seen) = (false, false);
+                cycle
+            };
+            let mut ended = without_wake(passed.due[0]);
+            ended.before.clear();
+            for &due in &passed.due {
+                let whole = &mut ended.whole;
+                (whole.origin, whole.due, whole.waking, whole.running) = (due, due, due, due);
+                self.ended.push(ended.clone());
+            }
             let length = passed.due.len().div_ceil(MAX_CHOSEN);
             for due in passed.due.chunks(length) {
                 let late = MissedEarlier {
-                    cycle: passed.cycle.passed(due[due.len() / 2]),
+                    cycle: without_wake(due[due.len() / 2]),
                     policy: passed.policy,
                     deadline: passed.deadline,
                 };

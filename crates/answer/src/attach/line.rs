@@ -300,18 +300,21 @@ impl LineState {
         };
         if is_usual && (self.is_given || has_deadline) {
             for joined in passed.iter().filter(|passed| passed.is_joined) {
-                self.add_joined(&joined.cycle);
+                self.add_joined(joined);
             }
             self.count_passed(passed);
         }
     }
 
-    /// Adds the response of a cycle that was first counted as two cycles.
-    fn add_joined(&mut self, cycle: &ThreadCycle) {
+    /// Adds the response of a cycle that was first counted as two cycles, if it is a further miss.
+    fn add_joined(&mut self, joined: &PassedCycles) {
+        let cycle = &joined.cycle;
         let whole = cycle.passed(cycle.whole.origin).whole;
-        self.response.add(whole.response());
-        if let Some(since) = &mut self.since_step {
-            since.add(whole.response());
+        if joined.due.first() == Some(&whole.origin) {
+            self.response.add(whole.response());
+            if let Some(since) = &mut self.since_step {
+                since.add(whole.response());
+            }
         }
         let is_slower = |than: &LargestCycle| whole.response() > than.activation.response();
         if self.slowest.as_ref().is_none_or(is_slower) {
@@ -579,9 +582,12 @@ impl LineState {
 
 impl AttachCounts {
     fn pass(&mut self, passed: &[PassedCycles]) {
-        for &due in passed.iter().flat_map(|passed| &passed.due) {
-            self.passed += 1;
-            self.miss(due);
+        for passed in passed {
+            for &due in &passed.due {
+                // Otherwise it is the joined cycle itself.
+                self.passed += u64::from(due > passed.cycle.whole.origin);
+                self.miss(due);
+            }
         }
     }
 

@@ -328,7 +328,8 @@ impl AttachCollector {
         self.settle_cycles(until == Nanos::MAX);
     }
 
-    /// Returns the cycles that ended since the last call, without interruptions.
+    /// Returns the cycles that ended since the last call, without interruptions. They include the
+    /// misses without a wakeup.
     pub fn take_ended(&mut self) -> Vec<ThreadCycle> {
         std::mem::take(&mut self.ended)
     }

@@ -70,8 +70,8 @@ impl LateWatch {
                     on_late.note(cycle, &[]);
                 }
             }
-            for cycle in chosen.iter().filter(|cycle| has_missed(cycle)) {
-                if let Some(live) = &mut live {
+            for cycle in chosen.iter().filter(|cycle| cycle.missed()) {
+                if let Some(live) = live.as_mut().filter(|_| has_missed(cycle)) {
                     live.late(cycle, &[]);
                 }
                 if let Some(recording) = &mut recording {
@@ -93,7 +93,7 @@ impl LateWatch {
                 if let Some(live) = live.as_mut().filter(|_| has_missed(cycle)) {
                     live.late(cycle, &taken);
                 }
-                if let Some(recording) = recording.as_mut().filter(|_| cycle.passed() == 0) {
+                if let Some(recording) = &mut recording {
                     recording.keep(cycle, &taken, evidence);
                 }
                 continue;
@@ -104,7 +104,7 @@ impl LateWatch {
             if let Some(live) = live.as_mut().filter(|_| has_missed(cycle)) {
                 live.left_out();
             }
-            if let Some(recording) = recording.as_mut().filter(|_| cycle.passed() == 0) {
+            if let Some(recording) = &mut recording {
                 recording.leave_out(cycle);
             }
         }
@@ -127,7 +127,7 @@ impl LateWatch {
 }
 
 /// Returns whether it is a cycle with a wakeup that missed its deadline. The cycles that were due
-/// while it went on are neither printed nor recorded.
+/// while it went on are not printed.
 const fn has_missed(cycle: &AttachChosen) -> bool {
     cycle.missed() && cycle.passed() == 0
 }

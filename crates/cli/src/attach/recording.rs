@@ -178,7 +178,7 @@ impl AttachRecording {
             // It was analysed before its deadline was known.
             Some(episode) if cycle.missed() => writing.write(episode),
             _ => {
-                writing.leave_out(cycle);
+                writing.leave_out(cycle, cycle.passed().max(1));
                 Ok(())
             }
         });
@@ -354,12 +354,13 @@ impl Writing {
             None => self.episode(cycle, taken, evidence),
         };
         match late {
-            Some(episode) => self.write(episode),
-            None => {
-                self.leave_out(cycle);
-                Ok(())
+            Some(episode) => {
+                self.write(episode)?;
+                self.leave_out(cycle, cycle.passed().saturating_sub(1));
             }
+            None => self.leave_out(cycle, cycle.passed().max(1)),
         }
+        Ok(())
     }
 
     /// Keeps one of the longest cycles until its deadline is known.
@@ -412,15 +413,19 @@ impl Writing {
         })?)
     }
 
-    fn leave_out(&mut self, cycle: &AttachChosen) {
+    /// Counts cycles like this one that do not have an episode.
+    fn leave_out(&mut self, cycle: &AttachChosen, cycles: u64) {
+        if cycles == 0 {
+            return;
+        }
         let activation = *cycle.activation();
         let woken = activation.woken.way();
         let line = self.line(activation.first_cpu, cycle.thread(), woken);
         if let Some(line) = line.filter(|_| cycle.missed()) {
             let late = &mut self.kept_lines[usize::from(line.0)].late;
-            late.surplus += 1;
+            late.surplus += cycles;
             let untraced = late.untraced.get_or_insert_default();
-            untraced.add(1, activation.response());
+            untraced.add(cycles, activation.response() * cycles);
         }
     }
 

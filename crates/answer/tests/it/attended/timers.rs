@@ -1,11 +1,11 @@
 //! Periods and due times of threads, also with several timers.
 
 use laggard_answer::attach::{AttachRequest, AttachRow, AttachTimer};
-use laggard_model::{Nanos, ThreadHappening, ThreadTold};
+use laggard_model::{Nanos, ThreadHappening, ThreadTold, WokenWay};
 
 use super::{
-    CYCLE, FIFO, POLL, SLEEP_UNTIL, Script, TIMER, Wait, by_thread, changed_cycles, report,
-    request, request_without_deadline, us, wait,
+    CYCLE, DEADLINE, FIFO, POLL, SLEEP_UNTIL, Script, TIMER, Wait, by_thread, changed_cycles,
+    collector, explained_report, report, request, request_without_deadline, us, wait,
 };
 
 /// Two timers of an event loop: each 20th cycle of the regular one, the callback of the other
@@ -564,6 +564,48 @@ fn early_wakeups_are_not_a_second_timer() {
     let row = &report.rows[0];
     assert_eq!(row.timers, []);
     assert_eq!(row.deadline.as_ref().unwrap().misses, 3 * 19);
+}
+
+/// One cycle works, sleeps, or is woken by a thread past four due times.
+#[test]
+fn ended_cycles_include_those_that_are_due_while_an_earlier_one_goes_on() {
+    for case in ["work", "sleep", "other wakeup"] {
+        let mut script = Script::new(1);
+        script.add_cycles(0..30, SLEEP_UNTIL);
+        match case {
+            "work" => script.add(TIMER, (30_000, 30_010, 34_800), SLEEP_UNTIL),
+            "sleep" => {
+                script.add_cycle(30_000, SLEEP_UNTIL);
+                script.add(TIMER, (34_600, 34_610, 34_800), SLEEP_UNTIL);
+            }
+            _ => {
+                script.add_cycle(30_000, SLEEP_UNTIL);
+                let waker = by_thread(7, "waker");
+                script.add(waker, (30_500, 30_510, 34_800), SLEEP_UNTIL);
+            }
+        }
+        script.add_cycles(35..70, SLEEP_UNTIL);
+        let mut collector = collector(&request(), script.records);
+        collector.settle();
+
+        let ended = collector.take_ended();
+        let report = explained_report(collector);
+
+        let late = ended
+            .iter()
+            .filter(|cycle| cycle.whole.response() > DEADLINE);
+        let misses = |row: &AttachRow| row.deadline.as_ref().unwrap().misses;
+        assert_eq!(
+            report.rows.iter().map(misses).sum::<u64>(),
+            late.count() as u64
+        );
+        let cycles = report.rows.iter().map(|row| row.activations).sum::<u64>();
+        assert_eq!((ended.len() as u64, misses(&report.rows[0]) > 3), (cycles, true), "{case}");
+        let by_timer = ended
+            .iter()
+            .filter(|cycle| cycle.whole.woken.way() == WokenWay::Timer);
+        assert_eq!(by_timer.count() as u64, report.rows[0].activations, "{case}");
+    }
 }
 
 /// Cycles of 1 ms. Each 25th sleeps for 4.5 ms by the same call as between cycles, and the program
