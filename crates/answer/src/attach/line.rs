@@ -20,7 +20,7 @@ const MIN_MISFITS: usize = 8;
 /// Maximum number of cycles that wait for a period; older cycles do not get one.
 const MAX_PENDING: usize = 256;
 /// Minimum wait for input, in periods, that is a pause of the thread and not a late cycle.
-const MIN_PAUSE_PERIODS: u64 = 16;
+pub(super) const MIN_PAUSE_PERIODS: u64 = 16;
 /// Maximum number of periods per thread.
 const MAX_PHASES: usize = 32;
 const MAX_MISSES: usize = 1_000;
@@ -394,6 +394,8 @@ impl LineState {
             lengths.find_map(|length| period_of_wakes(&wakes[wakes.len().saturating_sub(length)..]))
         });
         let estimate = estimate.or_else(|| self.grid_of_timer(&wakes));
+        let is_period = |period: &Nanos| !self.timeline.has_within_cycle(*period, next);
+        let estimate = estimate.filter(is_period);
         if let Some(period) = estimate.or_else(|| self.timeline.period()) {
             self.start_phase(period);
             return self.end_pending(has_deadline);

@@ -5,14 +5,17 @@
 //! the old due times. A program that starts a new timeline after a late cycle does not skip cycles.
 
 mod grid;
+mod rounding;
 
 use std::collections::VecDeque;
 
 use laggard_model::{Nanos, ThreadActivation, ThreadPolicy, WokenBy};
 
 use grid::{Grid, Place};
+use rounding::Rounding;
 
 use super::cycle::ThreadCycle;
+use super::line::MIN_PAUSE_PERIODS;
 use super::period::{Wake, differ};
 use super::timers::{AttachTimer, TimerFigures};
 
@@ -67,6 +70,7 @@ pub(super) struct TimelineCycle {
 pub(super) struct Timeline {
     given_period: Option<Nanos>,
     grid: Option<Grid>,
+    rounding: Rounding,
     /// End of the last cycle of the thread, and length of the last sleep that a timer ended.
     free_since: Nanos,
     slept: Option<Nanos>,
@@ -83,8 +87,12 @@ pub(super) struct Timeline {
     /// until the other late cycles show what the program does.
     ambiguous: Vec<PassedCycles>,
     misfits: u32,
-    /// Last cycle on the grid.
+    /// Last cycle on the grid, and the cycles since then. `None`: too many.
     last: Option<TimelineCycle>,
+    away: Vec<ThreadCycle>,
+    /// Whether a due time has passed while the thread slept, and something else ended the sleep:
+    /// the thread was not at its home wait.
+    is_away: bool,
     inner_sleep: Option<InnerSleep>,
     /// Cycles since the last expiry on the grid.
     strays: Vec<TimelineCycle>,
@@ -93,6 +101,9 @@ pub(super) struct Timeline {
     others: Option<Box<Self>>,
     /// Due times of the timers of the thread that were found before this one.
     earlier: Vec<Grid>,
+    /// Whether the due times are close to those of another timer: some programs wake a little before
+    /// a timer is due, and sleep again.
+    is_echo: bool,
 }
 
 /// Sleep past due times that may have been within a cycle.
@@ -102,10 +113,17 @@ struct InnerSleep {
     grid: Grid,
     /// Cycle before the sleep.
     before: TimelineCycle,
-    /// Cycle after it.
-    after: TimelineCycle,
+    /// Cycles after it, until a wakeup at a due time.
+    after: Vec<ThreadCycle>,
     /// Later wakeup at a due time of the grid.
     resumed: Option<Nanos>,
+    /// Number of wakeups that continue the timeline that starts with the end of the sleep.
+    others: u32,
+}
+
+impl InnerSleep {
+    /// Number of wakeups after which the other timeline is the new one.
+    const MAX_OTHERS: u32 = 2;
 }
 
 impl Timeline {
@@ -123,8 +141,13 @@ impl Timeline {
 
     /// Adds a cycle, and returns the late cycles that turned out to be due. `usual`: the period of
     /// the line, if it is known.
-    pub(super) fn add(&mut self, entry: TimelineCycle, usual: Option<Nanos>) -> Vec<PassedCycles> {
+    pub(super) fn add(
+        &mut self,
+        mut entry: TimelineCycle,
+        usual: Option<Nanos>,
+    ) -> Vec<PassedCycles> {
         self.note_sleep(&entry);
+        self.note_rounding(&mut entry);
         let mut passed = Vec::new();
         if self.grid.is_some() {
             self.follow(entry, &mut passed);
@@ -149,7 +172,12 @@ impl Timeline {
         }
         let due = self.early.iter().filter(|entry| entry.is_due);
         let wakes: Vec<Wake> = due.map(|entry| Wake::new(&entry.cycle.whole)).collect();
-        let found = Grid::find(&wakes, self.given_period.or(usual), resolution);
+        let is_relative = self
+            .early
+            .back()
+            .is_some_and(|entry| entry.cycle.is_relative);
+        let usual = self.given_period.or(usual);
+        let found = Grid::find(&wakes, usual, resolution, is_relative);
         if let Some(found) = found {
             for entry in std::mem::take(&mut self.early) {
                 let origin = entry.cycle.whole.origin;
@@ -180,14 +208,55 @@ impl Timeline {
 
     /// Forgets the grid if the thread has another period now.
     pub(super) fn change_period(&mut self, period: Nanos) {
-        if self.period().is_some_and(|before| differ(before, period)) {
-            self.grid = None;
-            self.others = None;
-            self.waiting.clear();
-            self.strays.clear();
-            self.inner_sleep = None;
-            self.misfits = 0;
+        let is_other = self.period().is_some_and(|before| differ(before, period));
+        if is_other && self.given_period.is_none() {
+            self.forget_grid();
         }
+    }
+
+    /// Returns whether wakeups with this period until `now` are sleeps within a cycle: they do not
+    /// divide the period of the timeline, and its last due time was not long ago.
+    pub(super) fn has_within_cycle(&self, period: Nanos, now: Nanos) -> bool {
+        const MAX_PERIODS: f64 = 4.0;
+        const MIN_DEVIATION: f64 = 0.1;
+        let pending = self.inner_sleep.as_ref().map(|sleep| sleep.grid);
+        let Some(grid) = pending.or(self.grid) else {
+            return false;
+        };
+        let ratio = grid.period / period.as_f64();
+        let since = now.saturating_sub(grid.anchor).as_f64();
+        ratio > 1.5
+            && (ratio - ratio.round()).abs() > MIN_DEVIATION
+            && since < MAX_PERIODS * grid.period
+    }
+
+    fn forget_grid(&mut self) {
+        self.grid = None;
+        self.others = None;
+        self.waiting.clear();
+        self.strays.clear();
+        self.away.clear();
+        (self.last, self.inner_sleep) = (None, None);
+        self.is_away = false;
+        self.misfits = 0;
+    }
+
+    /// Notes the resolution of the timeouts. If the program rounds them, earlier due times were too
+    /// exact.
+    fn note_rounding(&mut self, entry: &mut TimelineCycle) {
+        let activation = &entry.cycle.whole;
+        let before = self.rounding.resolution();
+        if entry.is_due && matches!(activation.woken, WokenBy::Timer(_)) {
+            self.rounding.add(activation.origin);
+        }
+        let resolution = self.rounding.resolution();
+        if before < resolution && entry.cycle.timeout_resolution < resolution {
+            self.forget_grid();
+            (self.kept, self.restarted) = (0, 0);
+            self.ambiguous.clear();
+        }
+        let own = entry.cycle.timeout_resolution;
+        entry.cycle.timeout_resolution = own.max(resolution);
     }
 
     /// Returns the period of the other timer of the thread if a wakeup belongs to it.
@@ -251,9 +320,9 @@ impl Timeline {
         }
         let mut figures = vec![self.regular.timer(self.period())];
         let mut further = others.figures();
-        if others.is_echo() && further.is_empty() {
+        if others.is_echo && further.is_empty() {
             return Vec::new();
-        } else if others.is_echo() {
+        } else if others.is_echo {
             figures.extend(further.split_off(1));
         } else if further.is_empty() {
             figures.push(others.regular.timer(others.period()));
@@ -263,11 +332,10 @@ impl Timeline {
         figures
     }
 
-    /// Whether the due times are close to those of another timer: some programs wake a little before
-    /// a timer is due, and sleep again.
-    fn is_echo(&self) -> bool {
-        let is_close = |grid: &Grid| self.earlier.iter().any(|other| other.is_close(grid));
-        self.grid.as_ref().is_some_and(is_close)
+    /// Returns whether this is the timeline of the regular timer: if one of its due times passes
+    /// during a sleep, the thread was not at its home wait.
+    fn is_main(&self) -> bool {
+        self.earlier.is_empty()
     }
 
     /// Returns the other timers of the thread.
@@ -291,7 +359,7 @@ impl Timeline {
     }
 
     fn pass(&mut self, late: Vec<PassedCycles>, passed: &mut Vec<PassedCycles>) {
-        if self.is_echo() {
+        if self.is_echo {
             return;
         }
         for cycles in &late {
@@ -308,10 +376,9 @@ impl Timeline {
         let activation = &entry.cycle.whole;
         let by_timer = matches!(activation.woken, WokenBy::Timer(_));
         let resolution = entry.cycle.timeout_resolution;
+        let mut is_expected = false;
+        self.resume(&mut grid, &entry, passed);
         if entry.is_due {
-            if by_timer {
-                self.resume(&mut grid, activation.origin, resolution, passed);
-            }
             if by_timer
                 && grid.place(activation, resolution) == Place::Before
                 && let Some(first) = grid.shifted(&self.strays, activation.origin, resolution)
@@ -320,6 +387,8 @@ impl Timeline {
             }
             match grid.place(activation, resolution) {
                 Place::OnGrid => {
+                    is_expected = true;
+                    self.return_to_grid(&mut grid);
                     let skipped = self.skipped(activation.origin, grid.tolerance(1, resolution));
                     let is_restart = grid.is_restart(&entry.cycle);
                     self.decide(skipped, is_restart, passed);
@@ -327,13 +396,14 @@ impl Timeline {
                     grid.adjust(activation.origin, self.given_period, resolution);
                     self.count_regular(&entry);
                     self.last = Some(entry.clone());
+                    self.is_echo = self.earlier.iter().any(|other| other.is_close(&grid));
                     self.misfits = 0;
                 }
                 Place::Before if by_timer && self.strays.len() < MAX_STRAYS => {
                     self.strays.push(entry.clone());
                 }
                 Place::Before | Place::After => {
-                    self.restarted += u32::from(!self.waiting.is_empty());
+                    self.restarted += u32::from(!self.waiting.is_empty() || self.is_away);
                     self.waiting.clear();
                     if self.restarted > self.kept {
                         self.ambiguous.clear();
@@ -343,19 +413,34 @@ impl Timeline {
                         self.busy(stray, passed);
                     }
                     self.count_regular(&entry);
-                    // Rounded timeouts may be off the grid without an inner sleep.
-                    let is_exact = by_timer && resolution == Nanos::ZERO;
-                    let is_inner = is_exact && !grid.is_near(activation.origin, resolution);
-                    let before = self.last.take().filter(|_| is_inner);
-                    self.inner_sleep = before.map(|before| InnerSleep {
-                        grid,
-                        before,
-                        after: entry.clone(),
-                        resumed: None,
-                    });
+                    let mut away = std::mem::take(&mut self.away);
+                    self.is_away = false;
+                    if let Some(before) = self.last.take()
+                        && self.inner_sleep.is_none()
+                        && self.is_main()
+                        && by_timer
+                        && !grid.is_near(activation.origin, resolution)
+                    {
+                        away.push(entry.cycle.clone());
+                        self.inner_sleep = Some(InnerSleep {
+                            grid,
+                            before,
+                            after: away,
+                            resumed: None,
+                            others: 0,
+                        });
+                    }
                     grid.restart(activation.origin);
                     self.misfits += 1;
                 }
+            }
+        }
+        if !is_expected && self.last.is_some() && self.is_main() {
+            self.is_away |= grid.is_slept_past(activation.origin, resolution);
+            self.away.push(entry.cycle.clone());
+            if self.away.len() > MAX_STRAYS {
+                self.last = None;
+                self.is_away = false;
             }
         }
         let is_stray = self.strays.last().is_some_and(|stray| {
@@ -367,56 +452,70 @@ impl Timeline {
         self.evaluate(grid, entry);
     }
 
+    /// Joins the cycles since the last one on the grid if the thread has slept past a due time. They
+    /// wait until it is known whether the program keeps its timeline.
+    fn return_to_grid(&mut self, grid: &mut Grid) {
+        let away = std::mem::take(&mut self.away);
+        let last = self.last.take();
+        if std::mem::take(&mut self.is_away)
+            && let Some(last) = last
+        {
+            for stray in std::mem::take(&mut self.strays) {
+                self.count_regular(&stray);
+            }
+            self.waiting.extend(late_cycles(grid, &last, &away));
+        }
+    }
+
     /// Restores the due times from before a sleep if two wakeups after the sleep are at these due
     /// times. The sleep was then within a cycle, and due times have passed during that cycle.
-    fn resume(
+    fn resume(&mut self, grid: &mut Grid, entry: &TimelineCycle, passed: &mut Vec<PassedCycles>) {
+        let Some(mut sleep) = self.inner_sleep.take() else {
+            return;
+        };
+        let activation = &entry.cycle.whole;
+        let (origin, resolution) = (activation.origin, entry.cycle.timeout_resolution);
+        let by_timer = entry.is_due && matches!(activation.woken, WokenBy::Timer(_));
+        let is_of = |grid: &Grid| by_timer && grid.is_near(origin, resolution);
+        let is_nearer = sleep.grid.deviation(origin) < grid.deviation(origin);
+        let is_back = is_of(&sleep.grid) && (is_nearer || !is_of(grid));
+        match (is_back, sleep.resumed) {
+            (true, Some(resumed)) => {
+                self.end_inner_sleep(grid, sleep, (resumed, resolution), passed);
+                return;
+            }
+            (true, None) => sleep.resumed = Some(origin),
+            // A thread that sleeps for most of a period has another timeline.
+            (false, _) if by_timer && grid.slept(origin) > grid.period / 2.0 => return,
+            (false, resumed) => {
+                sleep.others += u32::from(is_of(grid));
+                if resumed.is_none() {
+                    sleep.after.push(entry.cycle.clone());
+                }
+            }
+        }
+        let is_over = sleep.others >= InnerSleep::MAX_OTHERS || sleep.after.len() >= MAX_STRAYS;
+        self.inner_sleep = (!is_over).then_some(sleep);
+    }
+
+    /// Ends a sleep that was within a cycle.
+    fn end_inner_sleep(
         &mut self,
         grid: &mut Grid,
-        origin: Nanos,
-        resolution: Nanos,
+        sleep: InnerSleep,
+        (resumed, resolution): (Nanos, Nanos),
         passed: &mut Vec<PassedCycles>,
     ) {
-        let Some(mut sleep) = self
-            .inner_sleep
-            .take()
-            .filter(|sleep| sleep.grid.is_near(origin, resolution))
-        else {
-            return;
-        };
-        let Some(resumed) = sleep.resumed else {
-            sleep.resumed = Some(origin);
-            self.inner_sleep = Some(sleep);
-            return;
-        };
         for stray in std::mem::take(&mut self.strays) {
             self.count_regular(&stray);
         }
         self.waiting.clear();
+        self.away.clear();
+        (self.last, self.is_away) = (None, false);
         self.kept += 1;
-        let InnerSleep {
-            grid: mut before_sleep,
-            before,
-            after,
-            ..
-        } = sleep;
-        let cycle = before.cycle.with_next(&after.cycle);
-        let deadline = after
-            .deadline
-            .unwrap_or_else(|| Nanos::from_f64(before_sleep.period));
-        let is_late = |cycle: &ThreadCycle| cycle.whole.response() > deadline;
-        let first = is_late(&cycle) && !is_late(&before.cycle);
-        let mut due: Vec<Nanos> = first.then_some(cycle.whole.origin).into_iter().collect();
-        due.extend(before_sleep.late_within(&cycle.whole, deadline));
-        if !due.is_empty() {
-            let late = PassedCycles {
-                cycle,
-                policy: after.policy,
-                deadline,
-                due,
-                is_joined: true,
-            };
-            self.pass(vec![late], passed);
-        }
+        let mut before_sleep = sleep.grid;
+        let late = late_cycles(&mut before_sleep, &sleep.before, &sleep.after);
+        self.pass(late.into_iter().collect(), passed);
         before_sleep.free_since = grid.free_since;
         before_sleep.adjust(resumed, self.given_period, resolution);
         *grid = before_sleep;
@@ -446,7 +545,12 @@ impl Timeline {
         let deadline = entry
             .deadline
             .unwrap_or_else(|| Nanos::from_f64(grid.period));
-        let due = grid.late_within(activation, deadline);
+        // Otherwise the cycle is joined with the earlier ones when the thread is back.
+        let due = if self.is_away {
+            Vec::new()
+        } else {
+            grid.late_within(activation, deadline)
+        };
         if !due.is_empty() {
             self.waiting.push(PassedCycles {
                 policy: entry.policy,
@@ -519,6 +623,11 @@ impl Timeline {
         if strays.is_empty() {
             return;
         }
+        // A thread that sleeps for a time does not wait for the first of several timers.
+        if strays.iter().all(|stray| stray.cycle.is_relative) {
+            strays.iter().for_each(|stray| self.count_regular(stray));
+            return;
+        }
         let others = self.other_timers();
         for stray in strays {
             passed.extend(others.add(stray, None));
@@ -535,4 +644,33 @@ impl Timeline {
             passed.extend(self.other_timers().add(entry, None));
         }
     }
+}
+
+/// Returns the misses of a cycle that went on until the end of the cycles `away`: the cycle itself
+/// and those that were due in it. `None`: there are none, or the thread paused.
+fn late_cycles(
+    grid: &mut Grid,
+    before: &TimelineCycle,
+    away: &[ThreadCycle],
+) -> Option<PassedCycles> {
+    let first = before.cycle.clone();
+    let cycle = away.iter().fold(first, |sum, next| sum.with_next(next));
+    let pause = Nanos::from_f64(MIN_PAUSE_PERIODS as f64 * grid.period);
+    if cycle.longest_input_wait() >= pause {
+        return None;
+    }
+    let deadline = before
+        .deadline
+        .unwrap_or_else(|| Nanos::from_f64(grid.period));
+    let is_late = |cycle: &ThreadCycle| cycle.whole.response() > deadline;
+    let first = is_late(&cycle) && !is_late(&before.cycle);
+    let mut due: Vec<Nanos> = first.then_some(cycle.whole.origin).into_iter().collect();
+    due.extend(grid.late_within(&cycle.whole, deadline));
+    (!due.is_empty()).then_some(PassedCycles {
+        cycle,
+        policy: before.policy,
+        deadline,
+        due,
+        is_joined: true,
+    })
 }

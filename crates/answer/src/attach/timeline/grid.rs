@@ -53,9 +53,17 @@ impl Grid {
 
     /// Finds the grid that has most of the wakeups, from the newest back. `usual`: the period, if
     /// it is known.
-    pub(super) fn find(wakes: &[Wake], usual: Option<Nanos>, resolution: Nanos) -> Option<Self> {
+    pub(super) fn find(
+        wakes: &[Wake],
+        usual: Option<Nanos>,
+        resolution: Nanos,
+        is_relative: bool,
+    ) -> Option<Self> {
         /// Newest wakeups with a gap that can be the period.
         const MAX_CANDIDATES: usize = 8;
+        // A thread that sleeps for a time may also do so within its cycles. Its due times are then
+        // more exact than the other wakeups.
+        let (wakes_in_cycle, min_share) = if is_relative { (3, 0.3) } else { (1, 0.4) };
         let origins: Vec<Nanos> = wakes.iter().map(|wake| wake.origin).collect();
         let candidates = match usual {
             Some(usual) => vec![usual],
@@ -64,7 +72,7 @@ impl Grid {
                 let newest = origins.len().saturating_sub(MAX_CANDIDATES);
                 let mut gaps: Vec<Nanos> = (newest..origins.len())
                     .flat_map(|place| {
-                        let before = origins[..place].iter().rev().take(2);
+                        let before = origins[..place].iter().rev().take(wakes_in_cycle.max(2));
                         before.map(move |&before| (place, before))
                     })
                     .map(|(place, before)| origins[place].saturating_sub(before))
@@ -74,22 +82,26 @@ impl Grid {
                 gaps
             }
         };
-        let with_period =
-            |candidate: Nanos| Self::with_period(&origins, candidate, usual.is_some(), resolution);
-        candidates.into_iter().find_map(with_period)
+        let min_share = if usual.is_some() { 0.0 } else { min_share };
+        let newest = origins.len().saturating_sub(wakes_in_cycle) + 1..=origins.len();
+        candidates.into_iter().find_map(|candidate| {
+            let grids = newest.clone().filter_map(|end| {
+                Self::with_period(&origins[..end], candidate, min_share, resolution)
+            });
+            grids.min_by(|a, b| a.jitter.total_cmp(&b.jitter))
+        })
     }
 
     /// Returns the grid with about this period, if enough wakeups are on it. It starts with the
-    /// first of them. `is_known`: the wakeups are known to have this period.
+    /// first of them. `min_share`: share of the wakeups on it; 0: they are known to have this period.
     fn with_period(
         origins: &[Nanos],
         candidate: Nanos,
-        is_known: bool,
+        min_share: f64,
         resolution: Nanos,
     ) -> Option<Self> {
         /// Number of due times without a wakeup in a row.
         const MAX_GAP: u32 = 4;
-        const MIN_SHARE: f64 = 0.4;
         const MIN_PRESENT: f64 = 0.5;
         let candidate = candidate.as_f64();
         let (&last, earlier) = origins.split_last()?;
@@ -118,9 +130,9 @@ impl Grid {
                 period = last.saturating_sub(origin).as_f64() / periods;
             }
         }
-        let is_dense = matched as f64 >= MIN_SHARE * origins.len() as f64
+        let is_dense = matched as f64 >= min_share * origins.len() as f64
             && matched as f64 >= MIN_PRESENT * periods;
-        let is_grid = matched >= MIN_WAKES && (is_dense || is_known);
+        let is_grid = matched >= MIN_WAKES && (is_dense || min_share <= 0.0);
         is_grid.then_some(Self {
             anchor,
             period,
@@ -203,10 +215,26 @@ impl Grid {
 
     /// Returns whether a later time is a due time.
     pub(super) fn is_near(&self, time: Nanos, resolution: Nanos) -> bool {
-        let steps = self.nearest(time);
-        let point = self.point(steps);
-        let deviation = point.max(time).saturating_sub(point.min(time));
-        deviation.as_f64() <= self.tolerance(steps, resolution)
+        self.deviation(time) <= self.tolerance(self.nearest(time), resolution)
+    }
+
+    /// Distance between a later time and the due time next to it, ns.
+    pub(super) fn deviation(&self, time: Nanos) -> f64 {
+        let point = self.point(self.nearest(time));
+        point.max(time).saturating_sub(point.min(time)).as_f64()
+    }
+
+    /// Length of the sleep before a wakeup, ns.
+    pub(super) fn slept(&self, origin: Nanos) -> f64 {
+        origin.saturating_sub(self.free_since).as_f64()
+    }
+
+    /// Returns whether the thread slept past a due time before it woke at `origin`.
+    pub(super) fn is_slept_past(&self, origin: Nanos, resolution: Nanos) -> bool {
+        let next = self.steps_to(self.free_since);
+        let tolerance = self.tolerance(next, resolution);
+        let tolerance = tolerance.max(Self::MAX_TOLERANCE * self.period);
+        self.point(next) + Nanos::from_f64(tolerance) < origin
     }
 
     /// Returns whether the due times of another timeline are close to these, or to each second one.
@@ -268,7 +296,7 @@ impl Grid {
         let is_exact = expected <= EXACT * self.period && deviation <= expected;
         let resolution = cycle.timeout_resolution.as_f64();
         let tolerance = self.expected_deviation(1.0).max(resolution);
-        let slept = activation.origin.saturating_sub(self.free_since).as_f64();
+        let slept = self.slept(activation.origin);
         (!is_exact || cycle.is_relative) && slept >= self.sleep.min(self.period) - tolerance
     }
 
@@ -288,8 +316,7 @@ impl Grid {
         const SLEEP_DECAY: f64 = 0.98;
         let steps = self.nearest(origin);
         if steps == 1 {
-            let slept = origin.saturating_sub(self.free_since).as_f64();
-            self.sleep = (self.sleep * SLEEP_DECAY).max(slept);
+            self.sleep = (self.sleep * SLEEP_DECAY).max(self.slept(origin));
         }
         let expected = self.point(steps);
         let deviation = origin.as_f64() - expected.as_f64();

@@ -566,6 +566,126 @@ fn early_wakeups_are_not_a_second_timer() {
     assert_eq!(row.deadline.as_ref().unwrap().misses, 3 * 19);
 }
 
+/// Loop with timeouts in whole milliseconds. Each 25th cycle waits for an answer with the call that
+/// ends the cycles, or the program waits for a command and starts a new timeline.
+#[test]
+fn wait_for_an_event_within_a_cycle_does_not_end_it() {
+    for keeps_timeline in [true, false] {
+        let mut script = Script::new(1);
+        let (mut due, mut now, mut missed) = (10_000_u64, 100, 0);
+        let mut cycle = (TIMER, 0, 0);
+        for number in 0..400_u64 {
+            if due > now {
+                script.add(cycle.0, (cycle.1, cycle.2, now), POLL);
+                let expiry = now + (due - now).div_ceil(1_000) * 1_000;
+                cycle = (TIMER, expiry, expiry + 10);
+                now = expiry + 40;
+            }
+            if number % 25 == 24 {
+                script.add(cycle.0, (cycle.1, cycle.2, now), POLL);
+                let answer = now + 25_500 + number * 31 % 7_000;
+                cycle = (by_thread(7, "server"), answer, answer + 10);
+                now = answer + 50;
+            }
+            now += 100;
+            missed += u64::from(now > due + 10_000);
+            due = if keeps_timeline { due } else { now } + 10_000;
+        }
+        script.add(cycle.0, (cycle.1, cycle.2, now), POLL);
+
+        let report = report(request_without_deadline(None), script.records);
+
+        let row = &report.rows[0];
+        let misses = row.deadline.as_ref().unwrap().misses;
+        if keeps_timeline {
+            assert!(
+                misses.abs_diff(missed) <= missed / 10,
+                "{misses} of {missed}"
+            );
+            let largest = row.largest_response.as_ref().unwrap().response_ns;
+            assert!(largest > us(25_000), "{largest:?}");
+        } else {
+            assert!(misses <= 1, "{misses}");
+        }
+    }
+}
+
+/// Timer of Java: it rounds up to whole milliseconds, and waits for a condition. Each 20th callback
+/// takes 66 ms.
+#[test]
+fn timeouts_that_a_program_rounds_up_have_due_times() {
+    let park = wait("futex", 64, 0x89, 0);
+    let mut script = Script::new(1);
+    let (mut due, mut now, mut missed) = (20_000_u64, 150, 0);
+    let mut cycle = (0, 0);
+    for number in 0..300_u64 {
+        if due > now {
+            script.add(TIMER, (cycle.0, cycle.1, now), park);
+            let expiry = now + (due - now).div_ceil(1_000) * 1_000;
+            cycle = (expiry, expiry + 30);
+            now = expiry + 60;
+        }
+        now += 70 + number * 7_919 % 50;
+        now += if number % 20 == 19 { 66_000 } else { 0 };
+        missed += u64::from(now > due + 10_000);
+        due += 20_000;
+    }
+    script.add(TIMER, (cycle.0, cycle.1, now), park);
+    let request = AttachRequest {
+        deadline: Some(us(10_000)),
+        ..request()
+    };
+
+    let report = report(request, script.records);
+
+    let row = &report.rows[0];
+    assert_eq!(row.timers, []);
+    let misses = row.deadline.as_ref().unwrap().misses;
+    assert!(
+        misses.abs_diff(missed) <= missed / 10,
+        "{misses} of {missed}"
+    );
+}
+
+/// Loop of 10 ms that keeps its rate, and waits for a device by sleeping for 1 ms: twice in most
+/// cycles, 24 times in each 20th.
+#[test]
+fn short_sleeps_within_the_cycles_are_not_their_period() {
+    let relative = wait("clock_nanosleep", 0, 0, 0);
+    for period in [Some(us(10_000)), None] {
+        let mut script = Script::new(1);
+        let (mut due, mut now, mut missed) = (10_000_u64, 0, 0);
+        let mut cycle = (0, 0);
+        let mut sleep_until = |expiry: u64, now: &mut u64| {
+            script.add(TIMER, (cycle.0, cycle.1, *now), relative);
+            cycle = (expiry, expiry + 20 + expiry * 7_919 % 13);
+            *now = cycle.1 + 10;
+        };
+        for number in 0..300_u64 {
+            if due > now {
+                sleep_until(due, &mut now);
+            }
+            let sleeps = if number % 20 == 19 { 24 } else { 2 };
+            for _ in 0..sleeps {
+                sleep_until(now + 1_000, &mut now);
+            }
+            missed += u64::from(now > due + 10_000);
+            due += 10_000;
+        }
+
+        let report = report(request_without_deadline(period), script.records);
+
+        let row = &report.rows[0];
+        let deadline = row.deadline.as_ref().unwrap();
+        assert_eq!(deadline.deadline_ns.ns() / 100_000, 100);
+        let misses = deadline.misses;
+        assert!(
+            misses.abs_diff(missed) <= missed / 5,
+            "{misses} of {missed}, {period:?}"
+        );
+    }
+}
+
 /// One cycle works, sleeps, or is woken by a thread past four due times.
 #[test]
 fn ended_cycles_include_those_that_are_due_while_an_earlier_one_goes_on() {
@@ -600,12 +720,51 @@ fn ended_cycles_include_those_that_are_due_while_an_earlier_one_goes_on() {
             late.count() as u64
         );
         let cycles = report.rows.iter().map(|row| row.activations).sum::<u64>();
-        assert_eq!((ended.len() as u64, misses(&report.rows[0]) > 3), (cycles, true), "{case}");
+        assert_eq!(
+            (ended.len() as u64, misses(&report.rows[0]) > 3),
+            (cycles, true),
+            "{case}"
+        );
         let by_timer = ended
             .iter()
             .filter(|cycle| cycle.whole.woken.way() == WokenWay::Timer);
-        assert_eq!(by_timer.count() as u64, report.rows[0].activations, "{case}");
+        assert_eq!(
+            by_timer.count() as u64,
+            report.rows[0].activations,
+            "{case}"
+        );
     }
+}
+
+/// The same loop with a rare timer. Its callback takes 46 ms: two cycles of the loop are due and late
+/// in it.
+#[test]
+fn early_wakeups_are_not_a_second_timer_next_to_a_rare_one() {
+    let mut script = Script::new(1);
+    let mut number = 1;
+    while number < 500 {
+        let due = 20_000 * number;
+        let early = due - 1_000;
+        script.add(TIMER, (early, early + 10, early + 30), SLEEP_UNTIL);
+        script.add_cycle(due, SLEEP_UNTIL);
+        number += 1;
+        if number % 25 == 12 {
+            let rare = due + 7_000 + number * 31 % 4_000;
+            script.add(TIMER, (rare, rare + 10, rare + 46_000), SLEEP_UNTIL);
+            number += 2;
+        }
+    }
+    let request = AttachRequest {
+        deadline: Some(us(10_000)),
+        ..request()
+    };
+
+    let report = report(request, script.records);
+
+    let row = &report.rows[0];
+    let regular = row.timers.iter().map(|timer| timer.misses).next();
+    assert_eq!(regular, Some(2 * 20), "{:?}", row.timers);
+    assert_eq!(row.deadline.as_ref().unwrap().misses, 3 * 20);
 }
 
 /// Cycles of 1 ms. Each 25th sleeps for 4.5 ms by the same call as between cycles, and the program
