@@ -51,8 +51,9 @@ impl AttachCollector {
         for (&number, thread_state) in &self.threads {
             // A thread that was woken and never ran has a row; a thread that ended in its first
             // cycle does not.
-            let is_cut = thread_state.ended.is_none() || thread_state.exit.signal != 0;
-            if let Some((_, unfinished)) = thread_state.unfinished.as_ref().filter(|_| is_cut) {
+            if let Some((_, unfinished)) = &thread_state.unfinished
+                && thread_state.is_cut()
+            {
                 let key = (number, self.way_of_unfinished(number, unfinished));
                 let deadline = self.asked.limit();
                 self.lines
@@ -164,8 +165,8 @@ impl AttachCollector {
         most.map_or(source, |((_, source), _)| *source)
     }
 
-    /// Returns the cycle of a thread that did not end. A cycle that ends with its thread is not
-    /// a failure, unless a signal killed the thread.
+    /// Returns the cycle of a thread that did not end. A cycle that ends with its thread has ended,
+    /// unless a signal killed the thread.
     fn unfinished_of(&self, number: u32, source: WokenWay) -> Option<AttachUnfinished> {
         let state = self.threads.get(&number)?;
         let (end, cycle) = state.unfinished.as_ref()?;
@@ -176,7 +177,6 @@ impl AttachCollector {
         let never_slept = !cycle.is_start_seen();
         let line = self.lines.get(&(number, source));
         let deadline = line.and_then(|line| line.deadline).or(self.asked.limit());
-        let is_cut = state.ended.is_none() || state.exit.signal != 0;
         // A busy thread next to threads with cycles may not have a deadline.
         let is_held = !never_slept || self.asked.period.is_some() || self.has_no_cycles();
         // A thread that waits for an event without a period may be idle.
@@ -195,7 +195,7 @@ impl AttachCollector {
             so_far_ns: so_far,
             ran: cycle.ran,
             never_slept,
-            overdue: is_cut && is_held && deadline.is_some_and(|limit| so_far > limit),
+            overdue: state.is_cut() && is_held && deadline.is_some_and(|limit| so_far > limit),
             taken: state.unfinished_taken.clone(),
         })
     }
@@ -261,6 +261,17 @@ impl AttachCollector {
             .collect();
         others.sort_by_key(|other| Reverse((other.activations, other.threads)));
         others
+    }
+}
+
+impl ThreadState {
+    /// Returns whether the last cycle counts although the thread did not wait at its home wait again:
+    /// the measurement or a signal ended it, or the thread never slept.
+    fn is_cut(&self) -> bool {
+        let never_slept = self.unfinished.as_ref().is_some_and(|(end, cycle)| {
+            !cycle.is_start_seen() && end.saturating_sub(cycle.origin) > MAX_START
+        });
+        self.ended.is_none() || self.exit.signal != 0 || never_slept
     }
 }
 

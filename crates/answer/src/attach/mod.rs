@@ -530,9 +530,16 @@ impl AttachCollector {
             }
             ThreadHappening::Left(last) => Some(last),
         };
+        let mut final_cycle = None;
         if let Some(last) = last {
             let builder = &mut state.builder;
             builder.settle(record.at, true, choice, &mut cycles);
+            if let ThreadHappening::Ended(_, exit) = record.what
+                && exit.signal == 0
+            {
+                let activation = exit.activation;
+                final_cycle = activation.and_then(|last| builder.ended_with(record.thread, last));
+            }
             let unfinished = builder.unfinished(last);
             state.unfinished = unfinished.map(|cycle| (record.at, cycle));
         }
@@ -542,6 +549,20 @@ impl AttachCollector {
         for cycle in cycles {
             self.end_cycle(number, cycle);
         }
+        if let Some(cycle) = final_cycle.filter(|cycle| self.is_past_deadline(number, cycle)) {
+            self.end_cycle(number, cycle);
+        }
+    }
+
+    /// Returns whether a cycle of a periodic thread took longer than its deadline.
+    fn is_past_deadline(&self, number: u32, cycle: &ThreadCycle) -> bool {
+        let source = cycle.whole.woken.way();
+        self.lines.get(&(number, source)).is_some_and(|line| {
+            let limit = self.asked.limit().or(line.deadline).or(line.period());
+            limit.is_some_and(|limit| cycle.whole.response() > limit)
+                && line.is_mostly_periodic()
+                && self.is_paced(number, source)
+        })
     }
 
     /// Decides the home waits of threads that have waited long for a decision.

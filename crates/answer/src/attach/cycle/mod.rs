@@ -320,6 +320,24 @@ impl CycleBuilder {
         })
     }
 
+    /// Returns the cycle that ends with the thread, in its last activation. `None`: the thread has no
+    /// home wait.
+    pub(super) fn ended_with(
+        &self,
+        thread: WatchedThread,
+        last: ThreadActivation,
+    ) -> Option<ThreadCycle> {
+        let is_cycle = matches!(self.home, Some(Home::At(..)));
+        let whole = self.sum.map_or(last, |sum| joined(&sum, &last));
+        let parts = if self.open.is_empty() {
+            Vec::new()
+        } else {
+            self.open.iter().copied().chain([last]).collect()
+        };
+        let before = self.overlapping(whole.origin);
+        is_cycle.then(|| self.cycle(thread, whole, parts, before))
+    }
+
     /// Records were lost: the open cycle cannot be joined.
     fn tear(&mut self, choice: &CycleChoice, into: &mut Vec<ThreadCycle>) {
         if self.home.is_none() {

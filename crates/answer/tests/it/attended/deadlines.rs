@@ -8,9 +8,9 @@ use laggard_model::{
 
 use super::locks::cycles_with_a_mutex;
 use super::{
-    CYCLE, CYCLES, FIFO, SLEEP_UNTIL, Script, TIMER, by_thread, changed_cycles, collector, cycles,
-    record, report, report_of, request, request_without_deadline, starts_at_once, unfinished, us,
-    wait,
+    CYCLE, CYCLES, FIFO, SLEEP_UNTIL, Script, TIMER, activation, by_thread, changed_cycles,
+    collector, cycles, record, report, report_of, request, request_without_deadline,
+    starts_at_once, unfinished, us, wait,
 };
 
 /// Names of a machine whose programs are all written in Go.
@@ -468,6 +468,39 @@ fn program_that_the_user_ends_while_it_starts_has_no_miss() {
     assert_eq!(overdue(2, 90_500), 0);
     assert_eq!(overdue(9, 90_500), 1);
     assert_eq!(overdue(2, 2_000_500), 1);
+    // It exits.
+    assert_eq!(overdue(0, 90_500), 0);
+    assert_eq!(overdue(0, 2_000_500), 1);
+}
+
+/// A program that exits after a late cycle, or in time after its last one.
+#[test]
+fn last_cycle_of_a_thread_that_exits_late_is_a_miss() {
+    let run = |end: u64, irregular: u64| {
+        let mut script = Script::new(1);
+        for cycle in 0..20 {
+            script.add_cycle(1_000 * cycle + cycle * cycle * irregular, SLEEP_UNTIL);
+        }
+        let last = activation(|activation| {
+            (activation.origin, activation.due) = (us(40_000), us(40_000));
+            (activation.waking, activation.running) = (us(40_005), us(40_010));
+            activation.done = us(end);
+        });
+        let exit = ThreadExit {
+            activation: Some(last),
+            ..ThreadExit::default()
+        };
+        let last = unfinished(us(end), us(end - 40_000));
+        script.push(end, ThreadHappening::Ended(Some(last), exit));
+        let report = report(request(), script.records);
+        let row = &report.rows[0];
+        (row.activations, row.deadline.as_ref().unwrap().misses)
+    };
+
+    assert_eq!(run(40_300, 0), (20, 0));
+    assert_eq!(run(45_000, 0), (21, 1));
+    // Without a period, it may have paused.
+    assert_eq!(run(45_000, 37), (20, 0));
 }
 
 /// A server has a period for 10 requests now and then, but clients do not send them at fixed times.
