@@ -10,8 +10,8 @@ use super::cause::AttachTaken;
 use super::row::{AttachKill, AttachRow};
 
 /// Worst cycle: the longest one that is past its deadline and did not end, otherwise the one
-/// that misses its deadline by most. Threads that missed a deadline come first, then the most
-/// urgent (the others may be late because of it), then threads with a period.
+/// that misses its deadline by most. If no thread missed a deadline, it is the longest cycle of the
+/// most urgent thread, and threads with a period come first.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AttachWorst {
     pub name: String,
@@ -56,13 +56,12 @@ impl AttachWorst {
             Some((row, deadline, row.largest_response.as_ref()?))
         });
         let (row, deadline, largest) = held.min_by_key(|(row, deadline, _)| {
-            (
-                deadline.misses == 0,
-                Reverse(urgency(&row.policy)),
-                !row.is_periodic(),
-                row.home.is_none(),
-                deadline.least_margin_ns,
-            )
+            let is_met = deadline.misses == 0;
+            let rank = is_met.then(|| {
+                let urgency = Reverse(urgency(&row.policy));
+                (urgency, !row.is_periodic(), row.home.is_none())
+            });
+            (is_met, rank, deadline.least_margin_ns)
         })?;
         Some(Self {
             name: row.name.clone(),

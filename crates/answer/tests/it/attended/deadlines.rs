@@ -62,6 +62,20 @@ fn deadline_of_a_process_does_not_apply_to_its_busy_thread() {
     assert!(deadlines > 0 && misses > 20, "{misses}");
 }
 
+#[test]
+fn worst_cycle_exceeds_its_deadline_by_most() {
+    let worst = |responses: [Nanos; 2]| {
+        let mut records = cycles(1, FIFO, responses[0]);
+        records.extend(cycles(2, ThreadPolicy::Fifo(10), responses[1]));
+        report(request(), records).worst.unwrap().number
+    };
+
+    assert_eq!(worst([us(700), us(900)]), 2);
+    assert_eq!(worst([us(700), us(600)]), 1);
+    // Without a miss, the most urgent thread comes first.
+    assert_eq!(worst([us(300), us(400)]), 1);
+}
+
 /// jackd with its audio thread and the threads that answer its clients.
 #[test]
 fn deadline_of_a_process_does_not_apply_to_helpers_of_its_real_time_thread() {
