@@ -520,7 +520,7 @@ fn period(source: WokenWay, line: &LineState, measured: &AttachMeasured) -> Opti
     let period = measured
         .asked
         .period
-        .filter(|_| source == WokenWay::Timer)?;
+        .filter(|_| matches!(source, WokenWay::Timer | WokenWay::Wheel))?;
     let periods = (line.course.span()?.ns() + period.ns() / 2) / period.ns().max(1);
     let wakes = line.response.count();
     Some(AttachPeriod {

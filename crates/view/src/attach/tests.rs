@@ -420,6 +420,30 @@ fn cycle_that_did_not_end_comes_first_with_the_signal_that_ended_it() {
     );
 }
 
+/// `--period 5ms` for a thread that the timer wheel wakes every 12 ms.
+#[test]
+fn first_line_without_misses_names_a_period_that_is_not_the_given_one() {
+    let mut report = inversion();
+    report.held.misses = 0;
+    for row in &mut report.rows {
+        row.period_ns = Some(us(12_000));
+        row.asked = Some(AttachPeriod {
+            period_ns: us(5_000),
+            without_wake: 127,
+        });
+    }
+
+    let first = phrase::verdict(&report);
+
+    assert!(
+        first.contains(", but they have a period of 12.0 ms"),
+        "{first}"
+    );
+    report.rows[0].period_ns = Some(us(5_000));
+    let first = phrase::verdict(&report);
+    assert!(!first.contains("period of"), "{first}");
+}
+
 #[test]
 fn thread_without_a_deadline_has_no_verdict_and_a_hint() {
     let mut report = inversion();

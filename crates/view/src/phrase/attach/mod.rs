@@ -63,7 +63,8 @@ pub(crate) fn verdict(report: &AttachReport) -> String {
     } else if cycles == 0 {
         "No deadline: none was given, and no thread has a period".into()
     } else if missed == 0 {
-        format!("No misses in {}{}", units(cycles, unit), deadline(report))
+        let text = format!("No misses in {}{}", units(cycles, unit), deadline(report));
+        text + &other_period(report)
     } else {
         format!(
             "{} of {} missed the deadline{}",
@@ -76,6 +77,19 @@ pub(crate) fn verdict(report: &AttachReport) -> String {
         text += &format!(". {}", self::worst(worst));
     }
     text + "."
+}
+
+/// States the period of the cycles if no thread has the given one.
+fn other_period(report: &AttachReport) -> String {
+    let mut given = report.rows.iter().filter(|row| row.asked.is_some());
+    let mut others = given.clone().filter_map(AttachRow::differing_period);
+    let has_given = given.any(|row| row.period_ns.is_some() && row.differing_period().is_none());
+    others
+        .next()
+        .filter(|_| !has_given)
+        .map_or_else(String::new, |period| {
+            format!(", but they have a period of {}", time(period))
+        })
 }
 
 /// Returns whether no cycle ended, or counts as missed without an end.
