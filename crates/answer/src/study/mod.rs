@@ -405,10 +405,16 @@ fn merge(by_system: &[Vec<SystemTable>], systems: &[StudySystem]) -> Vec<StudyTa
     let mut merged: Vec<StudyTable> = Vec::new();
     for table in by_system.iter().flatten() {
         if merged.iter().all(|listed| listed.name != table.name) {
-            merged.push(StudyTable {
-                name: table.name.into(),
+            // A table as the paper prints it follows the table of this system.
+            let own = table.name.strip_suffix(".paper");
+            let own = own.and_then(|own| merged.iter().position(|listed| listed.name == own));
+            let place = own.map_or(merged.len(), |own| own + 1);
+            let name = table.name.into();
+            let new = StudyTable {
+                name,
                 ..StudyTable::default()
-            });
+            };
+            merged.insert(place, new);
         }
     }
     for table in &mut merged {

@@ -11,6 +11,7 @@ use super::heubaum::{Figure, cell, read};
 use super::plan::{HIGH, Role, Step};
 use super::{MissingReason, Piece, StudyCell, StudyDir, StudyError, SystemTable};
 use crate::qos::profiles;
+use crate::show::{HistogramView, RecordingReport};
 use crate::why::{RecordedEpisodes, sample_counts};
 
 /// Functions of an episode that Table 4 lists.
@@ -29,13 +30,15 @@ pub(super) fn tables(
         .flat_map(|(_, pieces)| pieces)
         .map(|piece| &piece.recording.manifest().host)
         .next();
+    let reports = dir.distributions(threads)?;
     Ok(vec![
         buffers()?,
         system(host),
         worst_cases(dir, threads)?,
         kernel_threads(dir, threads)?,
         samples(dir)?,
-        factors(dir, threads)?,
+        factors(dir, &reports),
+        data_pumps(dir, &reports),
     ])
 }
 
@@ -183,9 +186,8 @@ fn loads(dir: &StudyDir) -> impl Iterator<Item = (&Step, &[Piece])> {
 
 /// Figure 5 as a table: how often a real-time thread is later than its period of 16 ms, without
 /// and with one factor, and the work that the load does in that time.
-fn factors(dir: &StudyDir, threads: NonZeroUsize) -> Result<SystemTable, StudyError> {
+fn factors(dir: &StudyDir, reports: &[(&Step, RecordingReport)]) -> SystemTable {
     let mut table = SystemTable::new("figure5", ["later", "once_in", "every", "throughput"]);
-    let reports = dir.distributions(threads)?;
     let first = dir.steps().next().map_or("", |(step, _)| step.name);
     for (step, pieces) in dir.steps() {
         // The first load, and its variants.
@@ -197,20 +199,12 @@ fn factors(dir: &StudyDir, threads: NonZeroUsize) -> Result<SystemTable, StudyEr
             table.row(step.name, vec![dir.unrecorded(step); 4]);
             continue;
         };
-        let of_thread = |route| {
-            let mut views = report.histograms.iter();
-            views.find(|view| (view.service, view.route) == (HIGH, route))
-        };
-        let view = of_thread(Route::Deferred).or_else(|| of_thread(Route::Direct));
-        let Some(view) = view else {
+        let Some(view) = view_of(report, HIGH) else {
             let reason = MissingReason::NoService;
             table.row(step.name, vec![StudyCell::Missing { reason }; 4]);
             continue;
         };
-        let waits: u64 = view.buckets.iter().map(|(_, count)| count).sum();
-        let is_later = |bucket: usize| Histogram::upper_edge(bucket) > PERIOD;
-        let later = view.buckets.iter().filter(|(bucket, _)| is_later(*bucket));
-        let later: u64 = later.map(|(_, count)| count).sum();
+        let (waits, later) = later_than(&view.buckets, PERIOD);
         let once_in = waits / later.max(1);
         let ns = (PERIOD * once_in).as_f64();
         let work = pieces.iter().filter_map(|piece| {
@@ -243,7 +237,65 @@ fn factors(dir: &StudyDir, threads: NonZeroUsize) -> Result<SystemTable, StudyEr
             ],
         );
     }
-    Ok(table)
+    table
+}
+
+/// Returns the latencies of a service, via softirq if they were recorded so.
+fn view_of(report: &RecordingReport, service: Service) -> Option<&HistogramView> {
+    let of_route = |route| {
+        let mut views = report.histograms.iter();
+        views.find(|view| (view.service, view.route) == (service, route))
+    };
+    of_route(Route::Deferred).or_else(|| of_route(Route::Direct))
+}
+
+/// Returns the number of waits, and of those later than the limit.
+fn later_than(buckets: &[(usize, u64)], limit: Nanos) -> (u64, u64) {
+    let waits = buckets.iter().map(|(_, count)| count).sum();
+    let is_later = |bucket: usize| Histogram::upper_edge(bucket) > limit;
+    let later = buckets.iter().filter(|(bucket, _)| is_later(*bucket));
+    (waits, later.map(|(_, count)| count).sum())
+}
+
+/// Section 5.1: mean time between misses of a soft modem's data pump, with the buffers for which
+/// the text has it.
+fn data_pumps(dir: &StudyDir, reports: &[(&Step, RecordingReport)]) -> SystemTable {
+    let mut table = SystemTable::new("data_pumps", loads(dir).map(|(step, _)| step.name));
+    for (row, service, buffers, ms) in [
+        ("softirq_12", Service::Softirq, 3, 6),
+        ("softirq_20", Service::Softirq, 3, 10),
+        ("high_48", HIGH, 4, 16),
+    ] {
+        let cell = |(step, _): (&Step, &[Piece])| {
+            let report = reports.iter().find(|(other, _)| other.name == step.name);
+            let Some((_, report)) = report else {
+                return dir.unrecorded(step);
+            };
+            match view_of(report, service) {
+                Some(view) => mean_time(&view.buckets, buffers, Nanos::from_ms(ms)),
+                None => StudyCell::Missing {
+                    reason: MissingReason::NoService,
+                },
+            }
+        };
+        table.row(row, loads(dir).map(cell).collect());
+    }
+    table
+}
+
+/// Returns the mean time between misses by the rule of the paper: (n - 1) t over the share of
+/// latencies above the slack (n - 1) t - c, where c is a quarter of t.
+fn mean_time(buckets: &[(usize, u64)], buffers: u64, length: Nanos) -> StudyCell {
+    let buffering = length * (buffers - 1);
+    let slack = buffering.saturating_sub(Nanos::from_ns(length.ns() / 4));
+    let (waits, later) = later_than(buckets, slack);
+    let exposure = buffering.as_f64() * waits as f64;
+    if later > 0 {
+        let ns = exposure / later as f64;
+        StudyCell::Time { ns }
+    } else {
+        StudyCell::AtLeast { ns: exposure }
+    }
 }
 
 /// Table 3: worst cases of an hour, a day and a week of use.
@@ -347,4 +399,24 @@ fn samples(dir: &StudyDir) -> Result<SystemTable, StudyError> {
         }
     }
     Ok(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn misses_of_a_data_pump_are_latencies_above_its_slack() {
+        // The slack of 3 buffers of 6 ms is 10.5 ms, and of 10 ms 17.5 ms.
+        let bucket = |ms| Histogram::bucket_of(Nanos::from_ms(ms));
+        let buckets = [(bucket(1), 990), (bucket(9), 6), (bucket(12), 4)];
+
+        let times = [6, 10].map(|ms| mean_time(&buckets, 3, Nanos::from_ms(ms)));
+
+        let expected = [
+            StudyCell::Time { ns: 12e6 * 250.0 },
+            StudyCell::AtLeast { ns: 20e6 * 1_000.0 },
+        ];
+        assert_eq!(times, expected);
+    }
 }

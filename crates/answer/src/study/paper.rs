@@ -8,8 +8,9 @@ use crate::rtos::TestVerdict;
 const NUMBERS: &str = include_str!("paper.csv");
 
 /// Tables of all studies.
-const TABLES: [&str; 15] = [
+const TABLES: [&str; 16] = [
     "criteria",
+    "data_pumps",
     "table1",
     "table2",
     "table3",

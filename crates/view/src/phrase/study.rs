@@ -70,6 +70,7 @@ pub(crate) fn table(study: StudyName, name: &str) -> String {
         (StudyName::Osdi99, "figure5") => {
             "Figure 5: a thread with a 16 ms period next to one more program"
         }
+        (StudyName::Osdi99, "data_pumps") => "5.1: mean time between misses of a data pump",
         (StudyName::Osdi99, _) => "stack samples of the wakeup with the max latency",
         (StudyName::Hotos99, "table1") => "intervals between callbacks every 1 ms",
         (StudyName::Hotos99, "table2") => "number of these intervals per 100 us",
@@ -177,6 +178,9 @@ pub(crate) fn row(study: StudyName, row: &str) -> String {
         (_, "frequency") => "frequency governor",
         (_, "idle_states") => "idle states",
         (_, "file_system") => "file system",
+        (StudyName::Osdi99, "softirq_12") => "softirq, 3 x 6 ms",
+        (StudyName::Osdi99, "softirq_20") => "softirq, 3 x 10 ms",
+        (StudyName::Osdi99, "high_48") => "fifo:90, 4 x 16 ms",
         // The rows of the paper.
         (StudyName::Osdi99, "ADSL") => "ADSL (1999)",
         (StudyName::Osdi99, "Modem") => "Modem (1999)",
@@ -292,7 +296,8 @@ pub(crate) fn other_lengths(report: &StudyReport) -> Vec<String> {
     let pairs = first.steps.iter().zip(&second.steps);
     let differ = pairs.filter(|(a, b)| {
         let [a, b] = [a, b].map(|step| step.recorded_ns);
-        a.max(b).ns() - a.min(b).ns() > a.max(b).ns() / 20
+        // A step without a recording is listed as not recorded.
+        a.min(b) > Nanos::ZERO && a.max(b).ns() - a.min(b).ns() > a.max(b).ns() / 20
     });
     differ
         .map(|(a, b)| {
@@ -402,6 +407,12 @@ pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
         if report.systems.iter().any(|system| system.is_quick) {
             notes.push("The spans of --quick stand for no hour, day or week of use.".into());
         }
+    }
+    if table.name == "data_pumps" {
+        notes.push(
+            "The paper's rule: (n - 1) t over the share of latencies above (n - 1) t - t / 4."
+                .into(),
+        );
     }
     if table.name == "figure5" {
         notes.extend(
