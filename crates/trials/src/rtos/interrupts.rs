@@ -187,9 +187,11 @@ pub(super) struct InterruptChunk {
     pub(super) time: Nanos,
 }
 
-/// Lets a thread with `priority` on `cpu` read the clock for some runs.
+/// Lets a thread with `priority` on `cpu` read the clock for some runs. Each run has `parts` parts
+/// with pauses between them.
 pub(super) fn interrupts(
     (cpu, priority): (Cpu, u8),
+    parts: u64,
     watch: &Arc<InterruptMemory>,
     requests: &Requests,
     stop: &AtomicBool,
@@ -205,7 +207,8 @@ pub(super) fn interrupts(
         interrupts: Vec::with_capacity(MAX_INTERRUPTS),
         ..InterruptChunk::default()
     };
-    let runs = run_starts(&mut Random(clock::now().ns()));
+    let runs = run_starts(&mut Random(clock::now().ns()), parts);
+    let length = Nanos::from_ns(RUN.ns() / parts);
     let part = TrialPart::new(priority, move |begin| {
         for &run in &runs {
             let from = begin + run;
@@ -213,7 +216,7 @@ pub(super) fn interrupts(
             if is_over.load(Ordering::Relaxed) {
                 break;
             }
-            read_until(from + RUN, &watch, &requests, &mut done);
+            read_until(from + length, &watch, &requests, &mut done);
         }
         done
     });

@@ -72,6 +72,8 @@ const MAX_COMPUTE_EQUAL: Nanos = Nanos::from_us(400);
 const RUNS: usize = 6;
 /// Maximum length of these runs.
 const MAX_RUNS: Nanos = Nanos::from_ms(300);
+/// Parts of a run while an interrupt stays masked until the thread of its handler has run.
+const MASKED_PARTS: u64 = 20;
 /// Number of pairs of priorities between two checks of the stop flag.
 const PAIRS: usize = 20;
 /// Rounds of each pair of priorities.
@@ -341,7 +343,12 @@ impl RtosBench {
         let requests = requests.expect("one of the two interrupts the CPU");
         let watch = InterruptWatch::start(cpu, irq, None)?;
         let (end, place) = (clock::now() + self.plan.duration, (cpu, WOKEN_PRIORITY));
-        let mut results = self.interrupts_until(end, place, &watch, &requests, stop)?;
+        // The thread of the handler cannot preempt the computing thread, and the interrupt stays
+        // masked until it has run: one interrupt per part.
+        let thread = hpet.as_ref().and_then(Hpet::thread);
+        let is_masked = thread.is_some_and(|(_, priority)| priority <= WOKEN_PRIORITY);
+        let parts = if is_masked { MASKED_PARTS } else { 1 };
+        let mut results = self.interrupts_until(end, place, parts, &watch, &requests, stop)?;
         results.source = match hpet {
             Some(_) => InterruptSource::Hpet,
             None => InterruptSource::Cpu,
@@ -364,7 +371,7 @@ impl RtosBench {
         let watch = InterruptWatch::start(cpu, Some(hpet.irq), Some(thread))?;
         let (place, requests) = ((cpu, priority - 1), Requests::Periodic(hpet.period));
         let end = clock::now() + Nanos::from_ns(self.plan.duration.ns() / 10);
-        let results = self.interrupts_until(end, place, &watch, &requests, stop)?;
+        let results = self.interrupts_until(end, place, 1, &watch, &requests, stop)?;
         Ok(results.samples)
     }
 
@@ -374,6 +381,7 @@ impl RtosBench {
         &mut self,
         end: Nanos,
         place: (Cpu, u8),
+        parts: u64,
         watch: &InterruptWatch,
         requests: &Requests,
         stop: &AtomicBool,
@@ -384,7 +392,7 @@ impl RtosBench {
         while clock::now() < end && !stop.load(Ordering::Relaxed) {
             // Earlier stops do not matter.
             let _ = self.witness.as_mut().map(Witness::was_stopped);
-            let done = interrupts::interrupts(place, &watch.memory, requests, stop)?;
+            let done = interrupts::interrupts(place, parts, &watch.memory, requests, stop)?;
             if self.witness.as_mut().is_some_and(Witness::was_stopped) {
                 results.excluded += done.excluded + done.interrupts.len() as u64;
                 continue;
@@ -516,22 +524,24 @@ fn any_source(cpu: Cpu, period: Nanos) -> Result<(Option<Hpet>, Option<Caller>),
     }
 }
 
-/// Returns the start of each run, from the start of the first pause.
-fn run_starts(random: &mut Random) -> Vec<Nanos> {
+/// Returns the start of each run, from the start of the first pause. Each run and its pause have
+/// `parts` parts, which are runs with pauses.
+fn run_starts(random: &mut Random, parts: u64) -> Vec<Nanos> {
+    let part = |time: Nanos| Nanos::from_ns(time.ns() / parts);
     let mut end = Nanos::ZERO;
     std::iter::repeat_with(|| {
-        let start = end + PAUSE + random.below(PAUSE_JITTER);
-        end = start + RUN;
+        let start = end + part(PAUSE) + random.below(part(PAUSE_JITTER));
+        end = start + part(RUN);
         start
     })
-    .take(RUNS)
+    .take(RUNS * usize::try_from(parts).unwrap_or(1))
     .collect()
 }
 
 /// Plans wakeups at random times of some runs.
 fn runs(random: &mut Random) -> Vec<PlannedWakeup> {
     let mut rounds = Vec::new();
-    for begin in run_starts(random) {
+    for begin in run_starts(random, 1) {
         let mut due = begin + preemption::LEAD;
         while due < begin + RUN {
             rounds.push(PlannedWakeup {
@@ -588,6 +598,16 @@ mod tests {
         assert!(last <= MAX_RUNS, "{last}");
     }
 
+    /// A masked interrupt comes once per part: with whole runs, 48 in 2 s.
+    #[test]
+    fn parts_of_runs_take_the_time_of_whole_runs() {
+        let begins = run_starts(&mut Random(7), MASKED_PARTS);
+
+        assert!(begins.len() >= 100, "{}", begins.len());
+        let end = begins[begins.len() - 1] + Nanos::from_ns(RUN.ns() / MASKED_PARTS);
+        assert!(end <= MAX_RUNS, "{end}");
+    }
+
     /// With fixed pauses, a run and its pause took 40 ms. A disturbance with this period fell into
     /// each pause, and the test passed.
     #[test]
@@ -596,7 +616,7 @@ mod tests {
         let mut random = Random(7);
         let (mut from, mut met) = (Nanos::ZERO, [0; 40]);
         for _ in 0..8 {
-            let begins = run_starts(&mut random);
+            let begins = run_starts(&mut random, 1);
             for &begin in &begins {
                 let first = (from + begin).ns() % PERIOD.ns() / 1_000_000;
                 for ms in first..first + 20 {
