@@ -346,9 +346,12 @@ impl Load {
             .all(|rows| matches!(rows, RowsOf::Expiries | RowsOf::Activations))
     }
 
-    /// Returns whether every recording is trustworthy.
+    /// Returns whether every recording is trustworthy and undamaged.
     pub fn is_trusted(&self) -> bool {
-        self.runs.iter().all(|run| run.trust == Trust::Good)
+        let is_damage = |doubt: &Doubt| matches!(doubt, Doubt::Missing(shortfall) if shortfall.severity() == Severity::Spoils);
+        self.runs
+            .iter()
+            .all(|run| run.trust == Trust::Good && !run.doubts.iter().any(is_damage))
     }
 
     /// Returns whether the load failed, was stopped, or ended before a recording did. The recording

@@ -7,7 +7,7 @@ use laggard_answer::course::{CourseView, courses};
 use laggard_answer::qos::{Application, QOS_SCHEMA, QosReport, USUAL, assess, by_name};
 use laggard_answer::show::{By, RecordingReport, foremost, leading, measured, recording};
 use laggard_answer::why::Blamed;
-use laggard_answer::{Trust, loads_for_demand, open};
+use laggard_answer::{loads_for_demand, open};
 use laggard_model::name::series_words;
 use laggard_model::{RowsOf, Service};
 use laggard_record::Recording;
@@ -157,10 +157,7 @@ impl FigureInput {
 }
 
 fn exit<'a>(reports: impl IntoIterator<Item = &'a RecordingReport>) -> Exit {
-    if reports
-        .into_iter()
-        .all(|report| report.trust == Trust::Good)
-    {
+    if reports.into_iter().all(RecordingReport::is_reliable) {
         Exit::Ok
     } else {
         Exit::Untrustworthy

@@ -6,8 +6,9 @@ use laggard_answer::forecast::{Horizon, forecasts};
 use laggard_answer::overview::{self, made_for};
 use laggard_answer::qos::{Application, assess, by_name, choices};
 use laggard_answer::sched::{analysed, read_tasks};
+use laggard_answer::show::RecordingReport;
 use laggard_answer::why;
-use laggard_answer::{Load, Report, SHOW_SCHEMA, Trust, have_no_work, have_rates, loads, open};
+use laggard_answer::{Load, Report, SHOW_SCHEMA, have_no_work, have_rates, loads, open};
 use laggard_model::{UsagePattern, printable};
 use laggard_view::page::{Charts, ForecastPage, PageData, QosPage, SchedPage};
 
@@ -76,7 +77,7 @@ fn write(
             runs.extend(shown.run);
         }
     }
-    let is_good = reports.iter().all(|report| report.trust == Trust::Good);
+    let is_good = reports.iter().all(RecordingReport::is_reliable);
     if args.markdown {
         let text = laggard_view::markdown(&reports, &overviews);
         match file {

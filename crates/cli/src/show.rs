@@ -33,7 +33,7 @@ pub(crate) fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
         }
         by => (in_figures(&recordings, by, args.all)?, Vec::new()),
     };
-    let untrustworthy = reports.iter().any(|report| report.trust != Trust::Good);
+    let is_reliable = reports.iter().all(RecordingReport::is_reliable);
     if args.json {
         let report = Report {
             schema: SHOW_SCHEMA,
@@ -47,11 +47,7 @@ pub(crate) fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
     } else {
         pipe::print_screen(&screen(&overviews, args.unit))?;
     }
-    Ok(if untrustworthy {
-        Exit::Untrustworthy
-    } else {
-        Exit::Ok
-    })
+    Ok(exit(is_reliable))
 }
 
 /// Prints the times between the runs of each service.
@@ -71,11 +67,15 @@ fn between_runs(recordings: &[Recording], args: &ShowArgs) -> anyhow::Result<Exi
         let document = laggard_view::intervals::document(&report, &trusts, args.unit);
         pipe::print_screen(&doc::terminal(&document, terminal::look(args.unit)))?;
     }
-    Ok(if trusts.iter().any(|trust| **trust != Trust::Good) {
-        Exit::Untrustworthy
-    } else {
+    Ok(exit(reports.iter().all(RecordingReport::is_reliable)))
+}
+
+const fn exit(is_reliable: bool) -> Exit {
+    if is_reliable {
         Exit::Ok
-    })
+    } else {
+        Exit::Untrustworthy
+    }
 }
 
 /// Returns the report and the first screen of each recording.

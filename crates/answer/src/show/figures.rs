@@ -8,7 +8,7 @@ use laggard_model::name::line_name;
 use laggard_model::text::{Unit, at_least};
 use laggard_model::{
     Backend, Caveat, Cpu, Host, LoadRun, LossReason, Losses, Nanos, OwnCost, ProbePlan, Route,
-    Service, Stage, State,
+    Service, Severity, Stage, State,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -59,6 +59,16 @@ pub struct RecordingReport {
     pub cost: OwnCost,
     /// Whether the figures are trustworthy.
     pub trust: Trust,
+}
+
+impl RecordingReport {
+    /// Returns whether the figures are trustworthy and no part of the recording is damaged. The
+    /// end of an interrupted recording is not a damage.
+    pub fn is_reliable(&self) -> bool {
+        let mut shortfalls = self.shortfalls.iter();
+        self.trust == Trust::Good
+            && !shortfalls.any(|shortfall| shortfall.severity() == Severity::Spoils)
+    }
 }
 
 /// Figures of a distribution of times.

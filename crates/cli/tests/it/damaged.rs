@@ -75,6 +75,31 @@ fn missing_trace_data_is_a_warning_on_every_screen() {
     }
 }
 
+/// Losses and warnings of the end are unknown then.
+#[test]
+fn damaged_manifest_is_not_trustworthy() {
+    let dir = TempDir::new().unwrap();
+    record(&dir.path().join("r"), RowsOf::Expiries, 1);
+    let code = |words: &str| run(dir.path(), words).status.code();
+    assert_eq!(code("show r"), Some(0));
+
+    fs::write(dir.path().join("r/manifest.json"), "{").unwrap();
+
+    for words in [
+        "show r",
+        "show r --all",
+        "show r --intervals",
+        "show r --json",
+        "qos r",
+    ] {
+        let output = run(dir.path(), words);
+
+        assert_eq!(output.status.code(), Some(3), "{words}: {}", output.text());
+    }
+    let text = run(dir.path(), "show r").words();
+    assert!(text.contains("manifest.json cannot be used"), "{text}");
+}
+
 #[test]
 fn total_of_late_wakeups_is_at_least_the_max() {
     let dir = TempDir::new().unwrap();
