@@ -5,7 +5,7 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use laggard_model::{CaveatKind, Host, Lacks, Nanos, Severity};
+use laggard_model::{CaveatKind, Host, Lacks, Nanos, Route, Service};
 use laggard_record::Recording;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,6 @@ use super::{
     MissingReason, StudyCell, StudyError, StudyMissing, StudyName, StudyStep, StudySystem,
 };
 use crate::show::{By, HistogramView, RecordingReport, measured, recording};
-use crate::trust::Trust;
 
 /// Extension of recordings.
 const EXTENSION: &str = "laggard";
@@ -158,6 +157,34 @@ impl StudyDir {
         }
     }
 
+    /// Returns the cell of a series without a value: the step was not recorded, or its recordings
+    /// lack the service, or no wakeup has the value.
+    pub(super) fn absent(
+        &self,
+        step: &Step,
+        pieces: &[Piece],
+        service: Service,
+        routes: &[Route],
+    ) -> StudyCell {
+        if pieces.is_empty() {
+            return self.unrecorded(step);
+        }
+        let mut lines = pieces
+            .iter()
+            .flat_map(|piece| &piece.recording.manifest().lines);
+        // Interrupts are on the way of every series.
+        let is_recorded = lines.any(|line| {
+            service == Service::Irq || line.service == service && routes.contains(&line.route)
+        });
+        StudyCell::Missing {
+            reason: if is_recorded {
+                MissingReason::NoWakeup
+            } else {
+                MissingReason::NoService
+            },
+        }
+    }
+
     /// Returns whether its loads are not those of the paper.
     pub(super) const fn has_other_loads(&self) -> bool {
         self.has_other_loads
@@ -275,11 +302,8 @@ impl StudyDir {
 /// Returns whether a recording describes its step: it is trustworthy, no part of it is damaged, and
 /// its load ran until its end.
 fn is_trusted(report: &RecordingReport) -> bool {
-    let mut shortfalls = report.shortfalls.iter();
     let mut caveats = report.caveats.iter();
-    report.trust == Trust::Good
-        && !shortfalls.any(|shortfall| shortfall.severity() == Severity::Spoils)
-        && !caveats.any(|caveat| caveat.kind == CaveatKind::LoadEnded)
+    report.is_reliable() && !caveats.any(|caveat| caveat.kind == CaveatKind::LoadEnded)
 }
 
 /// Adds the counts of a later recording of the same step.

@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 
 use laggard_model::{Contexts, Route, Service};
 
+use super::plan::Step;
 use super::{
     Mechanism, MissingReason, Piece, StudyCell, StudyDir, StudyError, StudyName, SystemTable,
 };
@@ -33,6 +34,8 @@ const BOOSTED: [Context; 4] = [
     ("niced", Contexts::NICED, Route::Direct),
     ("sliced", Contexts::SLICED, Route::Direct),
 ];
+/// Row of the wakeups that Tables 1 and 2 lack.
+const UNSEEN: &str = "irq_unseen";
 /// Start of the names of steps whose plain thread computes.
 pub(super) const BUSY: &str = "busy-";
 
@@ -43,27 +46,33 @@ pub(super) fn tables(
     let mut steps = Vec::new();
     for (step, pieces) in dir.steps() {
         let reports = pieces.iter().map(|piece| read(piece, threads));
-        let is_whole = dir.is_whole(step);
-        steps.push((step, reports.collect::<Result<Vec<_>, _>>()?, is_whole));
+        steps.push((step, pieces, reports.collect::<Result<Vec<_>, _>>()?));
     }
     let (busy, steps): (Vec<_>, Vec<_>) = steps
         .into_iter()
         .partition(|(step, ..)| step.name.starts_with(BUSY));
     let loads = || steps.iter().map(|(step, ..)| step.name);
-    let mut average = SystemTable::new("table1", loads());
-    let mut max = SystemTable::new("table2", loads());
-    let irq: Context = ("irq", Service::Irq, Route::Direct);
-    let of_irq = |figure| {
-        steps
-            .iter()
-            .map(|(step, reports, is_whole)| {
-                cell(reports, *is_whole, dir.unrecorded(step), irq, figure)
-            })
-            .collect::<Vec<StudyCell>>()
+    let cells = |steps: &[(&Step, &[Piece], Vec<RecordingReport>)], context: Context, figure| {
+        let (_, service, route) = context;
+        let cells = steps.iter().map(|(step, pieces, reports)| {
+            let absent = dir.absent(step, pieces, service, &[route]);
+            cell(reports, dir.is_whole(step), absent, context, figure)
+        });
+        cells.collect::<Vec<StudyCell>>()
     };
-    average.row("irq", of_irq(Figure::Mean));
-    max.row("irq", of_irq(Figure::Max));
-    let mut tables = vec![average, max];
+    let irq: Context = ("irq", Service::Irq, Route::Direct);
+    let unseen = steps.iter().map(|(step, pieces, reports)| {
+        let absent = || dir.absent(step, pieces, Service::Irq, &[Route::Direct]);
+        unseen(reports).map_or_else(absent, |share| StudyCell::Share { share })
+    });
+    let unseen: Vec<StudyCell> = unseen.collect();
+    let mut tables = Vec::new();
+    for (name, figure) in [("table1", Figure::Mean), ("table2", Figure::Max)] {
+        let mut table = SystemTable::new(name, loads());
+        table.row(irq.0, cells(&steps, irq, figure));
+        table.row(UNSEEN, unseen.clone());
+        tables.push(table);
+    }
     for (name, contexts) in [
         ("table3", &ANY[..]),
         ("table4", &PLAIN),
@@ -73,12 +82,7 @@ pub(super) fn tables(
         for &context in contexts {
             let is_computing = context.0 == COMPUTING;
             let steps = if is_computing { &busy } else { &steps };
-            let cells = steps.iter().map(|(step, reports, is_whole)| {
-                let unrecorded = dir.unrecorded(step);
-                cell(reports, *is_whole, unrecorded, context, Figure::Mean)
-            });
-            let cells = cells.collect();
-            table.row(context.0, cells);
+            table.row(context.0, cells(steps, context, Figure::Mean));
         }
         tables.push(table);
     }
@@ -102,10 +106,13 @@ pub(super) fn mechanisms(study: StudyName, tables: &[SystemTable]) -> Vec<Mechan
                 if let StudyCell::Time { ns } | StudyCell::AtLeast { ns } = cell {
                     worst = Some(worst.map_or(*ns, |worst: f64| worst.max(*ns)));
                 }
-                let no_service = StudyCell::Missing {
-                    reason: MissingReason::NoService,
-                };
-                if *cell == no_service {
+                let is_absent = matches!(
+                    cell,
+                    StudyCell::Missing {
+                        reason: MissingReason::NoService | MissingReason::NoWakeup
+                    }
+                );
+                if is_absent {
                     return None;
                 }
             }
@@ -132,18 +139,28 @@ pub(super) enum Figure {
     Max,
 }
 
-/// Returns the figure of all recordings of a step. The maximum of a step that is not whole is a
-/// lower limit.
+/// Returns the share of wakeups whose timer interrupt was not seen. Tables 1 and 2 lack them.
+fn unseen(reports: &[RecordingReport]) -> Option<f64> {
+    let (mut seen, mut all) = (0, 0);
+    for row in reports.iter().flat_map(|report| &report.services) {
+        if row.service == Service::Irq {
+            seen += row.latency.samples;
+        } else {
+            all += row.latency.samples;
+        }
+    }
+    (all > 0).then(|| all.saturating_sub(seen) as f64 / all as f64)
+}
+
+/// Returns the figure of all recordings of a step, or `absent` without one. The maximum of a step
+/// that is not whole is a lower limit.
 pub(super) fn cell(
     reports: &[RecordingReport],
     is_whole: bool,
-    unrecorded: StudyCell,
+    absent: StudyCell,
     (_, service, route): Context,
     figure: Figure,
 ) -> StudyCell {
-    if reports.is_empty() {
-        return unrecorded;
-    }
     let rows = reports.iter().flat_map(|report| &report.services);
     let rows = rows.filter(|row| (row.service, row.route) == (service, route));
     let figures: Vec<&Figures> = rows.map(|row| &row.latency).collect();
@@ -154,9 +171,7 @@ pub(super) fn cell(
     match result {
         Some((ns, true)) => StudyCell::AtLeast { ns },
         Some((ns, false)) => StudyCell::Time { ns },
-        None => StudyCell::Missing {
-            reason: MissingReason::NoService,
-        },
+        None => absent,
     }
 }
 

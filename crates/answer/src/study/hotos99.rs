@@ -1,6 +1,6 @@
 //! Tables of Jones and Regehr's paper of 1999.
 
-use laggard_model::{Absence, ClockSeen, Nanos, Route, Service, TimerApi};
+use laggard_model::{Absence, ClockSeen, Lacks, Nanos, Route, Service, TimerApi};
 use serde::Deserialize;
 
 use super::dir::NOT_REPORTED;
@@ -89,9 +89,12 @@ fn cells(
     if rows.is_empty() {
         return vec![missing.clone()];
     }
-    let cell = |row: &&Timer| match row.absence {
-        Some(_) => StudyCell::Missing {
-            reason: MissingReason::NoService,
+    let cell = |row: &&Timer| match &row.absence {
+        Some(absence) => StudyCell::Missing {
+            reason: match absence.lacks {
+                Lacks::Rights => MissingReason::NeedsRoot,
+                Lacks::Kernel | Lacks::Machine => MissingReason::NoService,
+            },
         },
         None => cell(row).unwrap_or(NOT_REPORTED),
     };
@@ -142,6 +145,8 @@ fn histogram(name: &'static str, rows: &[&Timer], missing: &StudyCell) -> System
 
 /// An interval with less than 1 in this number of a timer's intervals is rare.
 const RARE: u64 = 100;
+/// An interval with at most this number is rare too: a short recording has few of each.
+const MAX_RARE: u64 = 3;
 
 /// Joins neighbouring intervals of Tables 2 and 3 that are rare for each timer and system. On a
 /// busy machine, dozens of rows have one or two.
@@ -172,7 +177,7 @@ pub(super) fn join_rare(table: &mut StudyTable) {
             }
         }
         let mut shares = counts(&row).into_iter().zip(&totals);
-        let is_rare = shares.all(|(count, total)| count * RARE < *total || *total == 0);
+        let is_rare = shares.all(|(count, total)| count <= MAX_RARE || count * RARE < *total);
         match joined.last_mut() {
             Some((last, true)) if is_rare => {
                 let end = (start(&row) + BIN_US).to_string();
@@ -288,10 +293,8 @@ fn receive(dir: &StudyDir, threads: std::num::NonZeroUsize) -> Result<SystemTabl
                 time(ns)
             })
         });
-        let no_service = StudyCell::Missing {
-            reason: MissingReason::NoService,
-        };
-        table.row(row, vec![max.unwrap_or(no_service)]);
+        let absent = dir.absent(step, pieces, service, &[Route::Direct]);
+        table.row(row, vec![max.unwrap_or(absent)]);
     }
     Ok(table)
 }
@@ -414,5 +417,19 @@ mod tests {
             row("1900", [Some(4), Some(990)]),
         ];
         assert_eq!(table.rows, expected);
+        // A short recording has few intervals, and some of these are single ones.
+        let mut short = StudyTable {
+            rows: vec![
+                row("100", [Some(1), None]),
+                row("500", [Some(3), None]),
+                row("900", [Some(9), None]),
+            ],
+            ..table
+        };
+
+        join_rare(&mut short);
+
+        let names: Vec<&str> = short.rows.iter().map(|row| row.row.as_str()).collect();
+        assert_eq!(names, ["100-600", "900"]);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use laggard_model::name::line_name;
+use laggard_model::name::series_words;
 use laggard_model::{Histogram, Host, Nanos, Route, Service, Throughput};
 
 use super::chain::{Maxima, PARTS};
@@ -16,6 +16,8 @@ use crate::why::{RecordedEpisodes, sample_counts};
 
 /// Functions of an episode that Table 4 lists.
 const MAX_FUNCTIONS: usize = 5;
+/// Routes of threads, the paper's first.
+const ROUTES: [Route; 2] = [Route::Deferred, Route::Direct];
 /// Period of the thread of Figure 5.
 const PERIOD: Nanos = Nanos::from_ms(16);
 /// Spans of Table 3, in the order of a step.
@@ -200,8 +202,7 @@ fn factors(dir: &StudyDir, reports: &[(&Step, RecordingReport)]) -> SystemTable 
             continue;
         };
         let Some(view) = view_of(report, HIGH) else {
-            let reason = MissingReason::NoService;
-            table.row(step.name, vec![StudyCell::Missing { reason }; 4]);
+            table.row(step.name, vec![dir.absent(step, pieces, HIGH, &ROUTES); 4]);
             continue;
         };
         let (waits, later) = later_than(&view.buckets, PERIOD);
@@ -242,11 +243,12 @@ fn factors(dir: &StudyDir, reports: &[(&Step, RecordingReport)]) -> SystemTable 
 
 /// Returns the latencies of a service, via softirq if they were recorded so.
 fn view_of(report: &RecordingReport, service: Service) -> Option<&HistogramView> {
-    let of_route = |route| {
+    let of_route = |route: Route| {
         let mut views = report.histograms.iter();
-        views.find(|view| (view.service, view.route) == (service, route))
+        views
+            .find(|view| (view.service, view.route) == (service, route) && !view.buckets.is_empty())
     };
-    of_route(Route::Deferred).or_else(|| of_route(Route::Direct))
+    ROUTES.into_iter().find_map(of_route)
 }
 
 /// Returns the number of waits, and of those later than the limit.
@@ -266,16 +268,14 @@ fn data_pumps(dir: &StudyDir, reports: &[(&Step, RecordingReport)]) -> SystemTab
         ("softirq_20", Service::Softirq, 3, 10),
         ("high_48", HIGH, 4, 16),
     ] {
-        let cell = |(step, _): (&Step, &[Piece])| {
+        let cell = |(step, pieces): (&Step, &[Piece])| {
             let report = reports.iter().find(|(other, _)| other.name == step.name);
             let Some((_, report)) = report else {
                 return dir.unrecorded(step);
             };
             match view_of(report, service) {
                 Some(view) => mean_time(&view.buckets, buffers, Nanos::from_ms(ms)),
-                None => StudyCell::Missing {
-                    reason: MissingReason::NoService,
-                },
+                None => dir.absent(step, pieces, service, &ROUTES),
             }
         };
         table.row(row, loads(dir).map(cell).collect());
@@ -326,16 +326,16 @@ fn kernel_threads(dir: &StudyDir, threads: NonZeroUsize) -> Result<SystemTable, 
         }
         let reports = pieces.iter().map(|piece| read(piece, threads));
         let reports = reports.collect::<Result<Vec<_>, _>>()?;
-        let services: Vec<Service> = reports
+        let lines = pieces
             .iter()
-            .flat_map(|report| &report.services)
-            .map(|row| row.service)
-            .collect();
+            .flat_map(|piece| &piece.recording.manifest().lines);
+        let service = lines.map(|line| line.service).next();
+        let service = service.unwrap_or(Service::KTHREAD);
         let is_whole = dir.is_whole(step);
         let cells = [Figure::Mean, Figure::Max].map(|figure| {
-            let service = services.first().copied().unwrap_or(Service::KTHREAD);
             let context = (step.name, service, Route::Direct);
-            cell(&reports, is_whole, dir.unrecorded(step), context, figure)
+            let absent = dir.absent(step, pieces, service, &[Route::Direct]);
+            cell(&reports, is_whole, absent, context, figure)
         });
         table.row(step.name, cells.into());
     }
@@ -367,7 +367,7 @@ fn samples(dir: &StudyDir) -> Result<SystemTable, StudyError> {
                 if is_worse {
                     let counts = sample_counts(episode, &late.notes.symbols);
                     if !counts.is_empty() {
-                        let name = line_name(line.service, line.route);
+                        let name = series_words(line.service, line.route);
                         worst = Some((is_real_time, latency, name, counts));
                     }
                 }

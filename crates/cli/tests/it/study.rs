@@ -7,6 +7,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Output;
 
+use laggard_made::{Made, line};
+use laggard_model::{Service, Stage};
 use serde_json::{Value, json as value};
 use tempfile::TempDir;
 
@@ -138,6 +140,47 @@ fn heubaum_compares_threads_that_the_interrupt_wakes() {
         {"row": "plain_busy", "worst_mean_ns": 10e3},
     ]);
     assert_eq!(report["mechanisms"], mechanisms);
+}
+
+#[test]
+fn heubaum_shows_the_share_of_wakeups_whose_interrupt_was_not_seen() {
+    let dir = TempDir::new().unwrap();
+    let seen = "[[\"irq\", 8192], [\"user\", 500]], ".repeat(3);
+    let steps = format!("[{seen}[[\"user\", 90000]]]");
+    let line = format!("[[line]]\nservice = \"other\"\nroute = \"direct\"\nsteps = {steps}\n");
+    let script = format!("period_ns = 10000000\n{line}");
+
+    let output = study_of(&dir, "heubaum --quick -o s --json", &script);
+
+    let report = output.json();
+    for table in ["table1", "table2"] {
+        let cell = |row| cell(&report, table, row, "fp").clone();
+        assert_eq!(cell("irq"), time(8_192.0), "{table}");
+        let share = cell("irq_unseen")["share"].as_f64().unwrap();
+        assert!((share - 0.25).abs() < 0.001, "{table}: {share}");
+    }
+    let text = study(&dir, "heubaum -o s --show --against paper").text();
+    assert!(
+        text.contains("no interrupt seen: share of wakeups"),
+        "{text}"
+    );
+}
+
+#[test]
+fn service_that_ran_without_a_known_wakeup_is_not_called_missing() {
+    let dir = TempDir::new().unwrap();
+    let lines = [line(Service::Other, 1), line(Service::Nice(-20), 1)];
+    let made = Made::new(&lines).served(0, 10_000, &[(Stage::User, 10_000)]);
+    fs::create_dir(dir.path().join("s")).unwrap();
+    made.record(&dir.path().join("s/idle-1.laggard"));
+
+    let output = study(&dir, "heubaum --quick -o s --show --json");
+
+    let report = output.json();
+    let reason = |table, row| cell(&report, table, row, "idle")["reason"].clone();
+    assert_eq!(reason("table1", "irq"), "no_wakeup");
+    assert_eq!(reason("table5", "niced"), "no_wakeup");
+    assert_eq!(reason("table5", "boosted"), "no_service");
 }
 
 #[test]

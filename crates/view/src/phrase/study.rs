@@ -164,6 +164,7 @@ pub(crate) fn row(study: StudyName, row: &str) -> String {
         (StudyName::Hotos99, "delay_high") => "max latency of SCHED_FIFO 90",
         (StudyName::Hotos99, "delay_other") => "max latency of SCHED_OTHER",
         (_, "irq") => "timer IRQ",
+        (StudyName::Heubaum, "irq_unseen") => "no interrupt seen",
         (StudyName::Heubaum, "kworker") => "kworker, via softirq",
         (_, "plain_woken") => "plain thread, sleeping",
         (_, "plain_busy") => "plain thread, computing",
@@ -422,6 +423,12 @@ pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
                 .filter_map(|row| periods(report.study, row)),
         );
     }
+    if has_unseen_interrupts(table) {
+        notes.push(
+            "no interrupt seen: share of wakeups that the figures above lack, because their timer interrupt was not seen. Most belong to threads that were still late when the next timer was due."
+                .into(),
+        );
+    }
     notes.extend(fixes(report, table));
     let mut texts: Vec<&StudyCell> = Vec::new();
     for row in &table.rows {
@@ -456,7 +463,7 @@ pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
         ),
         (
             MissingReason::NoService,
-            "no service: the recording does not have it; `laggard doctor` names the reason.",
+            "no service: the service or the timer was not available; `laggard doctor` names the reason.",
         ),
         (
             MissingReason::NoThread,
@@ -464,7 +471,7 @@ pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
         ),
         (
             MissingReason::NoWakeup,
-            "unknown: all wakeups of the span were lost, or lack the stages of this row.",
+            "unknown: the service was recorded, but all its wakeups were lost, or lack the stages of this row.",
         ),
         (
             MissingReason::NotInPaper,
@@ -491,6 +498,13 @@ pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
         }
     }
     notes
+}
+
+/// Returns whether the figures of a table lack wakeups whose interrupt was not seen.
+fn has_unseen_interrupts(table: &StudyTable) -> bool {
+    let rows = table.rows.iter().filter(|row| row.row == "irq_unseen");
+    let mut cells = rows.flat_map(|row| &row.cells).flatten();
+    cells.any(|cell| matches!(cell, StudyCell::Share { share } if *share > 0.0))
 }
 
 pub(crate) const fn gap(gap: Gap) -> &'static str {
