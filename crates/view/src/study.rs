@@ -102,8 +102,10 @@ fn table(report: &StudyReport, table: &StudyTable, letters: &[String]) -> Table 
     let mut has_mark = false;
     for row in &table.rows {
         let mut is_first = true;
+        // Rows such as the buffers of an application are the same on each system.
+        let is_same = is_compared && row.cells.iter().all(|values| values[1..] == values[..1]);
         for (place, letter) in letters.iter().enumerate() {
-            if !phrase::has_value(row, place) {
+            if !phrase::has_value(row, place) || is_same && place > 0 {
                 continue;
             }
             let key = if std::mem::take(&mut is_first) {
@@ -113,7 +115,12 @@ fn table(report: &StudyReport, table: &StudyTable, letters: &[String]) -> Table 
             };
             let mut cells = vec![key];
             if is_compared {
-                cells.push(letter.as_str().into());
+                let both = if is_same {
+                    letters.join(", ")
+                } else {
+                    letter.clone()
+                };
+                cells.push(both.into());
             }
             for values in &row.cells {
                 let Some(value) = values.get(place) else {
@@ -247,7 +254,7 @@ fn text(cell: &StudyCell, unit: Option<TableUnit>, is_printed: bool) -> String {
         StudyCell::Count { count } => Cell::Count(*count).to_string(),
         StudyCell::Share { share } => Cell::Share(*share).to_string(),
         StudyCell::Rate { per_second, unit } => rate(*per_second, unit),
-        StudyCell::Verdict { verdict } => crate::phrase::check::verdict(*verdict).into(),
+        StudyCell::Verdict { verdict, .. } => crate::phrase::check::verdict(*verdict).into(),
         StudyCell::Cause { cause, .. } => cause::name(cause, &[]),
         StudyCell::Name { text } => text.clone(),
         StudyCell::Record { ns } => {
@@ -261,10 +268,14 @@ fn text(cell: &StudyCell, unit: Option<TableUnit>, is_printed: bool) -> String {
 /// Returns whether the second value differs: another name or verdict, or times that differ by
 /// a factor of [`MIN_FACTOR`] wherever they lie within their limits.
 fn difference(first: &StudyCell, second: &StudyCell) -> Option<Tone> {
-    let is_word =
-        |cell: &StudyCell| matches!(cell, StudyCell::Name { .. } | StudyCell::Verdict { .. });
-    if is_word(first) && is_word(second) {
-        return (first != second).then_some(Tone::Open);
+    match (first, second) {
+        (StudyCell::Name { text }, StudyCell::Name { text: other }) => {
+            return (text != other).then_some(Tone::Open);
+        }
+        (StudyCell::Verdict { verdict, .. }, StudyCell::Verdict { verdict: other, .. }) => {
+            return (verdict != other).then_some(Tone::Open);
+        }
+        _ => {}
     }
     let ([first_low, first_high], [low, high]) = (limits(first)?, limits(second)?);
     if low >= MIN_FACTOR * first_high.max(1.0) {

@@ -1,12 +1,12 @@
 //! Verdicts and the reasons for them.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::verdict::TestVerdict;
 
 /// Reason for a verdict. The figures of the criterion have the numbers.
-#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum RtosReason {
     /// The test did not run; `absences` has the causes.

@@ -22,7 +22,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::remedy::Fix;
-use crate::rtos::{InterruptFigures, TestVerdict};
+use crate::rtos::{InterruptFigures, RtosReason, TestVerdict};
 use crate::switch::SwitchReport;
 pub use dir::{Piece, StudyDir, StudyKind, TOLERANCE};
 pub use error::{StudyError, UnknownStudy};
@@ -203,6 +203,9 @@ pub enum StudyCell {
     /// A verdict on a criterion.
     Verdict {
         verdict: TestVerdict,
+        /// Reason, if laggard tested the criterion.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<RtosReason>,
     },
     /// A cause of late wakeups.
     Cause {

@@ -58,11 +58,13 @@ fn cell(text: &str) -> Option<StudyCell> {
         "PASS" => {
             return Some(StudyCell::Verdict {
                 verdict: TestVerdict::Pass,
+                reason: None,
             });
         }
         "FAIL" => {
             return Some(StudyCell::Verdict {
                 verdict: TestVerdict::Fail,
+                reason: None,
             });
         }
         _ => {}

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::dir::NOT_REPORTED;
 use super::{MissingReason, StudyCell, StudyDir, StudyError, SystemTable};
-use crate::rtos::{InterruptFigures, InterruptTimes, TestVerdict};
+use crate::rtos::{InterruptFigures, InterruptTimes, RtosReason, TestVerdict};
 use crate::switch::SwitchReport;
 
 /// Step of `laggard bench rtos`.
@@ -25,6 +25,7 @@ pub(super) struct Rtos {
 struct Criterion {
     criterion: String,
     verdict: TestVerdict,
+    reason: Option<RtosReason>,
 }
 
 /// Returns whether the interrupts came from a timer with a separate clock.
@@ -40,6 +41,7 @@ pub(super) fn tables(dir: &StudyDir) -> Result<Vec<SystemTable>, StudyError> {
     for row in rtos.iter().flat_map(|rtos| &rtos.rows) {
         let verdict = StudyCell::Verdict {
             verdict: row.verdict,
+            reason: row.reason.clone(),
         };
         let criterion = row.criterion.parse::<RtosCriterion>().ok();
         let requirement = criterion.map_or(NOT_REPORTED, |criterion| StudyCell::Name {
@@ -96,7 +98,7 @@ fn interrupts(rtos: Option<&Rtos>, unmeasured: &StudyCell) -> SystemTable {
         let times = figures.and_then(part);
         let missing = match rtos {
             None => unmeasured,
-            Some(_) if row == "thread" => &no_thread,
+            Some(_) if row == "thread" && times.is_none() => &no_thread,
             Some(_) => &NOT_REPORTED,
         };
         let is_p999 = figures.is_some_and(|figures| figures.quantile == Some(0.999));

@@ -276,6 +276,9 @@ fn tables_fit_on_a_terminal_without_an_empty_cell() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
+    // Rows that are the same on both systems are shown once.
+    let text_of_both = study(&dir, "osdi99 -o a --show --against a").text();
+    assert!(text_of_both.contains("A, B"), "{text_of_both}");
     // An hour is not compared with the 6 s of --quick.
     assert!(!text.contains("84*"), "{text}");
     let text = study(&dir, "heubaum -o h --show --against paper").text();

@@ -128,6 +128,59 @@ fn next_step(criterion: RtosCriterion, reason: &RtosReason) -> Option<String> {
 }
 
 /// Describes latencies above the limit and their possible cause; empty if there are none.
+/// States why a criterion failed or is unknown, without the figures.
+pub(crate) fn reason(criterion: &str, reason: &RtosReason) -> Option<String> {
+    let words = match reason {
+        _ if reason.verdict() == TestVerdict::Pass => return None,
+        RtosReason::NotRun => "the test did not run",
+        RtosReason::TooFewSamples => "too few samples",
+        RtosReason::AboveLimit { count } => {
+            let words = if *count == 1 {
+                "latency is"
+            } else {
+                "latencies are"
+            };
+            return Some(format!("{} {words} above the limit", number(*count)));
+        }
+        RtosReason::PossiblyCompetitors => {
+            "threads of other programs with real-time priority may have caused the max latency"
+        }
+        RtosReason::PossiblySteal => "hypervisor steal may have caused the max latency",
+        RtosReason::SystemHasTooFewPriorities { .. } => "the system has too few priorities",
+        RtosReason::UserHasTooFewPriorities { .. } => "this user may use too few priorities",
+        RtosReason::LowerNotPreempted => "a priority does not preempt the next lower one",
+        RtosReason::EqualPreempted => "a priority preempts an equal one",
+        RtosReason::PairsMissing => "not all pairs of priorities were tested",
+        RtosReason::WokenOutOfOrder => "a thread was woken while one of higher priority waited",
+        RtosReason::QueuesMissing => "not all mechanisms were tested",
+        RtosReason::InheritingLockInverted | RtosReason::MiddleThreadRan => {
+            "a thread of middle priority ran during a wait for a lock with priority inheritance"
+        }
+        RtosReason::PlainLockNotInverted => "the lock without inheritance had no inversion",
+        RtosReason::WaitAsLongAsInversion => {
+            "a wait was as long as an inversion, although the middle thread did not run"
+        }
+        RtosReason::MaxGrows { load } | RtosReason::SingleMaxGrows { load } => {
+            return Some(format!("the max grows under the load {}", code(load)));
+        }
+        RtosReason::NoSecondLoad => "a comparison needs a second load",
+        RtosReason::GrowthUncertain => "too few wakeups, or a load did not run",
+        RtosReason::LockedPagesEvicted { .. } => "locked pages were evicted",
+        RtosReason::LockIncomplete => "not all pages were in memory after `mlock`",
+        RtosReason::NothingEvicted => "the memory pressure evicted no page",
+        RtosReason::SoftirqNotPreempted => "a thread of high priority waits for a softirq to end",
+        RtosReason::SoftirqSometimesPreempted => {
+            "a thread of high priority preempts a softirq at times"
+        }
+        _ => return None,
+    };
+    let command = code(&format!("laggard bench rtos --only {criterion}"));
+    Some(match reason.verdict() {
+        TestVerdict::Unknown => format!("{words} ({command} prints more)"),
+        _ => words.into(),
+    })
+}
+
 fn above_limit(
     reason: &RtosReason,
     late: usize,

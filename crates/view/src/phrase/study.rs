@@ -387,13 +387,16 @@ fn values(row: &StudyRow, system: usize) -> impl Iterator<Item = &StudyCell> {
 
 /// Returns whether the paper or a recording of this system has the row, which is shown then.
 pub(crate) fn has_value(row: &StudyRow, system: usize) -> bool {
+    // Another system may have fewer causes or samples.
+    let is_ranked = system > 0 && row.row.contains('.');
     !values(row, system).all(|cell| {
+        let StudyCell::Missing { reason } = cell else {
+            return false;
+        };
         matches!(
-            cell,
-            StudyCell::Missing {
-                reason: MissingReason::NotInPaper | MissingReason::OnlyInPaper
-            }
-        )
+            reason,
+            MissingReason::NotInPaper | MissingReason::OnlyInPaper
+        ) || is_ranked && *reason == MissingReason::NotReported
     })
 }
 
@@ -429,6 +432,7 @@ pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
                 .into(),
         );
     }
+    notes.extend(verdicts(report, table));
     notes.extend(fixes(report, table));
     let mut texts: Vec<&StudyCell> = Vec::new();
     for row in &table.rows {
@@ -500,6 +504,34 @@ pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
     notes
 }
 
+/// States why criteria failed or are unknown.
+fn verdicts(report: &StudyReport, table: &StudyTable) -> Vec<String> {
+    let mut notes = Vec::new();
+    for table_row in &table.rows {
+        let cells = table_row.cells.iter();
+        for (system, cell) in cells.flat_map(|values| values.iter().enumerate()) {
+            let StudyCell::Verdict {
+                verdict,
+                reason: Some(reason),
+            } = cell
+            else {
+                continue;
+            };
+            let Some(reason) = super::rtos::reason(&table_row.row, reason) else {
+                continue;
+            };
+            let verdict = super::check::verdict(*verdict);
+            let of_system = match (report.systems.len(), system) {
+                (1, _) => "",
+                (_, 0) => " on A",
+                _ => " on B",
+            };
+            notes.push(format!("{} {verdict}{of_system}: {reason}.", table_row.row));
+        }
+    }
+    notes
+}
+
 /// Returns whether the figures of a table lack wakeups whose interrupt was not seen.
 fn has_unseen_interrupts(table: &StudyTable) -> bool {
     let rows = table.rows.iter().filter(|row| row.row == "irq_unseen");
@@ -517,7 +549,7 @@ pub(crate) const fn gap(gap: Gap) -> &'static str {
             "receiving through a network card: the load `net` uses the loopback device; `--receive-from HOST` receives from `iperf3 -s` on another machine"
         }
         Gap::BusStalls => {
-            "bus stalls by video cards: no load makes a device stall the bus; a stall that happens has the cause `nothing ran on any CPU`"
+            "bus stalls by video cards: no load makes a device stall the bus; a stall that happens has the cause `stall of all CPUs`"
         }
         Gap::ExternalClock => {
             "hardware timer with a separate clock: the CPU's own timer and clock stand for it"

@@ -44,19 +44,30 @@ fn write_results(dir: &Path, factor: f64) {
         value!({"mean_ns": ns, "median_ns": 2_000, "quantile_ns": 9_000, "max_ns": 20_000,
             "max_without_steal_ns": null, "first_ns": [1_000, 2_000, 20_000]})
     };
+    let rare_part = |us: f64| {
+        let mut part = part(us);
+        part["quantile_ns"] = Value::Null;
+        part
+    };
     write(
         "rtos",
         value!({
             "rows": [
                 {"criterion": "preemption", "verdict": "pass"},
-                {"criterion": "inversion", "verdict": if factor > 1.0 { "fail" } else { "pass" }},
+                if factor > 1.0 {
+                    value!({"criterion": "inversion", "verdict": "fail",
+                        "reason": {"kind": "middle_thread_ran"}})
+                } else {
+                    value!({"criterion": "inversion", "verdict": "pass",
+                        "reason": {"kind": "priority_inherited"}})
+                },
             ],
             "interrupts": {
                 "interrupts": 2_000, "excluded": 0, "of_others": 0, "source": if factor > 1.0 { "hpet" } else { "cpu" },
                 "reading_ns": 40, "quantile": 0.999, "latency": part(4.0), "handler": part(1.0),
                 "dispatch": part(11.0), "max_rate_hz": 1e5, "above_limit": 0,
                 "above_limit_by_steal": 0, "above_limit_possibly_steal": 0, "steal_ns": null,
-                "thread": if factor > 1.0 { part(30.0) } else { Value::Null },
+                "thread": if factor > 1.0 { rare_part(30.0) } else { Value::Null },
             },
         }),
     );
@@ -116,16 +127,23 @@ fn timmerman_compares_stored_results() {
         both("interrupts", "thread", "mean"),
         value!([no_thread, time(90e3)])
     );
+    // The thread of B ran too rarely for a quantile.
+    let not_reported = value!({"kind": "missing", "reason": "not_reported"});
+    assert_eq!(both("interrupts", "thread", "p999")[1], not_reported);
     assert_eq!(report["gaps"], value!(["external_clock"]));
     let hpet = study(&dir, "timmerman -o b --show --json").json();
     assert_eq!(hpet["gaps"], value!([]));
-    let verdict = |word: &str| value!({"kind": "verdict", "verdict": word});
-    let verdicts = value!([verdict("pass"), verdict("fail")]);
+    let verdict = |word: &str, reason: &str| value!({"kind": "verdict", "verdict": word, "reason": {"kind": reason}});
+    let verdicts = value!([
+        verdict("pass", "priority_inherited"),
+        verdict("fail", "middle_thread_ran")
+    ]);
     assert_eq!(both("criteria", "inversion", "verdict"), verdicts);
     let output = study(&dir, "timmerman -o a --show --against b");
     let text = output.text();
     for part in [
         "FAIL*",
+        "inversion FAIL on B: a thread of middle priority ran",
         "2.10*",
         "0.700",
         "10 threads",
