@@ -73,10 +73,30 @@ pub(crate) fn verdict(report: &AttachReport) -> String {
             deadline(report)
         )
     };
+    text += &lacking(report);
     if let Some(worst) = &report.worst {
         text += &format!(". {}", self::worst(worst));
     }
     text + "."
+}
+
+/// States how many of the given periods passed without a wakeup and are not counted as misses, if
+/// they are more than a tenth.
+fn lacking(report: &AttachReport) -> String {
+    let given = report.rows.iter().filter_map(|row| {
+        let given = row.asked?;
+        let passed = row.deadline.as_ref().map_or(0, |deadline| deadline.passed);
+        let lacking = given.without_wake.saturating_sub(passed);
+        (10 * lacking > row.activations).then_some((lacking, given.period_ns))
+    });
+    match given.max_by_key(|(lacking, _)| *lacking) {
+        Some((lacking, period)) => format!(
+            "; {} of {} lack a wakeup",
+            units(lacking, "period"),
+            time(period)
+        ),
+        None => String::new(),
+    }
 }
 
 /// States the period of the cycles if no thread has the given one.
