@@ -112,26 +112,38 @@ impl AttachCollector {
         let line = self.lines.get(&key);
         let woken = line.and_then(|line| Some(line.slowest.as_ref()?.activation.woken));
         for passed in passed {
+            let late = |cycle: ThreadCycle| MissedEarlier {
+                cycle,
+                policy: passed.policy,
+                deadline: passed.deadline,
+            };
+            // A joined cycle has a wakeup.
+            let is_first = passed.due.first() == Some(&passed.cycle.whole.origin);
+            if is_first {
+                self.ended.push(passed.cycle.clone());
+                let late = late(passed.cycle.clone());
+                self.chosen
+                    .push(AttachChosen::new(key, late, self.asked.page_fault));
+            }
+            let due = &passed.due[usize::from(is_first)..];
+            if due.is_empty() {
+                continue;
+            }
             let without_wake = |due: Nanos| {
                 let mut cycle = passed.cycle.passed(due);
                 cycle.whole.woken = woken.unwrap_or(cycle.whole.woken);
                 (cycle.whole.wake_seen, cycle.whole.run_seen) = (false, false);
                 cycle
             };
-            let mut ended = without_wake(passed.due[0]);
+            let mut ended = without_wake(due[0]);
             ended.before.clear();
-            for &due in &passed.due {
+            for &due in due {
                 let whole = &mut ended.whole;
                 (whole.origin, whole.due, whole.waking, whole.running) = (due, due, due, due);
                 self.ended.push(ended.clone());
             }
-            let length = passed.due.len().div_ceil(MAX_CHOSEN);
-            for due in passed.due.chunks(length) {
-                let late = MissedEarlier {
-                    cycle: without_wake(due[due.len() / 2]),
-                    policy: passed.policy,
-                    deadline: passed.deadline,
-                };
+            for due in due.chunks(due.len().div_ceil(MAX_CHOSEN)) {
+                let late = late(without_wake(due[due.len() / 2]));
                 self.chosen.push(AttachChosen {
                     passed: due.len() as u64,
                     ..AttachChosen::new(key, late, self.asked.page_fault)

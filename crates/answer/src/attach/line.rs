@@ -308,8 +308,7 @@ impl LineState {
 
     /// Adds the response of a cycle that was first counted as two cycles, if it is a further miss.
     fn add_joined(&mut self, joined: &PassedCycles) {
-        let cycle = &joined.cycle;
-        let whole = cycle.passed(cycle.whole.origin).whole;
+        let whole = joined.cycle.whole;
         if joined.due.first() == Some(&whole.origin) {
             self.response.add(whole.response());
             if let Some(since) = &mut self.since_step {

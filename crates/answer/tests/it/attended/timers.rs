@@ -4,8 +4,9 @@ use laggard_answer::attach::{AttachRequest, AttachRow, AttachTimer};
 use laggard_model::{Nanos, ThreadHappening, ThreadTold, WokenWay};
 
 use super::{
-    CYCLE, DEADLINE, FIFO, POLL, SLEEP_UNTIL, Script, TIMER, Wait, by_thread, changed_cycles,
-    collector, explained_report, report, request, request_without_deadline, us, wait,
+    CYCLE, DEADLINE, FIFO, NoNames, POLL, SLEEP_UNTIL, Script, TIMER, Wait, by_thread,
+    changed_cycles, collector, explained_report, report, request, request_without_deadline, us,
+    wait, watched_thread_runs,
 };
 
 /// Two timers of an event loop: each 20th cycle of the regular one, the callback of the other
@@ -709,6 +710,10 @@ fn ended_cycles_include_those_that_are_due_while_an_earlier_one_goes_on() {
         collector.settle();
 
         let ended = collector.take_ended();
+        for cycle in &collector.choose() {
+            let parts = cycle.taken(watched_thread_runs, &mut NoNames::default());
+            collector.explain(cycle, &parts);
+        }
         let report = explained_report(collector);
 
         let late = ended
