@@ -29,7 +29,7 @@ impl File {
             .prefix("laggard-load-")
             .tempfile_in(&folder)
             .map_err(refused(folder))?;
-        file.write_all(&[0x5a; FILE_BYTES])
+        file.write_all(&vec![0x5a; FILE_BYTES])
             .map_err(refused(file.path().into()))?;
         Ok(Self(file))
     }
