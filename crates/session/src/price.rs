@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use laggard_model::{CpuList, Nanos, OwnCost, whole};
+use laggard_model::{CpuList, Nanos, OwnCost, ProbePlan, whole};
 
 /// Maximum share of the measured CPUs' time, 0 to 1. A measurement that would take more is refused:
 /// too little time would remain for the measured load and for an orderly end.
@@ -62,9 +62,13 @@ impl Price {
 
     /// Returns plans that fit, with their cost.
     fn advice(&self) -> String {
-        let period = self.fitting_period();
+        let (_, longest) = ProbePlan::PERIODS;
+        let period = self.fitting_period().min(longest);
         let share = self.share * self.period.ns() as f64 / period.ns() as f64;
         let mut advice = format!("Use --period {period} (about {:.0} %)", share * 100.0);
+        if share > MAX_ADVISED_SHARE {
+            advice.push_str(" and fewer --cpus");
+        }
         let each = self.share / self.services.max(1) as f64;
         // Rounds down, because a fraction of a service cannot be measured.
         let few = usize::try_from(whole(OwnCost::TOO_MUCH / each)).unwrap_or(usize::MAX);
@@ -139,6 +143,16 @@ mod tests {
                 "a period of 50us takes 97 % of the time of CPUs 0-1, which leaves too little for the measured load. Use --period 500us (about 10 %), or --services with 1 instead of 6 (about 16 %)".into()
             )
         );
+    }
+
+    #[test]
+    fn advised_period_is_one_that_laggard_accepts() {
+        let PriceVerdict::Refused(message) = price(3.73, Nanos::from_secs(1), 1).verdict() else {
+            panic!("not refused");
+        };
+
+        let advice = "Use --period 10s (about 37 %) and fewer --cpus";
+        assert!(message.ends_with(advice), "{message}");
     }
 
     #[test]
