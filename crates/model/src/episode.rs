@@ -270,8 +270,9 @@ pub struct Evidence {
     /// Threads that were throttled with their control group, in time order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub throttles: Vec<Throttle>,
-    /// Times of the switches to threads that the kernel's fair server chose. These threads run
-    /// above every real-time priority. `None` if the kernel does not show it.
+    /// Times of the switches to threads that the kernel's fair server chose, and of the interrupts
+    /// of these threads. They run above every real-time priority. `None` if the kernel does not
+    /// show it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served: Option<Vec<Nanos>>,
     /// In time order; also a little before and after the window.

@@ -391,7 +391,7 @@ impl<'a> Judge<'a> {
             return None;
         }
         let switch = self.index.last_switch(slice.from)?;
-        if self.index.is_served(switch.at) {
+        if self.index.is_served(slice.from) {
             let culprit = Culprit {
                 contender: self.starving(slice),
                 ..Culprit::default()

@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use laggard_model::{
-    Evidence, FlightEvent, Happening, Nanos, StackSample, Throttle, Tid, windows_level,
+    Activity, Evidence, FlightEvent, Happening, Nanos, StackSample, Throttle, Tid, windows_level,
 };
 
 use super::{HashMap, HashSet};
@@ -76,8 +76,11 @@ pub(super) struct EvidenceIndex<'a> {
     priorities: HashMap<i16, Option<Tid>>,
     /// In time order.
     preempted: Vec<PreemptedThread>,
-    /// Times of switches to threads that the fair server chose.
+    /// Times of switches to threads that the fair server chose, and of interrupts of these
+    /// threads.
     served: HashSet<Nanos>,
+    /// Starts of interrupts, in time order.
+    interrupts: Vec<Nanos>,
     /// Number of records that searches have visited.
     #[cfg(test)]
     visits: Cell<usize>,
@@ -94,6 +97,7 @@ impl<'a> EvidenceIndex<'a> {
             priorities: HashMap::default(),
             preempted: Vec::new(),
             served: evidence.served.iter().flatten().copied().collect(),
+            interrupts: Vec::new(),
             #[cfg(test)]
             visits: Cell::default(),
         };
@@ -101,8 +105,12 @@ impl<'a> EvidenceIndex<'a> {
         for event in &evidence.events {
             index.add_preempted(event, last);
             index.add_switch(event, last);
-            if matches!(event.what, Happening::Switch { .. }) {
-                last = Some(event);
+            match event.what {
+                Happening::Switch { .. } => last = Some(event),
+                Happening::Begin(Activity::Irq(_) | Activity::Vector(_)) => {
+                    index.interrupts.push(event.at_ns);
+                }
+                Happening::Begin(_) | Happening::End(_) => {}
             }
         }
         for sample in &evidence.samples {
@@ -215,9 +223,22 @@ impl<'a> EvidenceIndex<'a> {
         Some(other.name.clone())
     }
 
-    /// Returns whether the fair server chose the thread that was switched in at `time`.
+    /// Returns whether the fair server chose the thread that runs at `time`. The server may choose
+    /// a thread that already runs: this is not a switch, but the next interrupt shows it.
     pub(super) fn is_served(&self, time: Nanos) -> bool {
-        self.served.contains(&time)
+        let Some(switch) = self.last_switch(time) else {
+            return false;
+        };
+        if self.served.contains(&switch.at) {
+            return true;
+        }
+        let left = self.position(&self.switches, |switch| switch.at <= time);
+        let left = self.switches.get(left).map_or(Nanos::MAX, |next| next.at);
+        let next = self.position(&self.interrupts, |&interrupt| interrupt < time);
+        let after = self.interrupts.get(next).filter(|&&time| time < left);
+        let before = next.checked_sub(1).map(|last| &self.interrupts[last]);
+        let shown = after.or(before.filter(|&&time| time >= switch.at));
+        shown.is_some_and(|interrupt| self.served.contains(interrupt))
     }
 
     /// Returns whether the thread was switched in with a less urgent priority than

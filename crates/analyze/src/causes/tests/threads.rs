@@ -209,6 +209,37 @@ fn fair_server_is_one_cause_with_the_starving_thread() {
     assert_eq!(causes[0].time_ns, Nanos::from_us(2_985));
 }
 
+/// The thread ran before the fair server chose it, so there is no switch. The first interrupt that
+/// is after the choice shows it. No sample was taken.
+#[test]
+fn fair_server_that_chooses_the_running_thread_is_seen_at_the_next_interrupt() {
+    let late_by = |served: &[i64]| {
+        let mut scene = late_thread(9_000)
+            .switch(-500, 7, "cat", 120)
+            .during(10, 15, TIMER)
+            .during(4_000, 4_005, TIMER)
+            .during(8_000, 8_005, TIMER)
+            .ours(9_000);
+        scene.episode.evidence.sampler = None;
+        scene.episode.evidence.served = Some(served.iter().map(|&time| us(time)).collect());
+        let explanation = explain(&scene.episode, Service::Fifo(90), Route::Direct);
+        let time_of = |class| {
+            let causes = explanation.causes.iter();
+            let causes = causes.filter(|cause| cause.class == class);
+            causes.map(|cause| cause.time_ns.ns() / 1_000).sum::<u64>()
+        };
+        (
+            time_of(CauseClass::FairServer),
+            time_of(CauseClass::PreemptionOff),
+        )
+    };
+
+    assert_eq!(late_by(&[4_000, 8_000]), (8_975, 0));
+    // Preemption was disabled until the second interrupt at most.
+    assert_eq!(late_by(&[8_000]), (4_990, 3_985));
+    assert_eq!(late_by(&[]), (0, 8_975));
+}
+
 #[test]
 fn throttling_without_the_fair_server_stops_real_time_threads() {
     for served in [None, Some(Vec::new())] {

@@ -62,10 +62,36 @@ static __always_inline int note_function(u8 kind, void *function)
 	return 0;
 }
 
+struct sched_dl_entity;
+
+struct task_struct___served {
+	struct sched_dl_entity *dl_server; /* server that chose it; Linux 6.8 */
+} __kernel_type;
+
+static __always_inline bool is_served(struct task_struct *task)
+{
+	struct task_struct___served *served = (void *)task;
+
+	return bpf_core_field_exists(served->dl_server) && served->dl_server;
+}
+
+/*
+ * The fair server may choose the thread that already runs. This is no switch: the
+ * next interrupt shows it.
+ */
+static __always_inline int note_interrupt(u8 kind, u32 id)
+{
+	struct flight_record *record = next_record(kind, id);
+
+	if (record)
+		record->before = is_served(bpf_get_current_task_btf()) ? SERVED : 0;
+	return 0;
+}
+
 SEC("tp_btf/irq_handler_entry")
 int BPF_PROG(on_irq_handler_entry, int irq)
 {
-	return note(FLIGHT_IRQ, irq);
+	return note_interrupt(FLIGHT_IRQ, irq);
 }
 
 SEC("tp_btf/irq_handler_exit")
@@ -160,12 +186,6 @@ struct sched_entity {
 struct task_struct___grouped {
 	struct sched_entity se;
 	bool throttled; /* Linux 6.18: itself taken off its queue */
-} __kernel_type;
-
-struct sched_dl_entity;
-
-struct task_struct___served {
-	struct sched_dl_entity *dl_server; /* server that chose it; Linux 6.8 */
 } __kernel_type;
 
 /* Maximum depth of groups that is examined. */
@@ -278,7 +298,6 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 	     struct task_struct *next)
 {
-	struct task_struct___served *served = (void *)next;
 	struct flight_record *record;
 	struct runner *runner;
 	u32 zero = 0;
@@ -293,8 +312,8 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 	left = before(preempt, prev);
 	if (left == BEFORE_THROTTLED)
 		note_quota(prev, bpf_get_smp_processor_id());
-	if (bpf_core_field_exists(served->dl_server) && served->dl_server)
-		left |= NEXT_SERVED;
+	if (is_served(next))
+		left |= SERVED;
 	record = next_record(FLIGHT_SWITCH, next->pid);
 	if (!record)
 		return 0;
@@ -318,7 +337,7 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 	SEC("tp_btf/" #name "_entry")                        \
 	int BPF_PROG(on_##name##_entry)                      \
 	{                                                    \
-		return note(FLIGHT_VECTOR, vector);          \
+		return note_interrupt(FLIGHT_VECTOR, vector); \
 	}                                                    \
 	SEC("tp_btf/" #name "_exit")                         \
 	int BPF_PROG(on_##name##_exit)                       \

@@ -49,14 +49,16 @@ enum flight_before {
 	BEFORE_RUNNABLE,
 	BEFORE_THROTTLED, /* its control group has used up its quota */
 	BEFORE_MASK = 0x0f,
-	NEXT_SERVED = 0x80, /* flag: the fair server chose the next thread */
+	SERVED = 0x80, /* flag: the fair server chose the next thread, or
+			  the thread that an interrupt stops */
 };
 
 struct flight_record {
 	u64 time_ns; /* CLOCK_MONOTONIC */
 	u32 id;
 	u8 kind;
-	u8 before;   /* for a switch: enum flight_before, with its flag */
+	u8 before;   /* for a switch: enum flight_before, with its flag; for
+			the start of an interrupt: the flag */
 	u8 prio;     /* for a switch: kernel priority of the next thread plus
 		        1, because deadline threads have -1 */
 	u8 left_prio; /* the same for the previous thread, as it leaves */

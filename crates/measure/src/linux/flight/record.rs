@@ -9,8 +9,8 @@ use super::super::interrupts::CpuInterrupts;
 use shared::{
     BEFORE_MASK, BEFORE_SLEEPS, FLIGHT_HRTIMER, FLIGHT_IDLE, FLIGHT_IRQ, FLIGHT_LEFT, FLIGHT_QUOTA,
     FLIGHT_RENAMED, FLIGHT_SOFTIRQ, FLIGHT_SWITCH, FLIGHT_TIMER, FLIGHT_VECTOR, FLIGHT_WORK,
-    NEXT_SERVED, VECTOR_CALL_FUNCTION, VECTOR_CALL_FUNCTION_SINGLE, VECTOR_IRQ_WORK,
-    VECTOR_LOCAL_TIMER, VECTOR_RESCHEDULE, VECTOR_THERMAL,
+    SERVED, VECTOR_CALL_FUNCTION, VECTOR_CALL_FUNCTION_SINGLE, VECTOR_IRQ_WORK, VECTOR_LOCAL_TIMER,
+    VECTOR_RESCHEDULE, VECTOR_THERMAL,
 };
 pub(super) use shared::{FlightRecord, RingHead, StackSample as Sample};
 
@@ -64,9 +64,11 @@ impl FlightRecord {
         u32::from(self.before) & BEFORE_MASK
     }
 
-    /// Returns whether this is a switch to a thread that the fair server chose.
+    /// Returns whether this is a switch to a thread that the fair server chose, or an interrupt of
+    /// such a thread.
     fn is_served(&self) -> bool {
-        self.is_switch() && u32::from(self.before) & NEXT_SERVED != 0
+        const KINDS: [u32; 3] = [FLIGHT_SWITCH, FLIGHT_IRQ, FLIGHT_VECTOR];
+        KINDS.contains(&u32::from(self.kind)) && u32::from(self.before) & SERVED != 0
     }
 
     /// Returns whether this is a switch to a `SCHED_OTHER` thread from a real-time thread that was
@@ -237,7 +239,8 @@ pub(super) fn throttles(records: &[FlightRecord]) -> Vec<Throttle> {
         .collect()
 }
 
-/// Returns the switches to threads that the fair server chose, from records in order of time.
+/// Returns the switches to threads that the fair server chose, and the interrupts of such threads,
+/// from records in order of time.
 pub(super) fn served(records: &[FlightRecord]) -> Vec<Nanos> {
     let served = records.iter().filter(|record| record.is_served());
     served.map(FlightRecord::time).collect()
@@ -342,7 +345,7 @@ mod tests {
     fn window_during_service_starts_with_the_starving_thread() {
         let flag = |before: u32| u8::try_from(before).unwrap();
         let served = |time, tid, left_prio| FlightRecord {
-            before: flag(1 | NEXT_SERVED),
+            before: flag(1 | SERVED),
             prio: 121,
             left_prio,
             ..record(Nanos::from_ms(time).ns(), FLIGHT_SWITCH, tid)
@@ -372,6 +375,15 @@ mod tests {
         assert_eq!(wanted(&[ring[0], spinner, takeover]), 2);
         assert_eq!(wanted(&[ring[0], spinner, record(2, FLIGHT_SWITCH, 9)]), 1);
         assert_eq!(super::served(&ring).len(), 2);
+        let tick = FlightRecord {
+            before: flag(SERVED),
+            ..record(1, FLIGHT_VECTOR, 0)
+        };
+        let left = FlightRecord {
+            kind: u8::try_from(FLIGHT_LEFT).unwrap(),
+            ..tick
+        };
+        assert_eq!(super::served(&[tick, left]), [tick.time()]);
         assert!(!super::served(&[takeover]).contains(&takeover.time()));
     }
 
