@@ -2,6 +2,7 @@
 
 pub mod live;
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use laggard_answer::attach::{
@@ -22,6 +23,8 @@ const MAX_CAUSES: usize = 3;
 const MAX_BOTH: usize = 6;
 /// Names in a line of the short document.
 const MAX_NAMES: usize = 1;
+/// Longest responses of threads without a deadline in the short document.
+const MAX_OUTLIERS: usize = 2;
 /// Threads in the short document, those without misses included, if there are as many.
 const MIN_ROWS: usize = 2;
 
@@ -41,8 +44,11 @@ pub fn document(report: &AttachReport, detail: Detail) -> Document {
         document.push(Block::Detail(phrase::distrust(report)));
     }
     let mut max_threads = MAX_BOTH;
-    if let Some(causes) = causes(report, detail) {
-        max_threads = MAX_BOTH.saturating_sub(causes.rows.len()).max(MIN_ROWS);
+    for causes in [causes(report, detail), outliers(report, detail)]
+        .into_iter()
+        .flatten()
+    {
+        max_threads = max_threads.saturating_sub(causes.rows.len()).max(MIN_ROWS);
         document.push(Block::Table(causes));
     }
     let groups = Groups::new(report, detail);
@@ -135,10 +141,16 @@ impl<'a> Groups<'a> {
                 Detail::Full => format!("{} ({cycles})", phrase::name(row)),
             }
         };
-        let quiet: Vec<String> = self.quiet.iter().map(count).collect();
+        // A row without a cycle has nothing to report.
+        let with_cycles = self.quiet.iter().filter(|row| row.activations > 0);
+        let (quiet, undated): (Vec<_>, Vec<_>) =
+            with_cycles.partition(|row| row.deadline.is_some());
+        let quiet: Vec<String> = quiet.into_iter().map(count).collect();
+        let undated: Vec<String> = undated.into_iter().map(count).collect();
         let wrappers: Vec<String> = self.wrappers.iter().map(count).collect();
         [
             ("No misses", &quiet),
+            ("No deadline", &undated),
             ("Wrapper processes", &wrappers),
             ("Threads without a row (--rows)", &self.others),
         ]
@@ -188,15 +200,7 @@ fn causes(report: &AttachReport, detail: Detail) -> Option<Table> {
     ]);
     let thread = is_shared.then(|| Column::name("thread"));
     let columns = columns.chain(thread);
-    let (misses, analysed) = report
-        .rows
-        .iter()
-        .filter_map(|row| row.deadline.as_ref())
-        .fold((0, 0), |(misses, analysed), deadline| {
-            (misses + deadline.misses, analysed + deadline.explained)
-        });
-    // Threads without a row have misses, too.
-    let misses = misses.max(report.held.misses);
+    let (misses, analysed) = (report.held.misses, report.held.explained);
     let scope = if analysed < misses {
         format!(
             "{} of {} missed cycles",
@@ -253,6 +257,33 @@ fn causes(report: &AttachReport, detail: Detail) -> Option<Table> {
         table.note("Of each 100 ms, the longest missed cycles are analysed.");
     }
     Some(table)
+}
+
+/// Causes of the longest responses of threads without a deadline.
+fn outliers(report: &AttachReport, detail: Detail) -> Option<Table> {
+    let rows = report.rows.iter();
+    let mut outliers: Vec<_> = rows.filter_map(|row| Some((row, row.outlier()?))).collect();
+    outliers.sort_by_key(|(_, longest)| Reverse(longest.response_ns));
+    if detail == Detail::Short {
+        outliers.truncate(MAX_OUTLIERS);
+    }
+    let mut table = Table::new([
+        Column::number("max"),
+        Column::number("median"),
+        Column::name("thread"),
+        Column::sentence("causes"),
+    ])
+    .keys(3)
+    .caption("Longest responses without a deadline");
+    for (row, longest) in &outliers {
+        table.row([
+            Cell::Time(longest.response_ns),
+            figure(row.response, |figures| Some(figures.median_ns)),
+            Cell::Text(format!("{}/{}", row.name, row.tid.0)),
+            phrase::parts(&longest.taken, MAX_CAUSES).into(),
+        ]);
+    }
+    (!outliers.is_empty()).then_some(table)
 }
 
 /// Causes of the time of a cycle that did not end.

@@ -139,6 +139,7 @@ impl AttachCollector {
                 }
                 held.activations += row.activations;
                 held.misses += deadline.misses;
+                held.explained += deadline.explained;
             }
             held.overdue += u64::from(
                 row.unfinished

@@ -284,6 +284,8 @@ pub struct AttachHeld {
     pub unheld: u64,
     /// Cycles of these threads that were lost or not seen, which may include misses.
     pub unseen: u64,
+    /// Misses whose time was analysed.
+    pub explained: u64,
 }
 
 /// Cycle of a thread that had not ended when watching, or the thread, ended.
@@ -479,6 +481,19 @@ impl AttachRow {
             .as_ref()
             .is_some_and(|deadline| deadline.misses > 0);
         !has_missed && self.overdue().is_none()
+    }
+
+    /// Longest response of a thread without a deadline if it is far above the usual response,
+    /// and its causes are known.
+    pub fn outlier(&self) -> Option<&AttachLargest> {
+        /// As a multiple of the median response.
+        const MIN_RATIO: u64 = 10;
+        const MIN_RESPONSE: Nanos = Nanos::from_ms(1);
+        let median = self.response?.median_ns;
+        let longest = self.largest_response.as_ref()?;
+        let is_far = longest.response_ns >= MIN_RESPONSE
+            && longest.response_ns.ns() / MIN_RATIO >= median.ns();
+        (self.deadline.is_none() && is_far && !longest.taken.is_empty()).then_some(longest)
     }
 
     /// Cycle that had not ended at the end and is past its deadline.

@@ -180,6 +180,7 @@ fn inversion() -> AttachReport {
         held: AttachHeld {
             activations: 2_000,
             misses: 250,
+            explained: 250,
             ..AttachHeld::default()
         },
         worst: Some(AttachWorst {
@@ -459,6 +460,70 @@ fn thread_without_a_deadline_has_no_verdict_and_a_hint() {
     assert!(text.starts_with("No deadline: none was given"), "{text}");
     assert!(
         text.contains("Next: give the deadline with `--deadline`"),
+        "{text}"
+    );
+}
+
+/// As the threads of a Go program whose control group has a CPU quota.
+#[test]
+fn longest_response_without_a_deadline_has_its_causes() {
+    let mut report = inversion();
+    report.held = AttachHeld::default();
+    report.worst = None;
+    report.causes.clear();
+    let quota = AttachCauseKind::System {
+        who: Some("/small".into()),
+        because: None,
+        contender: None,
+    };
+    let taken = vec![
+        AttachTaken {
+            cause: cause(CauseClass::Throttled, quota),
+            time_ns: us(62_000),
+        },
+        AttachTaken {
+            cause: cause(CauseClass::OwnWork, AttachCauseKind::Execution),
+            time_ns: us(600),
+        },
+    ];
+    report.rows.push(row("worker", 4_246));
+    report.rows.push(AttachRow {
+        activations: 0,
+        ..row("camera", 4_245)
+    });
+    for row in &mut report.rows {
+        row.deadline = None;
+    }
+    let longest = report.rows[0].largest_response.as_mut().unwrap();
+    (longest.response_ns, longest.taken) = (us(62_600), taken);
+    let text = text(&report, Detail::Short);
+
+    let table = "\
+Longest responses without a deadline
+    max  median  thread        causes
+62.6 ms  500 us  control/4242  62.0 ms throttled: /small; 600 us execution time
+";
+    assert!(text.contains(table), "{text}");
+    // Nothing was compared, and `camera` had no cycle.
+    assert!(!text.contains("No misses"), "{text}");
+    let line = "No deadline: worker/4246 (1,000 cycles)\n";
+    assert!(text.contains(line), "{text}");
+    let findings = phrase::findings(&report.rows[0]).join(" ");
+    assert!(findings.contains("The longest cycle took 62.6 ms: 62.0 ms throttled"));
+    report.rows[0].response = figures(10_000, 62_600);
+    assert!(!self::text(&report, Detail::Short).contains("Longest responses"));
+}
+
+/// The rows that `--rows` leaves out have missed cycles and causes, too.
+#[test]
+fn caption_counts_the_missed_cycles_of_all_rows() {
+    let mut report = inversion();
+    (report.held.misses, report.held.explained) = (2_024, 500);
+
+    let text = text(&report, Detail::Short);
+
+    assert!(
+        text.contains("Causes of 500 of 2,024 missed cycles"),
         "{text}"
     );
 }

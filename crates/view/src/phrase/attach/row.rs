@@ -52,6 +52,7 @@ pub(crate) fn findings(row: &AttachRow) -> Vec<String> {
         deadline.map(|deadline| misses(row, deadline)),
         deadline.map(|deadline| margins(row, deadline)),
         deadline.and_then(|deadline| missed_time(row, deadline)),
+        outlier(row),
         home(row),
     ]
     .into_iter()
@@ -73,7 +74,9 @@ pub(crate) fn findings(row: &AttachRow) -> Vec<String> {
 
 /// Returns the details of a row that only the full report has.
 pub(crate) fn details(row: &AttachRow) -> Vec<String> {
-    let largest = row.largest_response.as_ref().map(largest);
+    let is_outlier = row.outlier().is_some();
+    let largest = row.largest_response.as_ref();
+    let largest = largest.map(|cycle| self::largest(cycle, !is_outlier));
     let starts = match row.counts_from {
         CountsFrom::Expiry => "Counts from the programmed expiry.",
         CountsFrom::Interrupt => {
@@ -195,6 +198,17 @@ fn missed_time(row: &AttachRow, deadline: &AttachDeadline) -> Option<String> {
     Some(format!(
         "The time of {cycles}, together: {}.",
         causes.join("; ")
+    ))
+}
+
+/// States where the time of the longest response of a thread without a deadline went.
+fn outlier(row: &AttachRow) -> Option<String> {
+    let longest = row.outlier()?;
+    Some(format!(
+        "The longest {} took {}: {}.",
+        unit(row),
+        time(longest.response_ns),
+        parts(&longest.taken, MAX_CAUSES)
     ))
 }
 
@@ -430,7 +444,7 @@ fn stops(row: &AttachRow) -> Option<String> {
 }
 
 /// Describes the composition of the largest response.
-fn largest(cycle: &AttachLargest) -> String {
+fn largest(cycle: &AttachLargest, has_causes: bool) -> String {
     let mut parts = if cycle.wake_seen {
         vec![
             format!("{} to the wakeup", time(cycle.wakeup_ns)),
@@ -460,7 +474,7 @@ fn largest(cycle: &AttachLargest) -> String {
         time(cycle.after_ns),
         parts.join(", ")
     );
-    if !cycle.taken.is_empty() {
+    if has_causes && !cycle.taken.is_empty() {
         text += &format!(
             " It went to: {}.",
             super::cause::parts(&cycle.taken, MAX_CAUSES)
