@@ -872,6 +872,21 @@ fn next_step_names_the_thread_without_the_note_on_nice() {
 }
 
 #[test]
+fn next_step_names_the_setting_of_the_version_of_control_groups() {
+    for setting in ["cpu.weight", "cpu.shares"] {
+        let kind = AttachCauseKind::System {
+            who: Some(format!("/small, {setting} 450")),
+            because: None,
+            contender: None,
+        };
+
+        let step = phrase::next_step(&cause(CauseClass::GroupWeight, kind), false).unwrap();
+
+        assert!(step.contains(&format!("({setting})")), "{step}");
+    }
+}
+
+#[test]
 fn next_step_against_an_unexplained_delay_is_to_sample() {
     let step = |because, has_samples| {
         let kind = AttachCauseKind::System {

@@ -370,6 +370,11 @@ pub(crate) fn next_step(cause: &AttachCause, has_samples: bool) -> Option<String
             ));
         }
         (CauseClass::Throttled, _) => "raise the CPU quota of the group, or remove it",
+        (CauseClass::GroupWeight, AttachCauseKind::System { who: Some(who), .. })
+            if who.contains("cpu.shares") =>
+        {
+            "raise the weight of the group (cpu.shares), or use a real-time policy"
+        }
         (CauseClass::GroupWeight, _) => {
             "raise the weight of the group (cpu.weight), or use a real-time policy"
         }
