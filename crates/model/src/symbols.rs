@@ -80,14 +80,39 @@ const CALL_PREFIXES: [&str; 6] = [
     "__se_sys_",
 ];
 
+/// Functions that only system calls use, with the name of the call. A compiler may leave out the
+/// function where the call starts.
+const CALL_FUNCTIONS: [(&str, &str); 16] = [
+    ("__vm_munmap", "munmap"),
+    ("do_fsync", "fsync"),
+    ("do_futex", "futex"),
+    ("do_madvise", "madvise"),
+    ("do_mlock", "mlock"),
+    ("do_mprotect_pkey", "mprotect"),
+    ("do_readv", "readv"),
+    ("do_sys_openat2", "openat"),
+    ("do_sys_poll", "poll"),
+    ("do_writev", "writev"),
+    ("ksys_fadvise64_64", "fadvise64"),
+    ("ksys_mmap_pgoff", "mmap"),
+    ("ksys_pread64", "pread64"),
+    ("ksys_read", "read"),
+    ("ksys_write", "write"),
+    ("vm_mmap_pgoff", "mmap"),
+];
+
 impl Symbols {
     /// Returns the name of the system call that starts at a kernel address, if one does.
     pub fn system_call(&self, address: Address) -> Option<&str> {
         let name = self.kernel.get(&address)?.name.as_deref()?;
         let name = name.split('+').next().unwrap_or(name);
-        CALL_PREFIXES
-            .iter()
-            .find_map(|prefix| name.strip_prefix(prefix))
+        let name = name.split(".constprop").next().unwrap_or(name);
+        let mut functions = CALL_FUNCTIONS.iter();
+        let inner = functions.find_map(|(function, call)| (*function == name).then_some(*call));
+        inner.or_else(|| {
+            let mut prefixes = CALL_PREFIXES.iter();
+            prefixes.find_map(|prefix| name.strip_prefix(prefix))
+        })
     }
 
     /// Returns a kernel address in words: its function, or the bare address.
@@ -206,5 +231,27 @@ mod tests {
         assert_eq!(symbols.kernel_name(Address(16)), "e1000_clean [e1000]");
         assert_eq!(symbols.kernel_name(Address(17)), "0x11");
         assert_eq!(symbols.user_name(1, Address(17)), "0x11");
+    }
+
+    #[test]
+    fn system_call_has_the_name_that_programs_use() {
+        let call_of = |function: &str| {
+            let mut symbols = Symbols::default();
+            let symbol = Symbol {
+                name: Some(function.into()),
+                ..Symbol::default()
+            };
+            symbols.kernel.insert(Address(16), symbol);
+            symbols.system_call(Address(16)).map(str::to_owned)
+        };
+
+        assert_eq!(call_of("__x64_sys_write+0x1b").as_deref(), Some("write"));
+        assert_eq!(call_of("ksys_write+0x6d").as_deref(), Some("write"));
+        assert_eq!(call_of("vm_mmap_pgoff").as_deref(), Some("mmap"));
+        assert_eq!(
+            call_of("do_madvise.constprop.0").as_deref(),
+            Some("madvise")
+        );
+        assert_eq!(call_of("vfs_write"), None);
     }
 }
