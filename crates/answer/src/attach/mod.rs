@@ -228,10 +228,7 @@ struct ThreadState {
 impl ThreadState {
     /// Site where the thread waits for its next cycle.
     fn home_site(&self) -> Option<AttachSite> {
-        let site = match self.builder.home() {
-            Home::At(kind, site) => AttachSite::new(&site, kind.kind),
-            Home::None | Home::Undecided => return None,
-        };
+        let site = self.builder.site()?;
         let file = self.home_file.as_ref();
         let file = file.filter(|(number, _)| site.descriptor == Some(*number));
         Some(AttachSite {

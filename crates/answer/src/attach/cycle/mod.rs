@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use laggard_model::{
     ActivationEnd, Nanos, ThreadActivation, ThreadHappening, ThreadTold, ThreadUsage, Tid,
-    UnfinishedActivation, WatchedThread, WokenBy,
+    UnfinishedActivation, WaitSite, WatchedThread, WokenBy,
 };
 
 pub(super) use home::Home;
@@ -207,6 +207,8 @@ pub(super) struct CycleBuilder {
     last_site: Option<ThreadActivation>,
     /// laggard searches for the home wait again after this number of sleeps.
     review_at: usize,
+    /// Site of the call that the user gave as the end of a cycle.
+    given: Option<(WaitSite, WaitKind)>,
     /// Whether the thread waited at its home wait before the cycle that it is in.
     is_start_known: bool,
 }
@@ -220,6 +222,15 @@ impl CycleBuilder {
     /// Home wait of the thread; `None` until it is known.
     pub(super) fn home(&self) -> Home {
         self.home.unwrap_or(Home::Undecided)
+    }
+
+    /// Site where the cycles end: the home wait, or the wait in the given call.
+    pub(super) fn site(&self) -> Option<AttachSite> {
+        let (site, kind) = match self.home() {
+            Home::At(key, site) => (site, key.kind),
+            Home::None | Home::Undecided => self.given?,
+        };
+        Some(AttachSite::new(&site, kind))
     }
 
     /// Adds a record of the thread, in order; cycles that end are appended to `into`.
@@ -379,6 +390,9 @@ impl CycleBuilder {
         into: &mut Vec<ThreadCycle>,
     ) {
         let is_end = self.ends(&activation, choice);
+        if is_end && matches!(choice, CycleChoice::Call { .. }) {
+            self.given = Some((activation.site, wait_kind(&activation)));
+        }
         if is_end && self.open.is_empty() {
             let before = self.overlapping(activation.origin);
             self.remember(activation.origin, &[activation]);

@@ -152,16 +152,20 @@ fn period_is_the_deadline_of_cycles_that_end_in_a_chosen_call() {
             ..request_without_deadline(None)
         };
         let report = report(request, script.records.clone());
-        let deadline = report.rows[0].deadline.as_ref();
-        deadline.map(|deadline| deadline.deadline_ns)
+        let row = &report.rows[0];
+        let deadline = row.deadline.as_ref();
+        let call = row.home.as_ref().and_then(|site| site.call.clone());
+        (deadline.map(|deadline| deadline.deadline_ns), call)
     };
     let call = CycleChoice::Call {
         name: "clock_nanosleep".into(),
         descriptor: None,
     };
 
-    assert_eq!(implied(call), Some(CYCLE));
-    assert_eq!(implied(CycleChoice::Wake), None);
+    // The chosen call is the home wait, so that the report counts cycles.
+    let name = Some("clock_nanosleep".to_owned());
+    assert_eq!(implied(call), (Some(CYCLE), name));
+    assert_eq!(implied(CycleChoice::Wake), (None, None));
 }
 
 #[test]
