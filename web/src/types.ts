@@ -580,7 +580,7 @@ export interface Measurement {
   warnings: number;
 }
 
-export type MeasuringRemedy = { kind: "faster_disk" } | { kind: "stay_put" } | { kind: "uninterrupted" } | { kind: "let_run" } | { kind: "raise_less" } | { kind: "in_turn" } | { kind: "no_episodes" } | { kind: "less"; several_services: boolean };
+export type MeasuringRemedy = { kind: "faster_disk" } | { kind: "stay_put" } | { kind: "uninterrupted" } | { kind: "let_run" } | { kind: "raise_less" } | { kind: "in_turn" } | { kind: "no_episodes" } | { kind: "fewer_threads" } | { kind: "less"; several_services: boolean };
 
 export interface MissFigures {
   clusters: number | null;

@@ -11,7 +11,7 @@ mod stages;
 
 use laggard_analyze::distribution::LineSum;
 use laggard_model::{
-    Caveat, CaveatKind, Line, LineCount, LossReason, Losses, Manifest, Nanos, OwnCost,
+    Caveat, CaveatKind, Line, LineCount, LossReason, Losses, Manifest, Nanos, OwnCost, Service,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -189,6 +189,10 @@ fn lighter(case: &Case<'_>) -> MeasuringRemedy {
     let recorder = recorder.fold(Nanos::ZERO, |sum, program| sum + program.run_ns);
     if recorder * 2 > case.cost.total() {
         return MeasuringRemedy::NoEpisodes;
+    }
+    let is_task = |line: &Line| matches!(line.service, Service::Task(_));
+    if case.lines.iter().any(is_task) {
+        return MeasuringRemedy::FewerThreads;
     }
     let first = case.lines.first().map(|line| (line.service, line.route));
     let mut lines = case.lines.iter();

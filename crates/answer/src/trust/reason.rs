@@ -114,6 +114,8 @@ pub enum MeasuringRemedy {
     InTurn,
     /// The flight recorder took most.
     NoEpisodes,
+    /// `attach` watched too many threads.
+    FewerThreads,
     /// Measuring itself takes too much.
     Less {
         /// True if several services were measured.

@@ -140,6 +140,7 @@ const fn measuring(remedy: MeasuringRemedy) -> &'static str {
         MeasuringRemedy::NoEpisodes => {
             "record with `--episodes off`, which records no causes of late wakeups"
         }
+        MeasuringRemedy::FewerThreads => "attach to fewer threads (`--tid`, `--comm`)",
         MeasuringRemedy::Less {
             several_services: true,
         } => {

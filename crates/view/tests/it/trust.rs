@@ -2,7 +2,10 @@
 
 use laggard_answer::Trust;
 use laggard_made::{Made, line};
-use laggard_model::{Caveat, CaveatKind, Line, LineCount, Losses, Nanos, Service, Stage};
+use laggard_model::{
+    Caveat, CaveatKind, Line, LineCount, Losses, Nanos, Service, Stage, ThreadName, WatchedTask,
+    WokenWay,
+};
 use laggard_view::trust;
 
 const FIFO: Service = Service::Fifo(90);
@@ -35,6 +38,23 @@ fn a_whole_recording_is_trusted() {
 
     assert_eq!(reasons(&made), [""; 0]);
     assert_eq!(doubts(&made), [""; 0]);
+}
+
+/// The threads of a recording of attach have no period to change.
+#[test]
+fn attach_that_costs_too_much_should_watch_fewer_threads() {
+    let task = WatchedTask::new(ThreadName::default(), 1, WokenWay::Timer);
+    let mut made = whole().cost(141);
+    for line in &mut made.manifest.lines {
+        line.service = Service::Task(task);
+    }
+
+    assert_eq!(
+        reasons(&made),
+        [
+            "overhead 70 % of the 2 measured CPUs (141 % of one CPU); attach to fewer threads (`--tid`, `--comm`)"
+        ]
+    );
 }
 
 /// A normal thread that was made a real-time one is late as that one would be.
