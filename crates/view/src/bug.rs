@@ -62,7 +62,7 @@ fn name(made_late: &Series) -> String {
 fn summary(report: &BugReport) -> String {
     let row = &report.cause;
     let summary = format!(
-        "{} took the largest part of {} of {} late wakeups, up to {} of one. Without it the max would be {}.",
+        "{} took the largest part of {} of {} late wakeups with trace data, up to {} of one. Without it the max would be {}.",
         capital(&cause::share(row)),
         count(row.first_in as u64),
         count(report.episodes as u64),
@@ -183,10 +183,18 @@ fn figures(report: &BugReport) -> Block {
         (
             "late wakeups with it",
             format!(
-                "{} of {} in {}, about {} an hour",
+                "{} of {} in {}",
+                count(row.wakeups),
+                count(report.wakeups),
+                span(report.duration_ns)
+            ),
+        ),
+        (
+            "episodes with it",
+            format!(
+                "{} of {}, about {} an hour",
                 count(row.episodes as u64),
                 count(report.episodes as u64),
-                span(report.duration_ns),
                 about(row.per_hour, row.episodes)
             ),
         ),
@@ -404,7 +412,8 @@ mod tests {
         for part in [
             "## Preempted by hog (CPU 1): SCHED_FIFO 90 late by up to 1.99 ms\n",
             "| period | every 5.00 s (11 of 11 seen) |",
-            "| late wakeups with it | 11 of 11 in 60 s, about 660 an hour |",
+            "| late wakeups with it | 11 of 11 in 60 s |",
+            "| episodes with it | 11 of 11, about 660 an hour |",
             "22 samples:\n    spin [hog]\n",
             "laggard record --load 'a b'\nlaggard why --service fifo:90 --bug 1 r.laggard\n",
             "  <- this\n",
@@ -414,6 +423,20 @@ mod tests {
             assert!(text.contains(part), "{part} in\n{text}");
         }
         assert!(!text.contains("alice"), "{text}");
+    }
+
+    /// `why` counts them, too.
+    #[test]
+    fn expiries_that_passed_in_an_episode_are_late_wakeups() {
+        let text = told(|late| late.episodes[0].passed_ns = vec![Nanos::from_us(1_000)]);
+
+        for part in [
+            "took the largest part of 11 of 11 late wakeups with trace data",
+            "| late wakeups with it | 12 of 12 in 60 s |",
+            "| episodes with it | 11 of 11, about 660 an hour |",
+        ] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
     }
 
     /// Anyone who runs programs on the machine chooses names of threads.

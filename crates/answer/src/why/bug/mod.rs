@@ -51,6 +51,9 @@ pub struct BugReport {
     pub median_ns: Nanos,
     /// Number of episodes of all causes.
     pub episodes: usize,
+    /// Late wakeups of all causes: the episodes, expiries that passed during them, and wakeups
+    /// without trace data.
+    pub wakeups: u64,
     /// Length of the recording.
     pub duration_ns: Nanos,
     pub made_late: Vec<Series>,
@@ -132,6 +135,7 @@ pub fn bug(late: &Explained<'_>, number: usize) -> Result<BugReport, BugError> {
         addressee: addressee(&cause),
         median_ns: its.median(),
         episodes: ranking.episodes,
+        wakeups: ranking.wakeups,
         duration_ns: late.late.duration(),
         made_late: its.made_late(),
         samples: chains.iter().map(|chain| chain.samples).sum(),
