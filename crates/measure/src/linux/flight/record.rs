@@ -7,10 +7,10 @@ use laggard_model::{
 
 use super::super::interrupts::CpuInterrupts;
 use shared::{
-    BEFORE_MASK, BEFORE_SLEEPS, FLIGHT_HRTIMER, FLIGHT_IDLE, FLIGHT_IRQ, FLIGHT_LEFT, FLIGHT_QUOTA,
-    FLIGHT_RENAMED, FLIGHT_SOFTIRQ, FLIGHT_SWITCH, FLIGHT_TIMER, FLIGHT_VECTOR, FLIGHT_WORK,
-    SERVED, VECTOR_CALL_FUNCTION, VECTOR_CALL_FUNCTION_SINGLE, VECTOR_IRQ_WORK, VECTOR_LOCAL_TIMER,
-    VECTOR_RESCHEDULE, VECTOR_THERMAL,
+    BEFORE_MASK, BEFORE_SLEEPS, BEFORE_THROTTLED, FLIGHT_HRTIMER, FLIGHT_IDLE, FLIGHT_IRQ,
+    FLIGHT_LEFT, FLIGHT_QUOTA, FLIGHT_RENAMED, FLIGHT_SOFTIRQ, FLIGHT_SWITCH, FLIGHT_TIMER,
+    FLIGHT_VECTOR, FLIGHT_WORK, SERVED, VECTOR_CALL_FUNCTION, VECTOR_CALL_FUNCTION_SINGLE,
+    VECTOR_IRQ_WORK, VECTOR_LOCAL_TIMER, VECTOR_RESCHEDULE, VECTOR_THERMAL,
 };
 pub(super) use shared::{FlightRecord, RingHead, StackSample as Sample};
 
@@ -188,8 +188,10 @@ impl BackwardSearch {
     pub(super) fn wants(&mut self, record: &FlightRecord) -> bool {
         let is_wanted = !self.has_arrived || record.time() >= self.from;
         // If a thread ran instead of real-time threads, the thread before it is also needed: it
-        // is the thread that used up the CPU.
-        let is_above = record.is_served() || record.is_takeover();
+        // is the thread that used up the CPU. If a thread left because its group has no CPU quota
+        // left, the record before the switch has the group.
+        let is_throttled = record.is_switch() && record.left() == BEFORE_THROTTLED;
+        let is_above = record.is_served() || record.is_takeover() || is_throttled;
         self.has_arrived |= record.time() < self.from && record.is_switch() && !is_above;
         is_wanted
     }
@@ -385,6 +387,25 @@ mod tests {
         };
         assert_eq!(super::served(&[tick, left]), [tick.time()]);
         assert!(!super::served(&[takeover]).contains(&takeover.time()));
+    }
+
+    #[test]
+    fn window_while_a_group_is_throttled_starts_with_its_quota() {
+        let ms = |time: u64| Nanos::from_ms(time).ns();
+        let switch = |time, before: u32| FlightRecord {
+            before: u8::try_from(before).unwrap(),
+            ..record(ms(time), FLIGHT_SWITCH, 0)
+        };
+        let ring = [
+            switch(10, BEFORE_SLEEPS),
+            record(ms(20), FLIGHT_QUOTA, 42),
+            switch(20, BEFORE_THROTTLED),
+        ];
+        let mut back = BackwardSearch::to(Nanos::from_ms(40));
+
+        let wanted = ring.iter().rev().take_while(|record| back.wants(record));
+
+        assert_eq!(wanted.count(), 3);
     }
 
     #[test]
