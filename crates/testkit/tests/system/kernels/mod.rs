@@ -4,6 +4,7 @@
 //! If QEMU or the packages are not available, a test prints this and passes, unless
 //! `LAGGARD_TEST_HOSTS=required`.
 
+mod attached;
 mod configurations;
 mod external;
 mod faults;
