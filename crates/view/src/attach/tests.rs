@@ -430,19 +430,24 @@ fn first_line_without_misses_names_a_period_that_is_not_the_given_one() {
         row.period_ns = Some(us(12_000));
         row.asked = Some(AttachPeriod {
             period_ns: us(5_000),
-            without_wake: 127,
+            without_wake: 127_000,
         });
     }
 
     let first = phrase::verdict(&report);
 
-    assert!(
-        first.contains(", but they have a period of 12.0 ms"),
-        "{first}"
-    );
+    for part in [
+        ", but they have a period of 12.0 ms",
+        "; 127,000 periods of 5.00 ms lack a wakeup",
+    ] {
+        assert!(first.contains(part), "{first}");
+    }
+    // A thread has this period, so the wakeups of the others do not matter.
     report.rows[0].period_ns = Some(us(5_000));
+    report.rows[0].asked.as_mut().unwrap().without_wake = 0;
     let first = phrase::verdict(&report);
     assert!(!first.contains("period of"), "{first}");
+    assert!(!first.contains("lack a wakeup"), "{first}");
 }
 
 #[test]

@@ -81,9 +81,14 @@ pub(crate) fn verdict(report: &AttachReport) -> String {
 }
 
 /// States how many of the given periods passed without a wakeup and are not counted as misses, if
-/// they are more than a tenth.
+/// they are more than a tenth. Other threads do not matter if a thread has the given period.
 fn lacking(report: &AttachReport) -> String {
-    let given = report.rows.iter().filter_map(|row| {
+    let is_any = !report.rows.iter().any(has_given_period);
+    let rows = report
+        .rows
+        .iter()
+        .filter(|row| is_any || has_given_period(row));
+    let given = rows.filter_map(|row| {
         let given = row.asked?;
         let passed = row.deadline.as_ref().map_or(0, |deadline| deadline.passed);
         let lacking = given.without_wake.saturating_sub(passed);
@@ -101,15 +106,18 @@ fn lacking(report: &AttachReport) -> String {
 
 /// States the period of the cycles if no thread has the given one.
 fn other_period(report: &AttachReport) -> String {
-    let mut given = report.rows.iter().filter(|row| row.asked.is_some());
-    let mut others = given.clone().filter_map(AttachRow::differing_period);
-    let has_given = given.any(|row| row.period_ns.is_some() && row.differing_period().is_none());
+    let mut others = report.rows.iter().filter_map(AttachRow::differing_period);
     others
         .next()
-        .filter(|_| !has_given)
+        .filter(|_| !report.rows.iter().any(has_given_period))
         .map_or_else(String::new, |period| {
             format!(", but they have a period of {}", time(period))
         })
+}
+
+/// Returns whether the cycles of a thread have the period that was given.
+fn has_given_period(row: &AttachRow) -> bool {
+    row.asked.is_some() && row.period_ns.is_some() && row.differing_period().is_none()
 }
 
 /// Returns whether no cycle ended, or counts as missed without an end.
