@@ -273,6 +273,11 @@ impl LineState {
         self.follow_timeline(cycle, policy, false, has_deadline);
     }
 
+    /// Adds the last cycle of a thread that exits before its deadline.
+    pub(super) fn end_with(&mut self, cycle: &ThreadCycle) {
+        self.timeline.end_with(cycle);
+    }
+
     /// Counts the late cycles without a wakeup that were due during `cycle` or an earlier one.
     /// `is_due`: `cycle` belongs to this line.
     fn follow_timeline(
@@ -299,11 +304,16 @@ impl LineState {
             _ => true,
         };
         if is_usual && (self.is_given || has_deadline) {
-            for joined in passed.iter().filter(|passed| passed.is_joined) {
-                self.add_joined(joined);
-            }
-            self.count_passed(passed);
+            self.count_late(passed);
         }
+    }
+
+    /// Counts late cycles without a wakeup, and late cycles that were first counted as two cycles.
+    fn count_late(&mut self, late: Vec<PassedCycles>) {
+        for joined in late.iter().filter(|cycles| cycles.is_joined) {
+            self.add_joined(joined);
+        }
+        self.count_passed(late);
     }
 
     /// Adds the response of a cycle that was first counted as two cycles, if it is a further miss.
@@ -523,9 +533,9 @@ impl LineState {
         if self.pending.len() > MIN_MISFITS {
             self.pending.clear();
         }
-        let passed = self.timeline.settle();
+        let late = self.timeline.settle();
         if self.is_given || has_deadline {
-            self.count_passed(passed);
+            self.count_late(late);
         }
         self.end_pending(has_deadline)
     }

@@ -546,8 +546,12 @@ impl AttachCollector {
         for cycle in cycles {
             self.end_cycle(number, cycle);
         }
-        if let Some(cycle) = final_cycle.filter(|cycle| self.is_past_deadline(number, cycle)) {
-            self.end_cycle(number, cycle);
+        if let Some(cycle) = final_cycle {
+            if self.is_past_deadline(number, &cycle) {
+                self.end_cycle(number, cycle);
+            } else if let Some(line) = self.lines.get_mut(&(number, cycle.whole.woken.way())) {
+                line.end_with(&cycle);
+            }
         }
     }
 

@@ -281,6 +281,9 @@ impl Timeline {
     /// has kept its timeline before.
     pub(super) fn settle(&mut self) -> Vec<PassedCycles> {
         let mut passed = Vec::new();
+        if self.kept > self.restarted {
+            self.settle_away();
+        }
         self.confirm_strays(&mut passed);
         if self.kept > self.restarted {
             let ambiguous = std::mem::take(&mut self.ambiguous);
@@ -295,6 +298,36 @@ impl Timeline {
             self.count_regular(&entry);
         }
         passed
+    }
+
+    /// Joins the cycles since the last one on the grid if the end of the measurement leaves undecided
+    /// whether the thread comes back to the grid.
+    fn settle_away(&mut self) {
+        let late = match (self.inner_sleep.take(), self.grid) {
+            (Some(mut sleep), _) => late_cycles(&mut sleep.grid, &sleep.before, &sleep.after),
+            (None, Some(mut grid)) => {
+                self.return_to_grid(&mut grid);
+                None
+            }
+            (None, None) => None,
+        };
+        self.waiting.extend(late);
+    }
+
+    /// Adds the last cycle of a thread that exits. It is no cycle of its own if the thread has slept
+    /// past a due time.
+    pub(super) fn end_with(&mut self, cycle: &ThreadCycle) {
+        if let Some(sleep) = self.inner_sleep.as_mut() {
+            if sleep.resumed.is_none() {
+                sleep.after.push(cycle.clone());
+            }
+        } else if let Some(grid) = self.grid
+            && self.last.is_some()
+            && self.is_main()
+        {
+            self.is_away |= grid.is_slept_past(cycle.whole.origin, cycle.timeout_resolution);
+            self.away.push(cycle.clone());
+        }
     }
 
     /// Returns the figures of each timer; empty: there is only one.

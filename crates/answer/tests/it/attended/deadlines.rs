@@ -8,9 +8,9 @@ use laggard_model::{
 
 use super::locks::cycles_with_a_mutex;
 use super::{
-    CYCLE, CYCLES, FIFO, SLEEP_UNTIL, Script, TIMER, activation, by_thread, changed_cycles,
-    collector, cycles, record, report, report_of, request, request_without_deadline,
-    starts_at_once, unfinished, us, wait,
+    CYCLE, CYCLES, FIFO, SLEEP_UNTIL, Script, TIMER, by_thread, changed_cycles, collector, cycles,
+    record, report, report_of, request, request_without_deadline, starts_at_once, unfinished, us,
+    wait,
 };
 
 /// Names of a machine whose programs are all written in Go.
@@ -499,17 +499,7 @@ fn last_cycle_of_a_thread_that_exits_late_is_a_miss() {
         for cycle in 0..20 {
             script.add_cycle(1_000 * cycle + cycle * cycle * irregular, SLEEP_UNTIL);
         }
-        let last = activation(|activation| {
-            (activation.origin, activation.due) = (us(40_000), us(40_000));
-            (activation.waking, activation.running) = (us(40_005), us(40_010));
-            activation.done = us(end);
-        });
-        let exit = ThreadExit {
-            activation: Some(last),
-            ..ThreadExit::default()
-        };
-        let last = unfinished(us(end), us(end - 40_000));
-        script.push(end, ThreadHappening::Ended(Some(last), exit));
+        script.exit((40_000, 40_010, end));
         let report = report(request(), script.records);
         let row = &report.rows[0];
         (row.activations, row.deadline.as_ref().unwrap().misses)

@@ -14,8 +14,8 @@ use laggard_answer::attach::{
 };
 use laggard_model::{
     ActivationEnd, Address, Cpu, CycleWaits, Evidence, FlightEvent, Happening, Host, Names, Nanos,
-    Symbols, SystemCall, ThreadActivation, ThreadHappening, ThreadName, ThreadPolicy, ThreadTold,
-    ThreadUsage, Tid, UnfinishedActivation, WaitSite, WatchedThread, WokenBy,
+    Symbols, SystemCall, ThreadActivation, ThreadExit, ThreadHappening, ThreadName, ThreadPolicy,
+    ThreadTold, ThreadUsage, Tid, UnfinishedActivation, WaitSite, WatchedThread, WokenBy,
 };
 
 const CYCLE: Nanos = Nanos::from_us(1_000);
@@ -202,6 +202,21 @@ impl Script {
         for number in numbers {
             self.add_cycle(1_000 * number, wait);
         }
+    }
+
+    /// Ends the thread in an activation by its timer that was due at `due` and ran from `from` to `to`.
+    fn exit(&mut self, (due, from, to): (u64, u64, u64)) {
+        let last = activation(|activation| {
+            (activation.origin, activation.due) = (us(due), us(due));
+            (activation.waking, activation.running) = (us(due.max(from)), us(from));
+            activation.done = us(to);
+        });
+        let exit = ThreadExit {
+            activation: Some(last),
+            ..ThreadExit::default()
+        };
+        let last = unfinished(us(to), us(to - due));
+        self.push(to, ThreadHappening::Ended(Some(last), exit));
     }
 
     fn push(&mut self, time: u64, what: ThreadHappening) {
