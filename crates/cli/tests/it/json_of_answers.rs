@@ -234,7 +234,7 @@ sys.exit(bool(wrong))
 "#;
 
 /// Keys of text that laggard does not build from figures.
-const TEXT_KEYS: [&str; 15] = [
+const TEXT_KEYS: [&str; 16] = [
     // Warnings and absent abilities, in the words of the measuring crates.
     "what",
     "advice",
@@ -249,8 +249,9 @@ const TEXT_KEYS: [&str; 15] = [
     "mitigations",
     "model",
     "reproduce",
-    // Names of threads, which can have spaces.
+    // Names of threads and of functions, which can have spaces.
     "who",
+    "functions",
     // Report of `attach` as text.
     "sentences",
     // Text that `laggard-fleet` prints.
