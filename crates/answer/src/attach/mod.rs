@@ -547,7 +547,12 @@ impl AttachCollector {
             self.end_cycle(number, cycle);
         }
         if let Some(cycle) = final_cycle {
-            if self.is_past_deadline(number, &cycle) {
+            // The exit of a process takes longer than its last cycle.
+            let is_process = record.thread.tid.0 == record.thread.process;
+            if !is_process && self.is_past_deadline(number, &cycle) {
+                if let Some(state) = self.threads.get_mut(&number) {
+                    state.unfinished = None;
+                }
                 self.end_cycle(number, cycle);
             } else if let Some(line) = self.lines.get_mut(&(number, cycle.whole.woken.way())) {
                 line.end_with(&cycle);

@@ -325,7 +325,9 @@ impl Timeline {
             && self.last.is_some()
             && self.is_main()
         {
-            self.is_away |= grid.is_slept_past(cycle.whole.origin, cycle.timeout_resolution);
+            let origin = cycle.whole.origin;
+            let is_pause = grid.slept(origin) >= MIN_PAUSE_PERIODS as f64 * grid.period;
+            self.is_away |= !is_pause && grid.is_slept_past(origin, cycle.timeout_resolution);
             self.away.push(cycle.clone());
         }
     }
