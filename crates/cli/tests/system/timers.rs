@@ -190,7 +190,7 @@ fn waits_of(hits: &str, period: Nanos) -> Vec<SingleWait> {
 fn the_tick_that_is_provoked_is_found_to_a_tenth_of_a_microsecond() {
     let dir = tempfile::TempDir::new().unwrap();
     let hits = dir.path().join("hits.jsonl");
-    let mut late_hit = None;
+    let mut ticks = Vec::new();
     for _ in 0..TRIES {
         let mut provoke = laggard();
         provoke.args(["provoke", "tick", "--every", "1ms", "--for", "2s", "--json"]);
@@ -222,11 +222,12 @@ fn the_tick_that_is_provoked_is_found_to_a_tenth_of_a_microsecond() {
         let row = &report.rows[0];
         if let Some(tick) = row.tick_ns {
             assert_eq!(row.class, TimerClass::Tick, "{row:#?}");
-            late_hit = Some(tick);
-            break;
+            ticks.push(tick);
         }
     }
-    let Some(tick) = late_hit else {
+    ticks.sort_by(f64::total_cmp);
+    // Other programs that run meanwhile can move a single estimate by more.
+    let Some(&tick) = ticks.get(ticks.len() / 2) else {
         println!("skipped: no tick: the machine itself was too late");
         return;
     };
