@@ -454,6 +454,7 @@ impl Timeline {
                         && self.inner_sleep.is_none()
                         && self.is_main()
                         && by_timer
+                        && (entry.cycle.is_relative || grid.is_slept_long_past(activation.origin))
                         && !grid.is_near(activation.origin, resolution)
                     {
                         away.push(entry.cycle.clone());

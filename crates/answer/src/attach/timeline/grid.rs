@@ -231,10 +231,22 @@ impl Grid {
 
     /// Returns whether the thread slept past a due time before it woke at `origin`.
     pub(super) fn is_slept_past(&self, origin: Nanos, resolution: Nanos) -> bool {
-        let next = self.steps_to(self.free_since);
-        let tolerance = self.tolerance(next, resolution);
-        let tolerance = tolerance.max(Self::MAX_TOLERANCE * self.period);
-        self.point(next) + Nanos::from_f64(tolerance) < origin
+        let tolerance = self.tolerance(self.steps_to(self.free_since), resolution);
+        self.slept_past(origin) > tolerance.max(Self::MAX_TOLERANCE * self.period)
+    }
+
+    /// Returns whether the thread slept long past a due time before a timer woke it at `origin`.
+    /// Soon after a due time, the timer is that of the due time: the thread was delayed when it set
+    /// its timer.
+    pub(super) fn is_slept_long_past(&self, origin: Nanos) -> bool {
+        const MIN_PAST: f64 = 0.25;
+        self.slept_past(origin) > MIN_PAST * self.period
+    }
+
+    /// Time from the first due time during the sleep before `origin`, ns.
+    fn slept_past(&self, origin: Nanos) -> f64 {
+        let next = self.point(self.steps_to(self.free_since));
+        origin.saturating_sub(next).as_f64()
     }
 
     /// Returns whether the due times of another timeline are close to these, or to each second one.

@@ -772,6 +772,23 @@ fn early_wakeups_are_not_a_second_timer_next_to_a_rare_one() {
     assert_eq!(row.deadline.as_ref().unwrap().misses, 3 * 20);
 }
 
+/// Cycles of 1 ms. Now and then the thread is delayed when it sets its timer, so that an expiry is
+/// 50 us late.
+#[test]
+fn an_expiry_soon_after_its_due_time_is_not_a_sleep_within_a_cycle() {
+    let mut script = Script::new(1);
+    for number in 0..300 {
+        let delay = if number % 20 == 15 { 50 } else { 0 };
+        script.add_cycle(1_000 * number + delay, SLEEP_UNTIL);
+    }
+
+    let report = report(request_without_deadline(None), script.records);
+
+    let row = &report.rows[0];
+    assert_eq!(row.deadline.as_ref().unwrap().misses, 0);
+    assert_eq!(row.largest_response.as_ref().unwrap().response_ns, us(100));
+}
+
 /// Cycles of 1 ms. Each 25th sleeps for 4.5 ms by the same call as between cycles, and the program
 /// catches up: the cycle is late, and three of the four that are due meanwhile. The program exits
 /// with the last of them, or later.
