@@ -411,6 +411,8 @@ impl Timeline {
         let activation = &entry.cycle.whole;
         let by_timer = matches!(activation.woken, WokenBy::Timer(_));
         let resolution = entry.cycle.timeout_resolution;
+        // The rate of a thread that sleeps for a time is only certain if it was given.
+        let is_paced_sleep = entry.cycle.is_relative && self.given_period.is_some();
         let mut is_expected = false;
         self.resume(&mut grid, &entry, passed);
         if entry.is_due {
@@ -454,7 +456,7 @@ impl Timeline {
                         && self.inner_sleep.is_none()
                         && self.is_main()
                         && by_timer
-                        && (entry.cycle.is_relative || grid.is_slept_long_past(activation.origin))
+                        && (is_paced_sleep || grid.is_slept_long_past(activation.origin))
                         && !grid.is_near(activation.origin, resolution)
                     {
                         away.push(entry.cycle.clone());

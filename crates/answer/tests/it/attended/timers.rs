@@ -680,8 +680,14 @@ fn short_sleeps_within_the_cycles_are_not_their_period() {
         let deadline = row.deadline.as_ref().unwrap();
         assert_eq!(deadline.deadline_ns.ns() / 100_000, 100);
         let misses = deadline.misses;
+        // Without a period, some of the sleeps may be the thread's own timeline.
+        let least = if period.is_some() {
+            missed - missed / 5
+        } else {
+            0
+        };
         assert!(
-            misses.abs_diff(missed) <= missed / 5,
+            (least..=missed + missed / 5).contains(&misses),
             "{misses} of {missed}, {period:?}"
         );
     }
