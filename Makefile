@@ -125,8 +125,8 @@ CROSS_BUILD := \
 	PKG_CONFIG_SYSROOT_DIR=$(CURDIR)/$(CROSS)
 endif
 
-# Keeps one copy of identical functions, which generic code creates. Cross compilers search lld only
-# in directories of their own and of -B.
+# Keeps one copy of identical functions, which generic code creates. Cross compilers look for lld only
+# in their own directories and in those that -B names.
 ONE_COPY := -C link-arg=-fuse-ld=lld $(if $(CROSS),-C link-arg=-B/usr/bin) -C link-arg=-Wl,--icf=all
 
 # 0.8 MB less. A dynamic program with these relocations would need glibc 2.36.

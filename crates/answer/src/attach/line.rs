@@ -273,7 +273,7 @@ impl LineState {
         self.follow_timeline(cycle, policy, false, has_deadline);
     }
 
-    /// Adds the last cycle of a thread that exits before its deadline.
+    /// Adds the last cycle of a thread that exits, which is not counted by itself.
     pub(super) fn end_with(&mut self, cycle: &ThreadCycle) {
         self.timeline.end_with(cycle);
     }

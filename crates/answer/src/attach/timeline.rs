@@ -122,7 +122,7 @@ struct InnerSleep {
 }
 
 impl InnerSleep {
-    /// Number of wakeups after which the other timeline is the new one.
+    /// Number of wakeups on the other timeline that show that the thread continues there.
     const MAX_OTHERS: u32 = 2;
 }
 
@@ -314,8 +314,8 @@ impl Timeline {
         self.waiting.extend(late);
     }
 
-    /// Adds the last cycle of a thread that exits. It is no cycle of its own if the thread has slept
-    /// past a due time.
+    /// Adds the last cycle of a thread that exits. If the thread slept past a due time before it, it
+    /// is a part of the earlier cycle.
     pub(super) fn end_with(&mut self, cycle: &ThreadCycle) {
         if let Some(sleep) = self.inner_sleep.as_mut() {
             if sleep.resumed.is_none() {

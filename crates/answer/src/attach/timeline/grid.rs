@@ -235,9 +235,9 @@ impl Grid {
         self.slept_past(origin) > tolerance.max(Self::MAX_TOLERANCE * self.period)
     }
 
-    /// Returns whether the thread slept long past a due time before a timer woke it at `origin`.
-    /// Soon after a due time, the timer is that of the due time: the thread was delayed when it set
-    /// its timer.
+    /// Returns whether the thread slept long past a due time before a timer woke it at `origin`. A
+    /// timer that expires soon after a due time was set for this due time, by a thread that was
+    /// delayed.
     pub(super) fn is_slept_long_past(&self, origin: Nanos) -> bool {
         const MIN_PAST: f64 = 0.25;
         self.slept_past(origin) > MIN_PAST * self.period
