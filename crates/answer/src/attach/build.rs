@@ -444,7 +444,8 @@ fn ranked(rows: &[AttachRow]) -> Vec<AttachRanked> {
             continue;
         };
         for late in &deadline.taken {
-            let mut cause = late.taken.cause.clone();
+            let cause = &late.taken.cause;
+            let mut cause = cause.overrun_of().unwrap_or_else(|| cause.clone());
             cause.take_holder_state();
             let thread = cause.is_internal().then_some(row.number);
             let sum = causes.entry((thread, cause.clone()));

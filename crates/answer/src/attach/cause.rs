@@ -61,7 +61,10 @@ pub enum AttachCauseKind {
     /// The kernel reclaimed memory for the thread, or made it wait for memory.
     Reclaim,
     /// Execution time of an earlier cycle while this one was due.
-    Overrun,
+    Overrun {
+        /// Kind of execution time.
+        of: Box<Self>,
+    },
     /// Other threads ran while the thread moved between CPUs: their names are not known.
     OtherThreads,
     /// Move to another CPU.
@@ -195,7 +198,8 @@ impl AttachTaken {
 }
 
 impl AttachCause {
-    pub(super) const fn new(kind: AttachCauseKind) -> Self {
+    #[must_use]
+    pub const fn new(kind: AttachCauseKind) -> Self {
         Self {
             class: kind.class(),
             kind,
@@ -213,7 +217,7 @@ impl AttachCause {
                 | AttachCauseKind::SystemCall { .. }
                 | AttachCauseKind::PageFault
                 | AttachCauseKind::Reclaim
-                | AttachCauseKind::Overrun
+                | AttachCauseKind::Overrun { .. }
                 | AttachCauseKind::Sleep { .. }
                 | AttachCauseKind::NextPeriod
         )
@@ -224,6 +228,16 @@ impl AttachCause {
     pub(super) const fn take_holder_state(&mut self) -> Option<HolderState> {
         match &mut self.kind {
             AttachCauseKind::Lock { state, .. } => state.take(),
+            _ => None,
+        }
+    }
+
+    /// Returns the cause of an overrun: what the earlier cycle used its time for. Less of it makes
+    /// both cycles shorter. `None`: the cause is not an overrun.
+    #[must_use]
+    pub fn overrun_of(&self) -> Option<Self> {
+        match &self.kind {
+            AttachCauseKind::Overrun { of } => Some(Self::new((**of).clone())),
             _ => None,
         }
     }
@@ -239,7 +253,7 @@ impl AttachCauseKind {
             Self::Kernel { .. } | Self::SystemCall { .. } => CauseClass::SystemCall,
             Self::PageFault => CauseClass::PageFault,
             Self::Reclaim => CauseClass::Reclaim,
-            Self::Overrun => CauseClass::Overrun,
+            Self::Overrun { .. } => CauseClass::Overrun,
             Self::OtherThreads | Self::OtherCpu | Self::System { .. } => CauseClass::Unexplained,
             Self::Frozen => CauseClass::Frozen,
             Self::Stopped { .. } => CauseClass::Stopped,

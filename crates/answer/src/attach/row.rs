@@ -124,6 +124,10 @@ pub struct AttachLate {
     /// Cause, with its time in all missed cycles.
     #[serde(flatten)]
     pub taken: AttachTaken,
+    /// Part of the time that is an overrun: execution time of an earlier cycle while this one was
+    /// due. If it is most of the time, the cause is [`AttachCauseKind::Overrun`].
+    #[serde(skip_serializing_if = "Nanos::is_zero")]
+    pub overrun_ns: Nanos,
     /// States of a lock's holder, longest time first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub holder_states: Vec<AttachHolder>,
@@ -147,6 +151,7 @@ impl AttachLate {
                 cause,
                 time_ns: sum.time,
             },
+            overrun_ns: sum.overrun,
             holder_states: Vec::new(),
             activations: sum.activations,
             mainly: sum.mainly,
@@ -155,6 +160,7 @@ impl AttachLate {
             largest_ns: sum.largest,
         };
         late.add_states(sum.states);
+        late.set_overrun();
         late
     }
 
@@ -184,9 +190,22 @@ impl AttachLate {
         }
     }
 
+    /// Makes the cause an overrun if most of its time is one.
+    fn set_overrun(&mut self) {
+        let cause = &mut self.taken.cause;
+        let source = cause.overrun_of();
+        if self.overrun_ns.ns() <= self.taken.time_ns.ns() / 2 {
+            *cause = source.unwrap_or_else(|| cause.clone());
+        } else if source.is_none() {
+            let of = Box::new(cause.kind.clone());
+            *cause = AttachCause::new(AttachCauseKind::Overrun { of });
+        }
+    }
+
     /// Adds the same cause of another thread.
     pub(super) fn add(&mut self, other: Self) {
         self.taken.time_ns += other.taken.time_ns;
+        self.overrun_ns += other.overrun_ns;
         let states = other.holder_states.into_iter();
         self.add_states(states.map(|held| (held.state, held.time_ns)));
         self.activations += other.activations;
@@ -194,6 +213,7 @@ impl AttachLate {
         self.avoided += other.avoided;
         self.jointly += other.jointly;
         self.largest_ns = self.largest_ns.max(other.largest_ns);
+        self.set_overrun();
     }
 }
 

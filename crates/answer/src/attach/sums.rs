@@ -14,7 +14,8 @@ const MAX_STATES: usize = 64;
 /// Sums of all causes over several cycles.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CauseSums {
-    /// Sums by cause. The key of a lock does not include the state of its holder.
+    /// Sums by cause. The key of a lock does not include the state of its holder, that of an overrun
+    /// is its source.
     pub(super) causes: BTreeMap<AttachCause, CauseSum>,
     /// Time of further causes.
     pub(super) others: Nanos,
@@ -41,6 +42,8 @@ impl CauseSums {
 #[derive(Clone, Debug, Default)]
 pub(super) struct CauseSum {
     pub(super) time: Nanos,
+    /// Part of the time that is an overrun.
+    pub(super) overrun: Nanos,
     /// Time in each state of a lock's holder.
     pub(super) states: BTreeMap<HolderState, Nanos>,
     pub(super) activations: u64,
@@ -74,6 +77,7 @@ impl CauseSum {
             Removal::IsNotEnough => {}
         }
         self.time += times(part.time, cycles);
+        self.overrun += times(part.overrun, cycles);
         for (state, time) in &part.states {
             if self.states.len() < MAX_STATES || self.states.contains_key(state) {
                 *self.states.entry(state.clone()).or_default() += times(*time, cycles);
@@ -87,9 +91,10 @@ impl CauseSum {
 
 /// Time of a cause in one cycle.
 struct CyclePart {
-    /// Cause, without the state of a lock's holder.
+    /// Cause, without the state of a lock's holder. That of an overrun is its source.
     cause: AttachCause,
     time: Nanos,
+    overrun: Nanos,
     /// Time in each state of a lock's holder.
     states: BTreeMap<HolderState, Nanos>,
 }
@@ -98,18 +103,24 @@ struct CyclePart {
 fn parts(taken: &[AttachTaken]) -> Vec<CyclePart> {
     let mut parts: Vec<CyclePart> = Vec::new();
     for AttachTaken { cause, time_ns } in taken {
-        let mut cause = cause.clone();
+        let source = cause.overrun_of();
+        let is_overrun = source.is_some();
+        let mut cause = source.unwrap_or_else(|| cause.clone());
         let state = cause.take_holder_state();
         let place = parts.iter().position(|part| part.cause == cause);
         let place = place.unwrap_or_else(|| {
             parts.push(CyclePart {
                 cause,
                 time: Nanos::ZERO,
+                overrun: Nanos::ZERO,
                 states: BTreeMap::new(),
             });
             parts.len() - 1
         });
         parts[place].time += *time_ns;
+        if is_overrun {
+            parts[place].overrun += *time_ns;
+        }
         if let Some(state) = state {
             *parts[place].states.entry(state).or_default() += *time_ns;
         }

@@ -124,6 +124,7 @@ fn late(cause: AttachCause, avoided: u64, time: u64) -> AttachLate {
             cause,
             time_ns: us(time),
         },
+        overrun_ns: Nanos::ZERO,
         holder_states: Vec::new(),
         activations: avoided,
         mainly: avoided,
@@ -324,6 +325,29 @@ fn lock_states_what_its_holder_did() {
             held(HolderState::Ran, 100),
         ]),
         "lock (mutex): held by logger (preempted by vision 60 %, off its CPU 30 %)"
+    );
+}
+
+/// Page faults of 100 us, of which `overrun` us were in an earlier cycle.
+#[test]
+fn share_of_a_cause_in_an_earlier_cycle_is_named() {
+    let named = |overrun: u64| {
+        let mut kind = AttachCauseKind::PageFault;
+        if overrun > 50 {
+            kind = AttachCauseKind::Overrun { of: Box::new(kind) };
+        }
+        phrase::late_cause(&AttachLate {
+            overrun_ns: us(overrun),
+            ..late(AttachCause::new(kind), 1, 100)
+        })
+    };
+
+    assert_eq!(named(0), "execution time in page faults");
+    assert_eq!(named(40), "execution time in page faults (overrun 40 %)");
+    assert_eq!(named(60), "execution time in page faults (overrun 60 %)");
+    assert_eq!(
+        named(100),
+        "overrun of an earlier cycle: execution time in page faults"
     );
 }
 
@@ -749,8 +773,10 @@ fn each_cause_has_a_name() {
             "execution time in the kernel (--stack-rate names the system call)",
         ),
         (
-            other(AttachCauseKind::Overrun),
-            "overrun: execution time of an earlier cycle",
+            other(AttachCauseKind::Overrun {
+                of: Box::new(AttachCauseKind::PageFault),
+            }),
+            "overrun of an earlier cycle: execution time in page faults",
         ),
         (
             other(AttachCauseKind::Sleep {

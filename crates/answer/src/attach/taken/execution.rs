@@ -71,12 +71,8 @@ fn fault_time(usage: &ThreadUsage, page_fault: Nanos) -> Nanos {
 impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
     /// Divides execution time by the samples that were taken in it.
     pub(super) fn execution(&mut self, time: Nanos, samples: &[&StackSample]) {
-        if self.is_before {
-            self.add(AttachCauseKind::Overrun, time);
-            return;
-        }
         let reclaim = take_part(&mut self.usage.reclaim, time);
-        self.add(AttachCauseKind::Reclaim, reclaim);
+        self.work(AttachCauseKind::Reclaim, reclaim);
         let time = time.saturating_sub(reclaim);
         if samples.is_empty() {
             self.unsampled(time, reclaim);
@@ -97,7 +93,7 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
                 Nanos::from_ns(u64::try_from(share).unwrap_or(u64::MAX)).min(left)
             };
             left = left.saturating_sub(share);
-            self.add(place, share);
+            self.work(place, share);
         }
     }
 
@@ -116,12 +112,22 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
             Nanos::ZERO
         };
         let kernel = system.saturating_sub(faults);
-        self.add(AttachCauseKind::PageFault, faults);
+        self.work(AttachCauseKind::PageFault, faults);
         let kernel_kind = self.spinning();
         let kernel_kind = kernel_kind.unwrap_or(AttachCauseKind::Kernel { is_sampled: false });
-        self.add(kernel_kind, kernel);
+        self.work(kernel_kind, kernel);
         let own = time.saturating_sub(faults + kernel);
-        self.add(AttachCauseKind::Execution, own);
+        self.work(AttachCauseKind::Execution, own);
+    }
+
+    /// Adds execution time.
+    fn work(&mut self, kind: AttachCauseKind, time: Nanos) {
+        let kind = if self.is_before {
+            AttachCauseKind::Overrun { of: Box::new(kind) }
+        } else {
+            kind
+        };
+        self.add(kind, time);
     }
 
     /// Returns the mutex that the thread spun on in the kernel while the holder of the mutex ran.

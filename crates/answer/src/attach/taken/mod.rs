@@ -259,6 +259,23 @@ struct Course<'a> {
     successor: Option<(Tid, usize)>,
 }
 
+/// Returns the usage of `time`, the last part of an activation that ran for `total`.
+fn part(usage: &ThreadUsage, time: Nanos, total: Nanos) -> ThreadUsage {
+    let total = u128::from(total.max(time).ns().max(1));
+    let scaled = |whole: u64| {
+        let part = u128::from(whole) * u128::from(time.ns()) / total;
+        u64::try_from(part).unwrap_or(whole)
+    };
+    let count = |whole: u32| u32::try_from(scaled(whole.into())).unwrap_or(whole);
+    ThreadUsage {
+        system: Nanos::from_ns(scaled(usage.system.ns())),
+        minor_faults: count(usage.minor_faults),
+        major_faults: count(usage.major_faults),
+        reclaim: Nanos::from_ns(scaled(usage.reclaim.ns())),
+        ..*usage
+    }
+}
+
 /// Time span of a thread on a CPU.
 #[derive(Clone, Copy, Debug)]
 struct CpuRun {
@@ -416,6 +433,13 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
 
     /// Explains the time from `from`, when it ran, until an activation ended.
     fn activation(&mut self, activation: &ThreadActivation, from: Nanos) {
+        if self.is_before && from > activation.running {
+            self.usage = part(
+                &activation.usage,
+                activation.done.saturating_sub(from),
+                activation.execution(),
+            );
+        }
         let throttled = activation
             .usage
             .throttled

@@ -12,7 +12,8 @@ use crate::phrase::cause::name;
 
 /// Maximum number of states of a lock's holder that a cause lists.
 const MAX_STATES: usize = 2;
-/// Minimum share of the time, in percent, for which a single state of a lock's holder is named.
+/// Minimum share of the time, in percent, for which a cause has a single name: one state of a lock's
+/// holder, or only an overrun.
 const NEARLY_ALL: u64 = 90;
 
 /// Names a cause.
@@ -30,7 +31,10 @@ pub(crate) fn cause(cause: &AttachCause) -> String {
         AttachCauseKind::Reclaim => {
             "memory reclaim (too little memory, or the limit of its control group)".into()
         }
-        AttachCauseKind::Overrun => "overrun: execution time of an earlier cycle".into(),
+        AttachCauseKind::Overrun { of } => {
+            let source = AttachCause::new((**of).clone());
+            format!("overrun of an earlier cycle: {}", self::cause(&source))
+        }
         AttachCauseKind::OtherThreads => {
             "preempted while it moved between CPUs, names unknown".into()
         }
@@ -129,8 +133,11 @@ pub(crate) fn culprit(cause: &AttachCause) -> Option<String> {
         | AttachCauseKind::Kernel { .. }
         | AttachCauseKind::PageFault
         | AttachCauseKind::Reclaim
-        | AttachCauseKind::Overrun
         | AttachCauseKind::Frozen => Vec::new(),
+
+        AttachCauseKind::Overrun { of } => {
+            return culprit(&AttachCause::new((**of).clone()));
+        }
         AttachCauseKind::Sleep { call } => vec![call_or_fault(call.as_deref())],
         AttachCauseKind::Child { call } => {
             vec![call_or_fault(call.as_deref()), "child process".into()]
@@ -193,7 +200,7 @@ pub(crate) fn late_cause(late: &AttachLate) -> String {
         ..
     } = &late.taken.cause.kind
     else {
-        return cause(&late.taken.cause);
+        return with_overrun(late);
     };
     let total = late.taken.time_ns.ns().max(1);
     let percent = |held: &AttachHolder| held.time_ns.ns() * 100 / total;
@@ -214,6 +221,17 @@ pub(crate) fn late_cause(late: &AttachLate) -> String {
         .collect();
     let lock = lock(place.as_ref(), *is_mutex, holder.as_deref(), None);
     format!("{lock} ({})", states.join(", "))
+}
+
+/// Names a cause of missed cycles, and the share of its time that is an overrun.
+fn with_overrun(late: &AttachLate) -> String {
+    let share = late.overrun_ns.ns() * 100 / late.taken.time_ns.ns().max(1);
+    let source = late.taken.cause.overrun_of();
+    if share == 0 || (share >= NEARLY_ALL && source.is_some()) {
+        return cause(&late.taken.cause);
+    }
+    let source = source.unwrap_or_else(|| late.taken.cause.clone());
+    format!("{} (overrun {share} %)", cause(&source))
 }
 
 fn lock(
@@ -314,6 +332,9 @@ pub(crate) fn parts(taken: &[AttachTaken], max: usize) -> String {
 
 /// Returns the next step for the user against a cause. `has_samples`: stack samples were taken.
 pub(crate) fn next_step(cause: &AttachCause, has_samples: bool) -> Option<String> {
+    if let Some(source) = cause.overrun_of() {
+        return next_step(&source, has_samples);
+    }
     let step = match (cause.class, &cause.kind) {
         (_, AttachCauseKind::Execution | AttachCauseKind::Kernel { is_sampled: false })
             if !has_samples =>
@@ -343,9 +364,7 @@ pub(crate) fn next_step(cause: &AttachCause, has_samples: bool) -> Option<String
         ) if !has_samples => {
             "add `--stack-rate 200`: samples name code that disables interrupts or preemption"
         }
-        (CauseClass::OwnWork | CauseClass::Overrun, _) => {
-            "reduce the work per cycle, or use a longer period"
-        }
+        (CauseClass::OwnWork, _) => "reduce the work per cycle, or use a longer period",
         (CauseClass::SystemCall, _) => "move this system call to another thread",
         (CauseClass::PageFault, _) => {
             "lock the memory (mlockall) and touch all of it before the first cycle"
