@@ -11,17 +11,21 @@ use super::error::FetchError;
 
 /// Name of the cache's entry. Rename it when the list of files changes; otherwise old caches keep
 /// an old list.
-const ENTRY: &str = "tools-4";
+const ENTRY: &str = "tools-5";
 
 /// Package, path inside it, path in the guest. They belong to one Debian release, so that its C
 /// library works for all of them. `LIB` is the architecture's directory of shared libraries.
-const FILES: [(&str, &str, &str); 15] = [
+const FILES: [(&str, &str, &str); 19] = [
     ("busybox-static", "bin/busybox", "bin/busybox"),
     ("util-linux", "usr/bin/chrt", "usr/bin/chrt"),
     ("util-linux", "usr/bin/taskset", "usr/bin/taskset"),
     ("rt-tests", "usr/bin/cyclictest", "usr/bin/cyclictest"),
     ("rt-tests", "usr/bin/hackbench", "usr/bin/hackbench"),
     ("libnuma1", "usr/LIB/libnuma.so.1", "LIB/libnuma.so.1"),
+    ("iperf3", "usr/bin/iperf3", "bin/iperf3"),
+    ("libiperf0", "usr/LIB/libiperf.so.0", "LIB/libiperf.so.0"),
+    ("libssl3", "usr/LIB/libcrypto.so.3", "LIB/libcrypto.so.3"),
+    ("libsctp1", "usr/LIB/libsctp.so.1", "LIB/libsctp.so.1"),
     ("rtla/bookworm-backports", "usr/bin/rtla", "usr/bin/rtla"),
     (
         "libtraceevent1",
