@@ -1,6 +1,7 @@
 //! Documents for a terminal of a known width.
 
 use laggard_model::printable;
+use textwrap::core::Word;
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 use unicode_width::UnicodeWidthStr as _;
 
@@ -341,7 +342,11 @@ fn wrapped(text: &str, columns: usize, first: &str, rest: &str, breaks_words: bo
     let options = Options::new(columns)
         .initial_indent(first)
         .subsequent_indent(rest)
-        .word_separator(WordSeparator::AsciiSpace)
+        .word_separator(if breaks_words {
+            WordSeparator::Custom(words_and_path_parts)
+        } else {
+            WordSeparator::AsciiSpace
+        })
         .word_splitter(WordSplitter::NoHyphenation)
         .wrap_algorithm(WrapAlgorithm::FirstFit)
         .break_words(breaks_words);
@@ -349,6 +354,17 @@ fn wrapped(text: &str, columns: usize, first: &str, rest: &str, breaks_words: bo
         .into_iter()
         .map(|line| not_a_command(line.replace(NO_BREAK, " ")))
         .collect()
+}
+
+/// Splits a line after spaces, and after `::` in the path of a function, so that no line starts
+/// with it.
+fn words_and_path_parts(line: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
+    let words = line.split_inclusive(' ');
+    Box::new(
+        words
+            .flat_map(|word| word.split_inclusive("::"))
+            .map(Word::from),
+    )
 }
 
 /// Systems that run builds execute a line that starts with `::` (GitHub Actions), even
@@ -605,5 +621,20 @@ order  FAIL     a condition variable woke         1,000
         let starts = |line: &str| line.trim_start().starts_with("::");
         assert!(!text.lines().any(starts), "{text}");
         assert!(text.starts_with("\\x3a:error::a\nb\\x1b[2J"), "{text}");
+    }
+
+    #[test]
+    fn path_of_a_function_breaks_after_its_colons() {
+        for columns in 12..40 {
+            let lines = wrapped(
+                "core::ops::function::FnOnce::call_once",
+                columns,
+                "",
+                "",
+                true,
+            );
+
+            assert_eq!(lines.concat(), "core::ops::function::FnOnce::call_once");
+        }
     }
 }
