@@ -423,6 +423,10 @@ pub(crate) fn data(overview: &Overview) -> String {
     } = overview.measurement;
     let samples = match (samples + lost, lost) {
         (0, _) => "No sample was recorded".to_owned(),
+        // The end of a recording counts them.
+        (total, 0) if overview.conditions.state == State::Running => {
+            format!("{}, lost samples unknown", plural(total, "sample"))
+        }
         (total, 0) => format!("{}, 0 lost", plural(total, "sample")),
         (total, lost) => format!("{} of {} lost", Cell::Count(lost), plural(total, "sample")),
     };

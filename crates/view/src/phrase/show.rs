@@ -279,6 +279,9 @@ pub(crate) fn losses(report: &RecordingReport) -> String {
             count(report.losses.not_written)
         );
     }
+    if report.state == State::Running && report.losses.activations() == 0 {
+        return "Lost: unknown (the recording was not ended)".into();
+    }
     let reasons: Vec<String> = named_losses(&report.losses)
         .map(|(name, number)| format!("{name} {}", count(number)))
         .collect();
