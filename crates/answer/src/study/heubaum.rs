@@ -7,6 +7,7 @@ use laggard_model::{Contexts, Route, Service};
 use super::plan::Step;
 use super::{
     Mechanism, MissingReason, Piece, StudyCell, StudyDir, StudyError, StudyName, SystemTable,
+    timmerman,
 };
 use crate::show::{By, Figures, RecordingReport, measured, recording};
 
@@ -34,6 +35,8 @@ const BOOSTED: [Context; 4] = [
     ("niced", Contexts::NICED, Route::Direct),
     ("sliced", Contexts::SLICED, Route::Direct),
 ];
+/// Row of the distance of its bumps.
+const BUMPS: &str = "bumps";
 /// Row of the wakeups that Tables 1 and 2 lack.
 const UNSEEN: &str = "irq_unseen";
 /// Start of the names of steps whose plain thread computes.
@@ -44,7 +47,7 @@ pub(super) fn tables(
     threads: NonZeroUsize,
 ) -> Result<Vec<SystemTable>, StudyError> {
     let mut steps = Vec::new();
-    for (step, pieces) in dir.steps() {
+    for (step, pieces) in dir.steps().filter(|(step, _)| step.bench.is_none()) {
         let reports = pieces.iter().map(|piece| read(piece, threads));
         steps.push((step, pieces, reports.collect::<Result<Vec<_>, _>>()?));
     }
@@ -73,6 +76,7 @@ pub(super) fn tables(
         table.row(UNSEEN, unseen.clone());
         tables.push(table);
     }
+    tables.push(timmerman::interrupts(dir)?);
     for (name, contexts) in [
         ("table3", &ANY[..]),
         ("table4", &PLAIN),
@@ -83,10 +87,35 @@ pub(super) fn tables(
             let is_computing = context.0 == COMPUTING;
             let steps = if is_computing { &busy } else { &steps };
             table.row(context.0, cells(steps, context, Figure::Mean));
+            if is_computing {
+                table.row(BUMPS, steps.iter().map(bumps(dir, context)).collect());
+            }
         }
         tables.push(table);
     }
     Ok(tables)
+}
+
+/// Returns the distance of the bumps of Figure 4 for a step.
+fn bumps<'a>(
+    dir: &'a StudyDir,
+    (_, service, route): Context,
+) -> impl Fn(&(&Step, &[Piece], Vec<RecordingReport>)) -> StudyCell + 'a {
+    move |(step, pieces, reports)| {
+        if pieces.is_empty() {
+            return dir.absent(step, pieces, service, &[route]);
+        }
+        let contexts = reports.iter().filter_map(|report| report.contexts.as_ref());
+        let mut rows = contexts.flat_map(|contexts| &contexts.rows);
+        let bumps = rows.find_map(|row| {
+            let is_row = (row.service, row.route) == (service, route);
+            row.bumps.as_ref().filter(|_| is_row)
+        });
+        let missing = StudyCell::Missing {
+            reason: MissingReason::NoBumps,
+        };
+        bumps.map_or(missing, |bumps| StudyCell::Time { ns: bumps.every_ns })
+    }
 }
 
 /// Orders the mechanisms of Tables 3 to 5 by their highest average latency under a load. A
@@ -99,6 +128,7 @@ pub(super) fn mechanisms(study: StudyName, tables: &[SystemTable]) -> Vec<Mechan
         .iter()
         .filter(|table| ["table3", "table4", "table5"].contains(&table.name));
     let rows = deferred.flat_map(|table| &table.rows);
+    let rows = rows.filter(|(row, _)| row != BUMPS);
     let mut mechanisms: Vec<Mechanism> = rows
         .filter_map(|(row, cells)| {
             let mut worst = None;

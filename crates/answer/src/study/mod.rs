@@ -243,6 +243,8 @@ pub enum MissingReason {
     NeedsRoot,
     /// Chance explains the times between the events.
     NoPeriod,
+    /// The latency does not have three evenly spaced bumps.
+    NoBumps,
     /// The recordings do not have the service.
     NoService,
     /// The handler runs in the interrupt and not in a thread, or its device is missing.
@@ -358,7 +360,7 @@ fn gaps(name: StudyName, dir: &StudyDir) -> Result<Vec<Gap>, StudyError> {
     let has_kernel_thread = dir
         .steps()
         .any(|(step, pieces)| is_kernel_thread(step) && !pieces.is_empty());
-    let has_clock = name == StudyName::Timmerman && timmerman::has_separate_clock(dir)?;
+    let has_clock = timmerman::has_separate_clock(dir)?;
     gaps.retain(|gap| match gap {
         Gap::NetworkCards => !is_from_card,
         Gap::ExternalClock => !has_clock,

@@ -52,11 +52,7 @@ pub(super) fn tables(dir: &StudyDir) -> Result<Vec<SystemTable>, StudyError> {
     if criteria.rows.is_empty() {
         criteria.row("all", vec![unmeasured.clone(); 2]);
     }
-    Ok(vec![
-        criteria,
-        switches(dir)?,
-        interrupts(rtos.as_ref(), &unmeasured),
-    ])
+    Ok(vec![criteria, switches(dir)?, interrupts(dir)?])
 }
 
 /// Figures 2 and 4: durations of context switches by the number of threads.
@@ -81,7 +77,10 @@ fn switches(dir: &StudyDir) -> Result<SystemTable, StudyError> {
 }
 
 /// Figures 5 and 7: ISR latency and ISR dispatch latency.
-fn interrupts(rtos: Option<&Rtos>, unmeasured: &StudyCell) -> SystemTable {
+pub(super) fn interrupts(dir: &StudyDir) -> Result<SystemTable, StudyError> {
+    let rtos = dir.result::<Rtos>(RTOS)?;
+    let rtos = rtos.as_ref();
+    let unmeasured = &dir.no_result(RTOS);
     type Part = fn(&InterruptFigures) -> Option<&InterruptTimes>;
     let parts: [(&str, Part); 4] = [
         ("latency", |figures| Some(&figures.latency)),
@@ -114,5 +113,5 @@ fn interrupts(rtos: Option<&Rtos>, unmeasured: &StudyCell) -> SystemTable {
             |ns: Option<f64>| ns.map_or_else(|| missing.clone(), |ns| StudyCell::Time { ns });
         table.row(row, cells.map(cell).into());
     }
-    table
+    Ok(table)
 }

@@ -13,7 +13,7 @@ use laggard_answer::study::StudyName;
 Duration:
   osdi99     41 h (--quick: 11 min); the hours of use come first, after 1.6 h
   hotos99    5 min (--quick: 74 s)
-  heubaum    5 min (--quick: 52 s)
+  heubaum    5 min (--quick: 54 s)
   timmerman  3 min (--quick: 32 s)
 
 Examples:

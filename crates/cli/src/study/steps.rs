@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use laggard_answer::study::plan::{Gap, HANDLERS, RECEIVE, Role, Step};
-use laggard_answer::study::{StudyDir, StudyKind, StudyMissing, StudyName, TOLERANCE};
+use laggard_answer::study::{StudyDir, StudyKind, StudyMissing, TOLERANCE};
 use laggard_measure::linux;
 use laggard_model::text::span;
 use laggard_model::{Absence, Lacks, Nanos};
@@ -118,7 +118,7 @@ pub(super) fn announce(args: &StudyArgs, dir: &StudyDir, missing: &[StudyMissing
     }
     let is_repeated = |gap: &Gap| match gap {
         Gap::NetworkCards => args.receive_from.is_some(),
-        Gap::ExternalClock => args.study == StudyName::Timmerman && Path::new("/dev/hpet").exists(),
+        Gap::ExternalClock => Path::new("/dev/hpet").exists(),
         Gap::KernelThreads => dir
             .steps()
             .any(|(step, _)| step.role == Role::KernelThread && !is_missing(step)),

@@ -87,6 +87,9 @@ pub(crate) fn table(study: StudyName, name: &str) -> String {
         (StudyName::Timmerman, _) => "Figures 5 and 7: interrupts of a computing thread",
         (StudyName::Heubaum, "table1") => "average timer IRQ latency",
         (StudyName::Heubaum, "table2") => "maximum timer IRQ latency",
+        (StudyName::Heubaum, "interrupts") => {
+            "Separate clock: HPET interrupts of a computing thread, without a load"
+        }
         (StudyName::Heubaum, "table3") => "average latency of work in any context",
         (StudyName::Heubaum, "table4") => "average latency of work in the target thread",
         (StudyName::Heubaum, _) => "average latency of work in a boosted thread",
@@ -152,9 +155,9 @@ pub(crate) fn row(study: StudyName, row: &str) -> String {
         (_, "expiry_kworker") => "expiry -> kworker",
         (StudyName::Osdi99, "direct_high") => "expiry -> fifo:90, direct",
         (StudyName::Osdi99, "direct_medium") => "expiry -> fifo:50, direct",
-        (StudyName::Timmerman, "latency") => "ISR latency",
-        (StudyName::Timmerman, "dispatch") => "ISR dispatch latency",
-        (StudyName::Timmerman, "thread") => "IRQ thread latency",
+        (StudyName::Timmerman | StudyName::Heubaum, "latency") => "ISR latency",
+        (StudyName::Timmerman | StudyName::Heubaum, "dispatch") => "ISR dispatch latency",
+        (StudyName::Timmerman | StudyName::Heubaum, "thread") => "IRQ thread latency",
         (StudyName::Hotos99, "min") => "minimum",
         (StudyName::Hotos99, "max") => "maximum",
         (StudyName::Hotos99, "mean") => "average",
@@ -168,6 +171,7 @@ pub(crate) fn row(study: StudyName, row: &str) -> String {
         (StudyName::Heubaum, "kworker") => "kworker, via softirq",
         (_, "plain_woken") => "plain thread, sleeping",
         (_, "plain_busy") => "plain thread, computing",
+        (StudyName::Heubaum, "bumps") => "distance of its bumps",
         (_, "boosted") => "SCHED_FIFO 50",
         (_, "lent") => "PI futex, FIFO 50",
         (_, "niced") => "nice -20",
@@ -320,6 +324,7 @@ pub(crate) const fn missing(reason: MissingReason) -> &'static str {
         MissingReason::Failed => "failed",
         MissingReason::NeedsRoot => "needs root",
         MissingReason::NoPeriod => "no period",
+        MissingReason::NoBumps => "no bumps",
         MissingReason::NoService => "no service",
         MissingReason::NoThread => "no thread",
         MissingReason::NoWakeup => "unknown",
@@ -464,6 +469,10 @@ pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
         (
             MissingReason::NoPeriod,
             "no period: chance explains the times between the late wakeups.",
+        ),
+        (
+            MissingReason::NoBumps,
+            "no bumps: the latency does not have three evenly spaced bumps (Figure 4).",
         ),
         (
             MissingReason::NoService,

@@ -2,9 +2,10 @@
 //! (Heubaum 1995, Fig. 2 to 5).
 
 use laggard_answer::compare::{CompareReport, LatencyCounts, ServiceComparison, SideView};
+use laggard_answer::contexts::BumpRow;
 use laggard_answer::show::{HistogramView, RecordingReport, ServiceRow};
 use laggard_model::name::series_words;
-use laggard_model::text::{brief_count, count, span};
+use laggard_model::text::{Unit, brief_count, count, span};
 use laggard_model::{Histogram, Route, whole};
 use plotters::backend::DrawingBackend;
 
@@ -30,6 +31,8 @@ pub(super) struct Curve {
     stroke: Stroke,
     /// True if the maximum is a lower limit, because a wakeup was still pending at the end.
     is_open: bool,
+    /// Evenly spaced bumps of the distribution.
+    bumps: Option<BumpRow>,
 }
 
 impl Curve {
@@ -53,7 +56,13 @@ impl Curve {
                     None => Stroke::dashed(view.route == Route::Deferred),
                 };
                 let curve = Self::of(view, name, stroke);
-                curves.push(curve.open(&report.services, view));
+                let mut contexts = report.contexts.iter().flat_map(|contexts| &contexts.rows);
+                let row =
+                    contexts.find(|row| (row.service, row.route) == (view.service, view.route));
+                curves.push(Self {
+                    bumps: row.and_then(|row| row.bumps.clone()),
+                    ..curve.open(&report.services, view)
+                });
             }
         }
         curves
@@ -67,6 +76,7 @@ impl Curve {
             buckets: side.buckets.clone(),
             stroke: Stroke::Solid,
             is_open: side.is_at_least,
+            bumps: None,
         };
         sides.map(curve).into()
     }
@@ -105,6 +115,7 @@ impl Curve {
             buckets: view.buckets.clone(),
             stroke,
             is_open: false,
+            bumps: None,
         }
     }
 
@@ -422,8 +433,10 @@ fn draw_strips<B: DrawingBackend>(
 ) -> Result<(), PictureError> {
     let mut ends: Vec<f64> = curves.iter().map(Curve::p99).collect();
     ends.sort_by(f64::total_cmp);
-    // One load with rare long latencies must not press the others against the axis.
-    let end = ends[ends.len() / 2];
+    // One load with long latencies must not press the others against the axis.
+    let limit = MAX_OVER_MEDIAN * ends[(ends.len() - 1) / 2];
+    let within = ends.iter().rfind(|end| **end <= limit);
+    let end = *within.unwrap_or(&limit);
     let height = (frame.bottom - frame.top - FOOT) / curves.len() as f64;
     for (number, curve) in curves.iter().enumerate() {
         let is_last = number + 1 == curves.len();
@@ -448,7 +461,8 @@ fn draw_strips<B: DrawingBackend>(
             &Axis {
                 scale: Scale::Linear {
                     from: 0.0,
-                    to: highest * 1.1,
+                    // The name is above the highest count.
+                    to: highest * height / (height - NAME_HEIGHT),
                 },
                 name: "",
                 write: &write_count,
@@ -463,20 +477,33 @@ fn draw_strips<B: DrawingBackend>(
         corners.push(axes.at(0.0, 0.0));
         canvas.fill(&corners, colour, 0.25)?;
         canvas.line(&path, colour, 1.5)?;
-        let later = curve.later_than(end);
-        let name = format!(
+        let mut name = format!(
             "{} ({}, {} later)",
             curve.name,
             count(curve.samples()),
-            count(later)
+            count(curve.later_than(end))
         );
-        let at = (axes.frame.right - 4.0, axes.frame.top + 9.0);
+        if let Some(bumps) = &curve.bumps {
+            let marks = (0..bumps.positions.len())
+                .map(|place| bumps.first_ns + bumps.every_ns * place as f64);
+            for mark in marks.filter(|mark| *mark < end) {
+                let mark = [axes.at(mark, 0.0), axes.at(mark, highest)];
+                canvas.dashes(&mark, canvas.theme.faint, 1.0)?;
+            }
+            let every = Unit::Auto.write(bumps.every_ns);
+            name = format!("{name}, bumps every {every} (dashes)");
+        }
+        let at = (axes.frame.right - 4.0, axes.frame.top + 5.0);
         let ink = canvas.theme.ink;
         canvas.text(&name, at, Anchor::Right, SMALL, ink)?;
     }
     Ok(())
 }
 
+/// Maximum ratio of the end of the x axis to the median of the p99 of the curves.
+const MAX_OVER_MEDIAN: f64 = 4.0;
+/// Height of the name of a strip with the distance to the strip above, pixels.
+const NAME_HEIGHT: f64 = 24.0;
 /// Height of the marks and the name of the x axis, pixels.
 const FOOT: f64 = 36.0;
 
@@ -562,8 +589,8 @@ const fn caption(shape: Shape) -> [&'static str; 2] {
             DOTS,
         ],
         Shape::LinearCounts => [
-            "Both scales are linear. Counts are per 1/120 of the x axis, which ends at the median",
-            "of the p99 of the curves.",
+            "Both scales are linear. Counts are per 1/120 of the x axis, which ends at the highest p99",
+            "of the curves that is at most 4 times the median.",
         ],
     }
 }
@@ -601,6 +628,7 @@ mod tests {
             buckets: buckets.to_vec(),
             stroke: Stroke::Solid,
             is_open: false,
+            bumps: None,
         }
     }
 

@@ -6,6 +6,7 @@ use laggard_made::{Made, line};
 use laggard_model::text::Unit;
 use laggard_model::{Contexts, Cpu, Nanos, Service, Stage};
 use laggard_view::doc::{Detail, terminal};
+use laggard_view::picture::{Picture, Shape, Style, svg};
 use laggard_view::show::document;
 use laggard_view::text::Look;
 
@@ -101,6 +102,35 @@ fn queue_shows_as_bumps_one_turn_apart() {
         ),
         "{turns}"
     );
+}
+
+/// Heubaum marks the bumps of Figure 4.
+#[test]
+fn bumps_are_marked_on_linear_axes() {
+    let mut report = report(Some("10ms"), queue(10_000_000));
+    report
+        .histograms
+        .retain(|view| view.service == Service::Fifo(10));
+    let draw = |report: RecordingReport| {
+        let picture = Picture::Distribution {
+            reports: &[report],
+            shape: Shape::LinearCounts,
+        };
+        let style = Style {
+            width: 560,
+            height: 400,
+            dark: false,
+        };
+        svg(picture, style).unwrap()
+    };
+
+    let marked = draw(report.clone());
+    report.contexts = None;
+    let unmarked = draw(report);
+
+    assert!(marked.contains("later), bumps every 10.0 ms"), "{marked}");
+    let lines = |svg: &str| svg.matches("<polyline").count();
+    assert!(lines(&marked) > lines(&unmarked), "{marked}");
 }
 
 #[test]
