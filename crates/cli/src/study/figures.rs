@@ -147,7 +147,19 @@ fn distributions(
     for panel in panels {
         for (letter, reports) in &reports {
             let reports = reports.iter().filter(|(step, _)| (panel.has_step)(step));
-            let mut of_service: Vec<_> = reports.map(|(_, report)| report.clone()).collect();
+            let mut of_service: Vec<_> = reports
+                .map(|(step, report)| {
+                    let mut report = report.clone();
+                    // The command of an injected fault is longer than the figure.
+                    if let Some(load) = &mut report.load
+                        && !load.command.is_empty()
+                    {
+                        load.name = step.name.into();
+                        load.command.clear();
+                    }
+                    report
+                })
+                .collect();
             for report in &mut of_service {
                 report
                     .histograms

@@ -10,7 +10,7 @@ use laggard_model::{Histogram, Route, whole};
 use plotters::backend::DrawingBackend;
 
 use super::axes::{Axes, Axis, Scale, write_time};
-use super::canvas::{Anchor, Area, Canvas, SMALL, Stroke, TEXT};
+use super::canvas::{Anchor, Area, Canvas, SMALL, Stroke};
 use super::{PictureError, Shape, doubts, is_doubtful, load, place};
 
 /// Number of a recording's buckets in one step of a curve of counts: a quarter of a doubling.
@@ -19,9 +19,6 @@ const STEP: usize = 16;
 
 /// Number of steps of a curve on a linear axis.
 const LINEAR_STEPS: usize = 120;
-
-/// Maximum number of curves with names next to them. More curves have a legend.
-const NAMED: usize = 2;
 
 /// Distribution of latencies.
 pub(super) struct Curve {
@@ -345,12 +342,7 @@ pub(super) fn draw<B: DrawingBackend>(
             (name, canvas.theme.series(number), curve.stroke)
         })
         .collect();
-    let is_named = curves.len() <= NAMED;
-    let frame = if is_named {
-        frame
-    } else {
-        canvas.legend(&entries, frame)?
-    };
+    let frame = canvas.legend(&entries, frame)?;
     let lines: Vec<Vec<(f64, f64)>> = curves
         .iter()
         .map(|curve| match shape {
@@ -406,18 +398,6 @@ pub(super) fn draw<B: DrawingBackend>(
         if let Some(&(bucket, _)) = curve.buckets.last() {
             let at = axes.at(edge(bucket), 0.0);
             canvas.dot(at, 3.5, *colour, !curve.is_open)?;
-        }
-    }
-    if is_named {
-        let widths: Vec<f64> = entries
-            .iter()
-            .map(|(name, ..)| canvas.width_of(name, TEXT))
-            .collect();
-        for (place, (name, colour, _)) in beside(&paths, &widths, axes.frame)
-            .into_iter()
-            .zip(&entries)
-        {
-            canvas.text(name, place.at, place.anchor, TEXT, *colour)?;
         }
     }
     Ok(())
@@ -507,72 +487,6 @@ const NAME_HEIGHT: f64 = 24.0;
 /// Height of the marks and the name of the x axis, pixels.
 const FOOT: f64 = 36.0;
 
-/// Position of a curve's name.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct NamePlace {
-    at: (f64, f64),
-    anchor: Anchor,
-}
-
-/// Chooses for each curve the height at which the other curves and the frame leave most room for
-/// its name. No height is used twice. `paths` and `widths` (of the names) are in pixels.
-fn beside(paths: &[Vec<(f64, f64)>], widths: &[f64], frame: Area) -> Vec<NamePlace> {
-    /// Number of heights to try, half the height of a name, and the distance of a name from its
-    /// curve.
-    const LEVELS: usize = 22;
-    const HALF: f64 = 9.0;
-    const GAP: f64 = 7.0;
-    let step = (frame.bottom - frame.top) / (LEVELS + 1) as f64;
-    // Rightmost position of a curve at a height.
-    let across = |path: &[(f64, f64)], y: f64| {
-        let last = path.iter().rfind(|point| point.1 <= y).or(path.first());
-        last.map_or(frame.left, |point| point.0)
-    };
-    // Extent of a curve next to a name.
-    let span = |path: &[(f64, f64)], y: f64| (across(path, y - HALF), across(path, y + HALF));
-    let mut taken: Vec<usize> = Vec::new();
-    let mut places = Vec::new();
-    for (index, (path, width)) in paths.iter().zip(widths).enumerate() {
-        let enough = width + 2.0 * GAP;
-        let mut best: Option<(f64, usize, NamePlace)> = None;
-        for nth in (1..=LEVELS).filter(|nth| !taken.contains(nth)) {
-            let y = frame.top + step * nth as f64;
-            let (from, to) = span(path, y);
-            let (mut left, mut right) = (from - frame.left, frame.right - to);
-            for (_, other) in paths
-                .iter()
-                .enumerate()
-                .filter(|(other_index, _)| *other_index != index)
-            {
-                let (begin, end) = span(other, y);
-                if end > to {
-                    right = right.min(begin - to);
-                }
-                if begin < from {
-                    left = left.min(from - end);
-                }
-            }
-            let is_right = right >= left.min(enough);
-            let (room, at, anchor) = if is_right {
-                (right, (to + GAP, y), Anchor::Left)
-            } else {
-                (left, (from - GAP, y), Anchor::Right)
-            };
-            // More room than the name needs is no advantage.
-            let room = room.min(enough);
-            if best.is_none_or(|(most, ..)| room > most) {
-                best = Some((room, nth, NamePlace { at, anchor }));
-            }
-        }
-        // There are more heights than names.
-        if let Some((_, nth, place)) = best {
-            taken.push(nth);
-            places.push(place);
-        }
-    }
-    places
-}
-
 /// Caption of a figure of two sides.
 const SIDES: &str = "A point (x, y): the fraction y of wakeups had a latency above x. Dots: max. Rings: lower limit of the max.";
 
@@ -645,41 +559,6 @@ mod tests {
         assert_eq!(points.first().unwrap().1, 0.0);
         assert_eq!(points.last().unwrap().1, 0.0);
         assert!(points.windows(2).all(|two| two[0].0 <= two[1].0));
-    }
-
-    #[test]
-    fn names_stand_beside_their_curves_where_there_is_room_and_at_heights_of_their_own() {
-        let frame = Area {
-            left: 0.0,
-            top: 0.0,
-            right: 400.0,
-            bottom: 230.0,
-        };
-        // Two curves that meet at the bottom, and one between them at the top.
-        let paths = [
-            vec![(20.0, 0.0), (20.0, 100.0), (300.0, 100.0), (300.0, 230.0)],
-            vec![(150.0, 0.0), (150.0, 120.0), (310.0, 120.0), (310.0, 230.0)],
-            vec![(140.0, 0.0), (140.0, 90.0), (160.0, 230.0)],
-        ];
-
-        let places = beside(&paths, &[60.0, 60.0, 60.0], frame);
-
-        // The first curve has room above its flat part, the second only on the right.
-        assert_eq!(places.len(), 3);
-        assert!(
-            places[0].at.0 == 27.0 && places[0].at.1 < 91.0,
-            "{places:?}"
-        );
-        assert!(
-            places[1].at.0 > 150.0 && places[1].anchor == Anchor::Left,
-            "{places:?}"
-        );
-        let mut heights: Vec<f64> = places.iter().map(|place| place.at.1).collect();
-        heights.sort_by(f64::total_cmp);
-        assert!(
-            heights.windows(2).all(|two| two[1] - two[0] >= 9.0),
-            "{places:?}"
-        );
     }
 
     #[test]
