@@ -5,7 +5,7 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use laggard_model::{CaveatKind, Host, Lacks, Nanos, Route, Service};
+use laggard_model::{Backend, CaveatKind, Host, Lacks, Nanos, Route, Service};
 use laggard_record::Recording;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -172,10 +172,14 @@ impl StudyDir {
         let mut lines = pieces
             .iter()
             .flat_map(|piece| &piece.recording.manifest().lines);
-        // Interrupts are on the way of every series.
-        let is_recorded = lines.any(|line| {
-            service == Service::Irq || line.service == service && routes.contains(&line.route)
-        });
+        let mut backends = pieces
+            .iter()
+            .map(|piece| piece.recording.manifest().backend);
+        // Interrupts are on the way of every series, but are seen only with the rights to trace.
+        let has_interrupts =
+            service == Service::Irq && backends.any(|backend| backend != Backend::User);
+        let is_recorded = has_interrupts
+            || lines.any(|line| line.service == service && routes.contains(&line.route));
         StudyCell::Missing {
             reason: if is_recorded {
                 MissingReason::NoWakeup

@@ -65,8 +65,14 @@ pub(super) fn tables(
     };
     let irq: Context = ("irq", Service::Irq, Route::Direct);
     let unseen = steps.iter().map(|(step, pieces, reports)| {
-        let absent = || dir.absent(step, pieces, Service::Irq, &[Route::Direct]);
-        unseen(reports).map_or_else(absent, |share| StudyCell::Share { share })
+        let absent = dir.absent(step, pieces, Service::Irq, &[Route::Direct]);
+        let has_none = StudyCell::Missing {
+            reason: MissingReason::NoService,
+        };
+        match unseen(reports) {
+            Some(share) if absent != has_none => StudyCell::Share { share },
+            _ => absent,
+        }
     });
     let unseen: Vec<StudyCell> = unseen.collect();
     let mut tables = Vec::new();
@@ -76,7 +82,11 @@ pub(super) fn tables(
         table.row(UNSEEN, unseen.clone());
         tables.push(table);
     }
-    tables.push(timmerman::interrupts(dir)?);
+    let clock = dir.result::<timmerman::Rtos>(timmerman::RTOS)?;
+    // Without an HPET, the gap names its absence.
+    if clock.is_none_or(|clock| clock.interrupts.is_some()) {
+        tables.push(timmerman::interrupts(dir)?);
+    }
     for (name, contexts) in [
         ("table3", &ANY[..]),
         ("table4", &PLAIN),

@@ -84,8 +84,9 @@ pub(super) fn settle(args: &StudyArgs, path: &Path) -> anyhow::Result<StudyKind>
             bail!("`{shown}` does not exist; record first, without --show")
         }
         Err(err) if err.kind() == io::ErrorKind::NotFound => {
-            let folder = Folder::make(path, Access::Private)
-                .with_context(|| format!("cannot create the directory `{shown}`"))?;
+            let folder = Folder::make(path, Access::Private).with_context(|| {
+                format!("cannot create the directory `{shown}`; give another one with --output")
+            })?;
             measuring::hand_over(Some(&folder))?;
         }
         Err(err) => return Err(err).with_context(|| format!("cannot read `{shown}`")),
@@ -192,7 +193,14 @@ fn kind_of(path: &Path) -> anyhow::Result<Option<StudyKind>> {
         Err(err) if err.kind() == io::ErrorKind::NotADirectory => {
             bail!("`{}` is not a directory; give another one", path.display())
         }
-        Err(err) => return Err(err).with_context(|| format!("cannot read `{}`", file.display())),
+        Err(err) => {
+            return Err(err).with_context(|| {
+                format!(
+                    "cannot read `{}`; give another directory, or run as its owner",
+                    file.display()
+                )
+            });
+        }
     };
     let kind = serde_json::from_slice(&text).with_context(|| {
         format!(

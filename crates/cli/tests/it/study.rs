@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Output;
 
 use laggard_made::{Made, line};
-use laggard_model::{Service, Stage};
+use laggard_model::{Backend, Service, Stage};
 use serde_json::{Value, json as value};
 use tempfile::TempDir;
 
@@ -173,6 +173,9 @@ fn service_that_ran_without_a_known_wakeup_is_not_called_missing() {
     let made = Made::new(&lines).served(0, 10_000, &[(Stage::User, 10_000)]);
     fs::create_dir(dir.path().join("s")).unwrap();
     made.record(&dir.path().join("s/idle-1.laggard"));
+    let mut unprivileged = Made::new(&lines).served(0, 10_000, &[(Stage::User, 10_000)]);
+    unprivileged.manifest.backend = Backend::User;
+    unprivileged.record(&dir.path().join("s/fp-1.laggard"));
 
     let output = study(&dir, "heubaum --quick -o s --show --json");
 
@@ -181,6 +184,13 @@ fn service_that_ran_without_a_known_wakeup_is_not_called_missing() {
     assert_eq!(reason("table1", "irq"), "no_wakeup");
     assert_eq!(reason("table5", "niced"), "no_wakeup");
     assert_eq!(reason("table5", "boosted"), "no_service");
+    for row in ["irq", "irq_unseen"] {
+        let cell = cell(&report, "table1", row, "fp");
+        assert_eq!(
+            cell["reason"], "no_service",
+            "{row}: interrupts need the rights to trace"
+        );
+    }
 }
 
 #[test]
