@@ -8,6 +8,10 @@ use laggard_bpf::compile::compile;
 use laggard_bpf::types::Types;
 
 fn main() -> Result<(), Box<dyn Error>> {
+    // Other systems have loads only.
+    if std::env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("linux") {
+        return Ok(());
+    }
     write_types("src/disturb/kernel/bpf", &["fault"], "fault.rs")?;
     write_types("src/task/kernel/bpf", &["plan", "job"], "task.rs")
 }

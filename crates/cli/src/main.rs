@@ -34,8 +34,14 @@ mod forecast;
 mod import;
 #[cfg(target_os = "linux")]
 mod load;
+#[cfg(windows)]
+#[path = "load_here.rs"]
+mod load;
 mod manual;
 #[cfg(target_os = "linux")]
+mod measuring;
+#[cfg(windows)]
+#[path = "measuring_here.rs"]
 mod measuring;
 mod pipe;
 #[cfg(any(target_os = "linux", windows))]
@@ -57,13 +63,13 @@ mod rehearse;
 mod report;
 #[cfg(target_os = "linux")]
 mod rows;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 mod rtos;
 mod sched;
 mod show;
 #[cfg(target_os = "linux")]
 mod study;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 mod switch;
 mod system;
 mod temporary;
@@ -140,6 +146,8 @@ fn run() -> ExitCode {
         #[cfg(windows)]
         Command::Timers(args) => timers::timers(&args),
         #[cfg(windows)]
+        Command::Load(args) => load::load(args),
+        #[cfg(windows)]
         Command::Doctor(args) => doctor::doctor(&args),
         #[cfg(windows)]
         Command::Driver(args) => driver::driver(args),
@@ -180,9 +188,7 @@ fn try_machine(command: MachineCommand) -> anyhow::Result<Exit> {
 fn bench(command: BenchCommand) -> anyhow::Result<Exit> {
     match command {
         BenchCommand::Timers(args) => timers::timers(&args),
-        #[cfg(target_os = "linux")]
         BenchCommand::Switch(args) => switch::switch(&args),
-        #[cfg(target_os = "linux")]
         BenchCommand::Rtos(args) => rtos::rtos(&args),
     }
 }

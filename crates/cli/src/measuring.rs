@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use laggard_answer::qos::{Application, by_name};
 pub(crate) use laggard_console::system::interruption;
-use laggard_measure::{host, linux};
+use laggard_measure::host::{self, Files};
+use laggard_measure::linux;
 use laggard_model::{
-    Absence, BusyTurns, Caveat, Competitors, Contexts, Cpu, CpuList, Lacks, Service,
+    Absence, BusyTurns, Caveat, Competitors, Contexts, Cpu, CpuList, Host, Lacks, Service,
+    SwitchPolicy,
 };
 use laggard_record::Folder;
 use laggard_session::{Failure, LoadChoice, Plan};
@@ -139,6 +141,31 @@ pub(crate) fn load_user(name: &str) -> Option<LoadUser> {
 /// Returns warnings about limits of this process, for measurements without a recording.
 pub(crate) fn caveats() -> Vec<Caveat> {
     host::quota(&linux::own_rights()).into_iter().collect()
+}
+
+/// Identifies this machine.
+pub(crate) fn host() -> Host {
+    host::identify(&Files::default())
+}
+
+/// Returns the CPUs that this process may use.
+pub(crate) fn allowed_cpus() -> CpuList {
+    linux::allowed_cpus()
+}
+
+/// Returns the policy of switching threads by default: the priority of the paper, above usual
+/// threads and below the watchdogs of the kernel, if this user may use it.
+pub(crate) fn switch_policy() -> SwitchPolicy {
+    const PRIORITY: u8 = 80;
+    if linux::may_run_as(Service::Fifo(PRIORITY)) {
+        SwitchPolicy::Fifo(PRIORITY)
+    } else {
+        SwitchPolicy::Other
+    }
+}
+
+pub(crate) fn free_memory() -> Option<u64> {
+    host::free_memory(&Files::default())
 }
 
 /// Returns the selected CPU, or the last CPU of this process's initial affinity.

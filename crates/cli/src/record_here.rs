@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use laggard_console::system::interruption;
 use laggard_measure::Drive;
 use laggard_record::Destination;
-use laggard_session::{EpisodesChoice, Plan, Session};
+use laggard_session::{EpisodesChoice, LoadChoice, Plan, Session};
 
 use crate::args::RecordArgs;
 use crate::closing;
@@ -31,6 +31,11 @@ fn plan(args: &RecordArgs, place: Destination) -> Plan {
         dither: !args.no_dither,
         drive: Drive::Wait(args.source),
         duration: args.duration.or(default.duration),
+        load: args
+            .load
+            .clone()
+            .map_or(LoadChoice::None, LoadChoice::Named),
+        helper: std::env::current_exe().unwrap_or_else(|_| default.helper.clone()),
         recording: Some(place),
         keep: args.keep,
         threshold: args.threshold,

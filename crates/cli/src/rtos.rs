@@ -6,16 +6,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context as _, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use laggard_answer::rtos::{RtosInput, RtosReport, rtos as evaluate};
-use laggard_measure::host::{self, Files};
 use laggard_model::text::Unit;
 use laggard_model::{
-    Absence, Cpu, CpuList, InterruptSource, Lacks, Nanos, RtosCriterion, RtosLoadRun, RtosWakeups,
-    WaitQueue, printable,
+    Absence, Cpu, Lacks, Nanos, RtosCriterion, RtosLoadRun, RtosWakeups, WaitQueue, printable,
 };
+#[cfg(target_os = "linux")]
+use laggard_model::{CpuList, InterruptSource};
 use laggard_trials::rtos::{RtosBench, RtosPlan};
 use laggard_view::doc::{self, Detail};
 use laggard_view::rtos::document;
+#[cfg(target_os = "linux")]
 use laggard_workload::load::Launch;
+#[cfg(windows)]
+use laggard_workload::load::LoadProcess;
 
 use crate::args::RtosArgs;
 use crate::exit::Exit;
@@ -26,6 +29,7 @@ use crate::{measuring, pipe};
 const MIN_DURATION: Nanos = Nanos::from_secs(1);
 const MAX_DURATION: Nanos = Nanos::from_secs(600);
 /// Times between two interrupts of the HPET. The handler takes some microseconds.
+#[cfg(target_os = "linux")]
 const HPET_PERIODS: [Nanos; 2] = [Nanos::from_us(50), Nanos::from_ms(1)];
 /// A computing thread that is not preempted gives up after this time.
 const MAX_LIMIT: Nanos = Nanos::from_ms(20);
@@ -49,7 +53,7 @@ pub(crate) fn rtos(args: &RtosArgs) -> anyhow::Result<Exit> {
         args.duration,
         loads.len(),
     ));
-    let host = host::identify(&Files::default());
+    let host = measuring::host();
     let mut input = RtosInput::new(host, plan.cpu, args.within, criteria);
     input.warnings = measuring::caveats();
     let mut bench = RtosBench::new(plan);
@@ -122,8 +126,8 @@ fn run_tests(
             RtosCriterion::Preemption => next.preemption = Some(bench.preemption(duration, stop)),
             RtosCriterion::Priorities => next.priorities = Some(bench.priorities(stop)),
             RtosCriterion::Order => {
-                let queues = WaitQueue::ALL.into_iter();
-                next.order = Some(queues.map(|queue| bench.order(queue, stop)).collect());
+                let queues = WaitQueue::HERE.iter();
+                next.order = Some(queues.map(|&queue| bench.order(queue, stop)).collect());
             }
             RtosCriterion::Inversion => next.inversion = Some(bench.inversion(stop)),
             RtosCriterion::Bounded => {
@@ -211,14 +215,20 @@ fn measure_while_running(
     stop: &AtomicBool,
 ) -> anyhow::Result<Result<RtosWakeups, Absence>> {
     let helper = std::env::current_exe().context("cannot find this program, which runs loads")?;
-    let launch = Launch::named(helper, load)
-        .held()
-        .cpus(CpuList::from_iter([cpu]));
-    let mut process = launch.user(measuring::load_user(load)).start()?;
-    if !process.wait_until_ready(stop)? {
-        process.stop()?;
-        return Ok(Ok(RtosWakeups::default()));
-    }
+    #[cfg(windows)]
+    let mut process = LoadProcess::start(&helper, load.parse()?, Some(cpu), stop)?;
+    #[cfg(target_os = "linux")]
+    let mut process = {
+        let launch = Launch::named(helper, load)
+            .held()
+            .cpus(CpuList::from_iter([cpu]));
+        let mut process = launch.user(measuring::load_user(load)).start()?;
+        if !process.wait_until_ready(stop)? {
+            process.stop()?;
+            return Ok(Ok(RtosWakeups::default()));
+        }
+        process
+    };
     process.begin();
     let wakeups = bench.wakeups_under_load(each, stop);
     if let Some(status) = process.poll()? {
@@ -246,6 +256,26 @@ fn plan(args: &RtosArgs) -> anyhow::Result<(RtosPlan, Vec<RtosCriterion>)> {
     };
     criteria.sort_unstable();
     criteria.dedup();
+    #[cfg(target_os = "linux")]
+    check_source(args, &criteria)?;
+    let plan = RtosPlan {
+        cpu: measuring::one_cpu(args.cpu)?,
+        duration,
+        #[cfg(target_os = "linux")]
+        source: args.source,
+        #[cfg(target_os = "linux")]
+        hpet_period: args.every,
+        #[cfg(not(target_os = "linux"))]
+        source: None,
+        #[cfg(not(target_os = "linux"))]
+        hpet_period: None,
+    };
+    Ok((plan, criteria))
+}
+
+/// Refuses options of interrupts that do not work.
+#[cfg(target_os = "linux")]
+fn check_source(args: &RtosArgs, criteria: &[RtosCriterion]) -> anyhow::Result<()> {
     if let Some(source) = args.source
         && !criteria.contains(&RtosCriterion::Interrupts)
     {
@@ -263,11 +293,5 @@ fn plan(args: &RtosArgs) -> anyhow::Result<(RtosPlan, Vec<RtosCriterion>)> {
             );
         }
     }
-    let plan = RtosPlan {
-        cpu: measuring::one_cpu(args.cpu)?,
-        duration,
-        source: args.source,
-        hpet_period: args.every,
-    };
-    Ok((plan, criteria))
+    Ok(())
 }

@@ -23,7 +23,7 @@ const MIDDLE: u8 = 24;
 
 /// Real-time class of the process while the value lives.
 #[derive(Debug)]
-pub(super) struct RealtimeClass {
+pub struct RealtimeClass {
     before: PROCESS_CREATION_FLAGS,
 }
 
@@ -34,7 +34,7 @@ impl RealtimeClass {
     /// # Errors
     ///
     /// Returns an error if the process does not get this class; its class is then restored.
-    pub(super) fn take() -> io::Result<Self> {
+    pub fn take() -> io::Result<Self> {
         let before = match class() {
             0 => NORMAL_PRIORITY_CLASS,
             class => class,
@@ -56,6 +56,11 @@ pub(super) fn class() -> PROCESS_CREATION_FLAGS {
     unsafe { GetPriorityClass(GetCurrentProcess()) }
 }
 
+/// Returns whether this process has the real-time class.
+pub fn has_realtime_class() -> bool {
+    class() == REALTIME_PRIORITY_CLASS
+}
+
 impl Drop for RealtimeClass {
     fn drop(&mut self) {
         // SAFETY: the call does not take pointers. The process may always return to its previous
@@ -74,7 +79,7 @@ impl Drop for RealtimeClass {
 /// # Errors
 ///
 /// Returns an error if the system refuses, or lacks this priority.
-pub(super) fn schedule_as(service: Service) -> io::Result<()> {
+pub fn schedule_as(service: Service) -> io::Result<()> {
     if service == Service::Mmcss {
         return join_audio();
     }

@@ -6,7 +6,7 @@ use std::io;
 use laggard_model::{Cpu, CpuList};
 use windows_sys::Win32::System::Threading::{
     GetActiveProcessorGroupCount, GetCurrentProcess, GetCurrentThread, GetProcessAffinityMask,
-    SetThreadAffinityMask,
+    SetProcessAffinityMask, SetThreadAffinityMask,
 };
 
 /// Returns the CPUs that this process may use.
@@ -22,6 +22,16 @@ pub fn allowed_cpus() -> CpuList {
 pub(super) fn group_count() -> u16 {
     // SAFETY: the call does not take pointers.
     unsafe { GetActiveProcessorGroupCount() }
+}
+
+/// Restricts this process to a CPU.
+pub fn pin_process(cpu: Cpu) -> io::Result<()> {
+    let mask = 1_usize.checked_shl(cpu.0).unwrap_or(0);
+    // SAFETY: the call does not take pointers.
+    match unsafe { SetProcessAffinityMask(GetCurrentProcess(), mask) } {
+        0 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
 }
 
 /// Pins the calling thread to a CPU.

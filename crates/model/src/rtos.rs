@@ -161,6 +161,10 @@ pub struct RtosWakeups {
 }
 
 impl RtosWakeups {
+    /// Priorities of the computing and the woken thread: `SCHED_FIFO`, on Windows those of the
+    /// real-time class.
+    pub const PRIORITIES: [u8; 2] = if cfg!(windows) { [20, 28] } else { [50, 90] };
+
     /// Joins these wakeups with the wakeups of a second visit.
     #[must_use]
     pub fn and(mut self, second: Self) -> Self {
@@ -256,6 +260,13 @@ impl WaitQueue {
         Self::Semaphore,
         Self::MessageQueue,
     ];
+
+    /// Mechanisms of this system. On Windows, a futex is `WaitOnAddress`.
+    pub const HERE: &[Self] = if cfg!(windows) {
+        &[Self::Futex, Self::Condition, Self::Semaphore]
+    } else {
+        &Self::ALL
+    };
 
     /// Returns the usual name.
     pub const fn name(self) -> &'static str {

@@ -66,6 +66,8 @@ pub struct UnknownHandOver {
 pub enum SwitchPolicy {
     /// `SCHED_FIFO` of this priority, 1 to 99.
     Fifo(u8),
+    /// Thread of this priority in a process of the real-time class of Windows, 16 to 31.
+    Realtime(u8),
     /// Normal threads.
     Other,
     /// `SCHED_DEADLINE`, with more time than the switches need.
@@ -76,6 +78,7 @@ impl fmt::Display for SwitchPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fifo(priority) => write!(f, "fifo:{priority}"),
+            Self::Realtime(priority) => write!(f, "realtime:{priority}"),
             Self::Other => f.write_str("other"),
             Self::Deadline => f.write_str("deadline"),
         }
@@ -85,7 +88,8 @@ impl fmt::Display for SwitchPolicy {
 /// Unknown or unsupported policy.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "`{policy}` is not a policy for context switches; use other, deadline, or fifo:1 to fifo:99"
+    "`{policy}` is not a policy for context switches; use other, {}",
+    if cfg!(windows) { "or realtime:16 to realtime:31" } else { "deadline, or fifo:1 to fifo:99" }
 )]
 pub struct UnknownSwitchPolicy {
     /// Policy as typed.
@@ -100,6 +104,7 @@ impl FromStr for SwitchPolicy {
             "deadline" => Ok(Self::Deadline),
             other => match other.parse() {
                 Ok(Service::Fifo(priority)) => Ok(Self::Fifo(priority)),
+                Ok(Service::Realtime(priority)) => Ok(Self::Realtime(priority)),
                 Ok(Service::Other) => Ok(Self::Other),
                 _ => Err(UnknownSwitchPolicy {
                     policy: other.into(),
@@ -130,8 +135,8 @@ impl JsonSchema for SwitchPolicy {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
             "type": "string",
-            "description": "Scheduling policy of the switching threads: `fifo:N`, `other` or `deadline`.",
-            "pattern": "^(fifo:[0-9]+|other|deadline)$"
+            "description": "Scheduling policy of the switching threads: `fifo:N`, `realtime:N` (Windows), `other` or `deadline`.",
+            "pattern": "^((fifo|realtime):[0-9]+|other|deadline)$"
         })
     }
 }

@@ -8,8 +8,11 @@ use laggard_measure::ProbeError;
 #[cfg(target_os = "linux")]
 use laggard_measure::linux::HandlersRefused;
 use laggard_record::{CreateError, WriteError};
+use laggard_workload::load::LaunchError;
 #[cfg(target_os = "linux")]
-use laggard_workload::load::{LaunchError, RecipeError};
+use laggard_workload::load::RecipeError;
+#[cfg(not(target_os = "linux"))]
+use laggard_workload::load::UnknownLoad;
 
 use crate::system::FlightRefused;
 
@@ -69,14 +72,17 @@ pub enum SessionError {
     HandlersAlone,
     /// A load was requested on a system without loads.
     #[cfg(not(target_os = "linux"))]
-    #[error("laggard runs loads only on Linux; start the load separately")]
+    #[error("laggard runs commands as loads only on Linux; start the load separately")]
     NoLoads,
+    /// The load is not part of laggard.
+    #[cfg(not(target_os = "linux"))]
+    #[error(transparent)]
+    UnknownLoad(#[from] UnknownLoad),
     /// The recipe of the load is invalid.
     #[cfg(target_os = "linux")]
     #[error(transparent)]
     Recipe(#[from] RecipeError),
     /// The load could not be started, watched or ended.
-    #[cfg(target_os = "linux")]
     #[error(transparent)]
     Load(#[from] LaunchError),
     /// The load could not be set up.

@@ -2,18 +2,41 @@
 //! during the run (`taskset`, `chrt`, a cpuset, a CPU taken offline). The measurement is then not
 //! what it claims to be.
 
-use laggard_model::{Absence, Cpu, CpuList, Lacks};
+use laggard_model::{Absence, Cpu};
+#[cfg(target_os = "linux")]
+use laggard_model::{CpuList, Lacks};
 
+#[cfg(target_os = "linux")]
 use laggard_measure::linux::scheduling::{OWN, Scheduling};
+#[cfg(target_os = "linux")]
 use laggard_measure::linux::{inherited, online_cpus};
 
 /// CPU and scheduling of one thread.
+#[cfg(target_os = "linux")]
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct ThreadPlacement {
     cpu: Cpu,
     scheduling: Option<Scheduling>,
 }
 
+/// Windows does not report a change.
+#[cfg(windows)]
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct ThreadPlacement;
+
+#[cfg(windows)]
+impl ThreadPlacement {
+    pub(super) const fn on(_: Cpu) -> Self {
+        Self
+    }
+
+    #[allow(clippy::unused_self, reason = "as on Linux")]
+    pub(super) const fn changed(&self) -> Option<Absence> {
+        None
+    }
+}
+
+#[cfg(target_os = "linux")]
 impl ThreadPlacement {
     /// Returns the placement of the calling thread, which stays on `cpu` and keeps its current
     /// scheduling.
@@ -54,7 +77,7 @@ impl ThreadPlacement {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
     use laggard_measure::linux::{allowed_cpus, policy};

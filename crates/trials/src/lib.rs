@@ -6,19 +6,27 @@
 
 #[cfg(target_os = "linux")]
 mod abilities;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 mod footing;
 #[cfg(target_os = "linux")]
 mod message_queue;
 #[cfg(target_os = "linux")]
 mod objects;
 mod random;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 pub mod rtos;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 pub mod switch;
 #[cfg(any(target_os = "linux", windows))]
 pub mod timers;
+#[cfg(windows)]
+mod windows;
+
+/// Clocks, scheduling and locks of this system.
+#[cfg(target_os = "linux")]
+use laggard_measure::linux as system;
+#[cfg(windows)]
+use windows as system;
 
 #[cfg(target_os = "linux")]
 pub use abilities::abilities;

@@ -15,7 +15,6 @@ impl Random {
     }
 
     /// Returns a number below `end`.
-    #[cfg(target_os = "linux")]
     pub(crate) fn number_below(&mut self, end: usize) -> usize {
         let number = self.next() % u64::try_from(end).unwrap_or(1).max(1);
         usize::try_from(number).unwrap_or(0)

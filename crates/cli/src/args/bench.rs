@@ -2,9 +2,7 @@
 
 use clap::{Args as ClapArgs, Subcommand};
 
-use super::TimersArgs;
-#[cfg(target_os = "linux")]
-use super::{RtosArgs, SwitchArgs};
+use super::{RtosArgs, SwitchArgs, TimersArgs};
 
 #[derive(ClapArgs, Debug)]
 pub(crate) struct BenchArgs {
@@ -26,9 +24,7 @@ pub(crate) enum BenchCommand {
     /// Measures how long a CPU takes to switch to the next of several threads of equal
     /// priority. Each thread reads the clock just before it switches, and the next thread
     /// reads it as its first action. Half of the CPU time stays free for other programs.
-    #[cfg(target_os = "linux")]
     Switch(SwitchArgs),
     /// Test the criteria of a real-time operating system
-    #[cfg(target_os = "linux")]
     Rtos(RtosArgs),
 }

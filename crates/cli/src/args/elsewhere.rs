@@ -17,15 +17,15 @@ latencies without their causes, and analyses recordings of every system:
   laggard why busy.laggard           show what caused the late wakeups
   laggard report busy.laggard        write an HTML report
   laggard bench timers               compare the timers of this machine
+  laggard bench switch               measure context switches
+  laggard bench rtos                 test the criteria of a real-time system
   laggard doctor                     check which settings hurt latency
 
 All commands: laggard --help
 ";
 
 /// Commands that exist only on Linux.
-const MEASURING: [&str; 8] = [
-    "top", "serve", "rehearse", "attach", "switch", "rtos", "load", "provoke",
-];
+const MEASURING: [&str; 6] = ["top", "serve", "rehearse", "attach", "study", "provoke"];
 
 /// Parses the command line.
 ///

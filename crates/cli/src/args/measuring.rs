@@ -12,10 +12,9 @@ use laggard_serve::ServeArgs;
 use laggard_workload::disturb::FaultKind;
 
 use super::{
-    Args, AttachArgs, BenchArgs, DoctorArgs, RecordCommand, RehearseArgs, RtosArgs, StudyArgs,
-    SwitchArgs, TimersArgs, TopArgs, some_time,
+    Args, AttachArgs, BenchArgs, DoctorArgs, LoadArgs, RecordCommand, RehearseArgs, RtosArgs,
+    StudyArgs, SwitchArgs, TimersArgs, TopArgs, some_time,
 };
-use crate::completion;
 
 /// Text that `laggard` without arguments prints.
 pub(crate) const BEGIN: &str = "\
@@ -130,33 +129,6 @@ pub(crate) enum MachineCommand {
     /// and laggard restores the previous state. docs/reference/faults.md describes each
     /// fault and its limits.
     Provoke(ProvokeArgs),
-}
-
-#[derive(ClapArgs, Debug)]
-pub(crate) struct LoadArgs {
-    #[command(subcommand)]
-    pub(crate) command: LoadCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum LoadCommand {
-    /// List the built-in loads
-    List,
-    /// Print the definition of an application load, as a TOML file to edit
-    Show {
-        /// Name of the load, or a TOML file
-        #[arg(add = completion::loads())]
-        name: String,
-    },
-    /// Run a load until Ctrl-C, then print its throughput as JSON
-    Run {
-        /// Name of the load, or a TOML file
-        #[arg(add = completion::loads())]
-        name: String,
-        /// Only set the load up, then write `ready` and wait for a line of input
-        #[arg(long, hide = true)]
-        hold: bool,
-    },
 }
 
 const PROVOKE_EXAMPLES: &str = "\

@@ -17,6 +17,8 @@ mod import;
 mod keep;
 #[cfg(target_os = "linux")]
 mod live;
+#[cfg(any(target_os = "linux", windows))]
+mod load;
 #[cfg(target_os = "linux")]
 mod measuring;
 mod named;
@@ -55,10 +57,10 @@ pub(crate) use figure::FigureArgs;
 pub(crate) use import::ImportArgs;
 #[cfg(target_os = "linux")]
 pub(crate) use live::TopArgs;
+#[cfg(any(target_os = "linux", windows))]
+pub(crate) use load::{LoadArgs, LoadCommand};
 #[cfg(target_os = "linux")]
-pub(crate) use measuring::{
-    BEGIN, LoadArgs, LoadCommand, MachineCommand, MeasureCommand, ProvokeArgs, parsed,
-};
+pub(crate) use measuring::{BEGIN, MachineCommand, MeasureCommand, ProvokeArgs, parsed};
 #[cfg(target_os = "linux")]
 pub(crate) use record::{RecordArgs, RecordCommand};
 #[cfg(windows)]
@@ -221,6 +223,9 @@ pub(crate) enum Command {
     #[cfg(windows)]
     #[command(hide = true)]
     Timers(TimersArgs),
+    /// List or run the loads that are part of laggard
+    #[cfg(windows)]
+    Load(LoadArgs),
     /// Check what can be measured and which settings hurt latency
     #[cfg(windows)]
     Doctor(DoctorArgs),

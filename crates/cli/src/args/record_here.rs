@@ -55,6 +55,9 @@ pub(crate) struct RecordArgs {
     /// CPUs to measure, as in `0-3,6` [default: all CPUs that this process may use]
     #[arg(short, long, value_name = "LIST")]
     pub(crate) cpus: Option<CpuList>,
+    /// Load during the recording: idle, draw, fp or fileio (`laggard load list`)
+    #[arg(short, long, value_name = "NAME", add = crate::completion::loads())]
+    pub(crate) load: Option<String>,
     /// Services to measure: realtime:17 to realtime:31 (threads of a process of the
     /// real-time class, which needs an administrator), or, not together with them, mmcss (a
     /// thread of "Pro Audio") and other (a thread of normal priority). The driver

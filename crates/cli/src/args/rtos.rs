@@ -3,13 +3,22 @@
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use laggard_model::{InterruptSource, Nanos, RtosCriterion};
+#[cfg(target_os = "linux")]
+use laggard_model::InterruptSource;
+use laggard_model::{Nanos, RtosCriterion};
 
 use super::some_time;
 use crate::completion;
 
-#[derive(ClapArgs, Debug)]
-#[command(after_help = "\
+/// Default loads: those that need no other program, and on Linux two that do.
+const LOADS: &str = if cfg!(target_os = "linux") {
+    "idle,fp,fileio,kernel,net"
+} else {
+    "idle,draw,fp,fileio"
+};
+
+#[cfg(target_os = "linux")]
+const EXAMPLES: &str = "\
 Criteria (Timmerman 1998), which are necessary and not sufficient:
   preemption  SCHED_FIFO 90 preempts SCHED_FIFO 50 within --within
   priorities  at least 32 priorities, each of which preempts the next lower one
@@ -34,7 +43,31 @@ Examples:
   sudo laggard bench rtos -o rtos.html          an HTML page with all figures
   sudo laggard bench rtos --json | jq '.rows[] | {criterion, verdict}'
 
-Exit code: 1 if a tested criterion fails or is unknown.")]
+Exit code: 1 if a tested criterion fails or is unknown.";
+
+#[cfg(not(target_os = "linux"))]
+const EXAMPLES: &str = "\
+Criteria (Timmerman 1998), which are necessary and not sufficient:
+  preemption  realtime:28 preempts realtime:20 within --within
+  priorities  at least 32 priorities, each of which preempts the next lower one
+  order       WaitOnAddress (futex), condition variable and semaphore wake the
+              thread with the highest priority first
+  inversion   a mutex object avoids priority inversion
+  bounded     no load of --loads on the same CPU doubles the max latency of
+              realtime:28
+The criteria locked, interrupts and deferred need Linux, and are UNKNOWN.
+
+Real-time threads use up to half of the CPU, and need an administrator.
+
+Examples:
+  laggard bench rtos                            all criteria, on the last CPU
+  laggard bench rtos --only inversion,order
+  laggard bench rtos --only bounded --loads idle,fp --json
+
+Exit code: 1 if a tested criterion fails or is unknown.";
+
+#[derive(ClapArgs, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct RtosArgs {
     /// Criteria to test [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = criterion, add = completion::criteria())]
@@ -47,14 +80,16 @@ pub(crate) struct RtosArgs {
     #[arg(short, long, value_name = "TIME", default_value = "5s", value_parser = some_time)]
     pub(crate) duration: Nanos,
     /// Loads for `bounded`; the others are compared with the first
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "idle,fp,fileio,kernel,net", add = completion::loads())]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = LOADS, add = completion::loads())]
     pub(crate) loads: Vec<String>,
     /// Interrupt source for `interrupts`: another CPU, or the HPET, a timer with a separate
     /// clock (/dev/hpet) [default: the HPET if it can interrupt the tested CPU; on an RT kernel
     /// another CPU if possible]
+    #[cfg(target_os = "linux")]
     #[arg(long, value_name = "cpu|hpet")]
     pub(crate) source: Option<InterruptSource>,
     /// Time between two interrupts with --source hpet: 50 us to 1 ms [default: 200 us]
+    #[cfg(target_os = "linux")]
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub(crate) every: Option<Nanos>,
     /// CPU to test [default: the last CPU that this process may use]

@@ -8,8 +8,8 @@ use laggard_model::{HandOver, Nanos, SwitchPolicy};
 use super::some_time;
 use crate::completion;
 
-#[derive(ClapArgs, Debug)]
-#[command(after_help = "\
+#[cfg(target_os = "linux")]
+const EXAMPLES: &str = "\
 Examples:
   sudo laggard bench switch             2, 10 and 128 threads of fifo:80
   laggard bench switch --policy other --via futex,pipe
@@ -21,19 +21,33 @@ Examples:
                                         a recording per row
   laggard bench switch --json | jq '.rows[] | {threads, gross}'
 
-Exit code: 1 if a row is not available or was not completed.")]
+Exit code: 1 if a row is not available or was not completed.";
+
+#[cfg(not(target_os = "linux"))]
+const EXAMPLES: &str = "\
+Examples:
+  laggard bench switch                  2, 10 and 128 threads, as administrator
+                                        in the real-time class
+  laggard bench switch --policy other --via futex,pipe
+  laggard bench switch --threads 2,10 --series series.svg
+
+Exit code: 1 if a row is not available or was not completed.";
+
+#[derive(ClapArgs, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct SwitchArgs {
     /// Numbers of threads, 2 to 1000, each measured separately
     #[arg(short, long, value_name = "LIST", value_delimiter = ',', default_value = "2,10,128", value_parser = thread_count)]
     pub(crate) threads: Vec<usize>,
-    /// Mechanisms: yield, futex, pipe, eventfd
+    /// Mechanisms: yield, futex, pipe, and on Linux eventfd
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "yield", value_parser = mechanism, add = completion::mechanisms())]
     pub(crate) via: Vec<HandOver>,
-    /// Policy of the threads: fifo:N, other, deadline [default: fifo:80 if this user may
-    /// use it, otherwise other]
+    /// Policy of the threads: fifo:N, other, deadline; on Windows realtime:N, other
+    /// [default: fifo:80 or realtime:24 if this user may use it, otherwise other]
     #[arg(long, value_name = "SERVICE")]
     pub(crate) policy: Option<SwitchPolicy>,
     /// Use processes with separate memory instead of threads
+    #[cfg(target_os = "linux")]
     #[arg(long)]
     pub(crate) processes: bool,
     /// Memory that each thread accesses after it gets the CPU, 8 bytes to 16M. Each amount is
@@ -49,8 +63,7 @@ pub(crate) struct SwitchArgs {
     /// Duration of each row, 1 s to 10 min
     #[arg(short, long, value_name = "TIME", default_value = "4s", value_parser = some_time)]
     pub(crate) duration: Nanos,
-    /// CPU of the threads [default: the last CPU that this process may use, or the CPU that
-    /// `taskset` selected]
+    /// CPU of the threads [default: the last CPU that this process may use]
     #[arg(short, long, value_name = "CPU")]
     pub(crate) cpu: Option<u32>,
     /// Draw the first 1,000 context switches in a row to this file (.svg or .png), with 10
@@ -62,6 +75,7 @@ pub(crate) struct SwitchArgs {
     pub(crate) growth: Option<PathBuf>,
     /// Write a recording per row to this directory, which must not exist. They support
     /// fractions and quantiles, but not rates
+    #[cfg(target_os = "linux")]
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
     /// Write Markdown

@@ -3,19 +3,14 @@
 use std::path::PathBuf;
 
 use anyhow::bail;
-use laggard_measure::host::{self as machine, Files};
-use laggard_model::{Host, PeriodicWait, RowsOf, Service, TimerRun};
+use laggard_model::{PeriodicWait, RowsOf, Service, TimerRun};
 pub(super) use laggard_trials::timers::clocks;
 use laggard_trials::timers::{TimerBench, TimerPlan};
 
 use crate::args::TimersArgs;
 use crate::measuring;
-pub(super) use crate::measuring::{caveats, interruption, one_cpu};
+pub(super) use crate::measuring::{caveats, host, interruption, one_cpu};
 use crate::rows::{RowFolder, RowPlan};
-
-pub(super) fn host() -> Host {
-    machine::identify(&Files::default())
-}
 
 /// Refuses services that a thread that calls a timer cannot have.
 pub(super) fn check_policies(policies: &[Service]) -> anyhow::Result<()> {

@@ -2,14 +2,13 @@
 
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context as _, bail};
-pub(super) use laggard_console::system::interruption;
-use laggard_measure_windows::allowed_cpus;
-pub(super) use laggard_measure_windows::{caveats, clocks, identify as host};
-use laggard_model::{Cpu, Service, TimerRun};
+use anyhow::bail;
+pub(super) use laggard_measure_windows::clocks;
+use laggard_model::{Service, TimerRun};
 use laggard_trials::timers::{TimerPlan, measure_timer};
 
 use crate::args::TimersArgs;
+pub(super) use crate::measuring::{caveats, host, interruption, one_cpu};
 
 /// Measures timers, one at a time. Preparation is not needed.
 pub(super) struct BareBench;
@@ -21,20 +20,6 @@ pub(super) const fn bench() -> BareBench {
 impl BareBench {
     pub(super) fn measure(&mut self, plan: &TimerPlan, stop: &AtomicBool) -> TimerRun {
         measure_timer(plan, stop)
-    }
-}
-
-/// Returns the CPU that the user chose, or the last one that this process may use.
-pub(super) fn one_cpu(number: Option<u32>) -> anyhow::Result<Cpu> {
-    let allowed = allowed_cpus();
-    match number.map(Cpu) {
-        Some(cpu) if allowed.contains(cpu) => Ok(cpu),
-        Some(cpu) => bail!("--cpu {cpu}: this process may not use it; choose from {allowed}"),
-        None => allowed
-            .as_slice()
-            .last()
-            .copied()
-            .context("cannot find a CPU"),
     }
 }
 

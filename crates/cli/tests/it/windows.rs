@@ -210,7 +210,7 @@ fn errors_have_a_remedy() {
         of_service.contains("use realtime:17 to realtime:31, mmcss, other, or with the driver dpc"),
         "{of_service}"
     );
-    assert!(of_both.contains("record it apart"), "{of_both}");
+    assert!(of_both.contains("record it separately"), "{of_both}");
     assert!(of_again.contains("exists and is not empty"), "{of_again}");
     assert!(of_device.contains("the name of a device"), "{of_device}");
     assert!(of_dot.contains("at the end of a name"), "{of_dot}");
@@ -362,6 +362,49 @@ fn every_timer_of_windows_is_measured_with_a_warning_about_wine() {
     };
     assert!(goes_on("QueryPerformanceCounter"), "{}", report["clocks"]);
     assert!(goes_on("GetTickCount64"), "{}", report["clocks"]);
+}
+
+/// Context switches, the criteria and loads, as on Linux. Latencies under Wine are meaningless.
+#[test]
+fn switches_criteria_and_loads_are_measured() {
+    let Some(program) = windows() else { return };
+    let dir = TempDir::new().unwrap();
+    let run = |words: &str, code| {
+        let words: Vec<&str> = words.split(' ').collect();
+        let output = on_windows(&program, dir.path(), &words);
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {output:?}");
+        output
+    };
+
+    let switches = run(
+        "bench switch --json -d 1s --threads 2,10 --via yield,futex,pipe",
+        0,
+    );
+    let criteria = run("bench rtos --json -d 1s --loads idle,fp", 1).json();
+    let unknown = run("record --load office -o none -d 1s", 2).errors();
+    run("record --services other --load fp -o fp -d 1s", 0);
+
+    let switches = switches.json();
+    for row in switches["rows"].as_array().unwrap() {
+        assert!(row["count"].as_u64() > Some(100), "{row}");
+    }
+    let verdict = |name: &str| {
+        let rows = criteria["rows"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["criterion"] == name);
+        row.unwrap()["verdict"].clone()
+    };
+    // POSIX requires 32 priorities, and the real-time class has 16.
+    assert_eq!(verdict("priorities"), "fail", "{criteria}");
+    for other in ["locked", "interrupts", "deferred"] {
+        assert_eq!(verdict(other), "unknown", "{other}");
+    }
+    assert!(
+        unknown.contains("use idle, draw, fp or fileio"),
+        "{unknown}"
+    );
+    let load = &manifest(&dir.path().join("fp"))["load"];
+    assert_eq!(load["name"], "fp");
+    assert!(load["throughput"]["count"].as_u64() > Some(0), "{load}");
 }
 
 #[test]

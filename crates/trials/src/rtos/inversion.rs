@@ -18,9 +18,9 @@ use laggard_model::{Absence, Cpu, InversionRound, Nanos};
 
 use super::order::CONDUCTOR;
 use super::trial::{TrialEnding, TrialPart, play, refused};
-use laggard_measure::linux::clock;
-use laggard_measure::linux::door::Door;
-use laggard_measure::linux::lock::{ChosenMutex, LockProtocol};
+use crate::system::clock;
+use crate::system::door::Door;
+use crate::system::lock::{ChosenMutex, LockProtocol};
 
 const LOW: u8 = CONDUCTOR + 1;
 const MIDDLE: u8 = CONDUCTOR + 2;

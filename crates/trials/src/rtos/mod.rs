@@ -5,49 +5,74 @@
 //! the CPU. This is below the kernel's real-time throttling limit. If a thread does not
 //! stop, the kernel ends this process (`guard.rs`).
 
+#[cfg(target_os = "linux")]
 mod call;
+#[cfg(target_os = "linux")]
 mod competitors;
+#[cfg(windows)]
+#[path = "no_competitors.rs"]
+mod competitors;
+#[cfg(target_os = "linux")]
 mod deferred;
+#[cfg(target_os = "linux")]
 mod guard;
+#[cfg(target_os = "linux")]
 mod hpet;
+#[cfg(target_os = "linux")]
 mod interrupt_watch;
+#[cfg(target_os = "linux")]
 mod interrupts;
 mod inversion;
+#[cfg(target_os = "linux")]
 mod memory_group;
 mod order;
+#[cfg(target_os = "linux")]
 mod pages;
 mod preemption;
+#[cfg(target_os = "linux")]
 mod pressed;
+#[cfg(target_os = "linux")]
+mod queue;
+#[cfg(windows)]
+#[path = "windows_queue.rs"]
 mod queue;
 mod response;
 mod trial;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+#[cfg(target_os = "linux")]
+use laggard_model::RtosInterrupt;
 use laggard_model::{
     Absence, Cpu, CpuList, InterruptSource, InversionRounds, LockedPages, Nanos, QueueWakes,
-    RtosDeferred, RtosInterrupt, RtosInterrupts, RtosPriorities, RtosWakeup, RtosWakeups,
-    StealTotal, WaitQueue,
+    RtosDeferred, RtosInterrupts, RtosPriorities, RtosWakeup, RtosWakeups, StealTotal, WaitQueue,
 };
 
 use self::competitors::Competitors;
+#[cfg(target_os = "linux")]
 use self::deferred::DeferredWatch;
+#[cfg(target_os = "linux")]
 use self::hpet::Hpet;
+#[cfg(target_os = "linux")]
 use self::interrupt_watch::InterruptWatch;
+#[cfg(target_os = "linux")]
 pub(super) use self::interrupt_watch::try_watch;
+#[cfg(target_os = "linux")]
 use self::interrupts::{Caller, InterruptChunk, Requests};
 use self::preemption::{PlannedWakeup, WakeupChunk};
 use self::trial::{TrialEnding, TrialPart, play, set_priority};
 use crate::random::Random;
-use laggard_measure::linux::flight::{OutsideCounters, StealClock};
-pub use laggard_measure::linux::lock::LockProtocol;
-use laggard_measure::linux::witness::Witness;
-use laggard_measure::linux::{clock, policy, softirqs_are_preempted};
+use crate::system::flight::{OutsideCounters, StealClock};
+pub use crate::system::lock::LockProtocol;
+#[cfg(target_os = "linux")]
+use crate::system::softirqs_are_preempted;
+use crate::system::witness::Witness;
+use crate::system::{clock, policy};
 
 /// Real-time priority of the computing thread.
-const RUNNING_PRIORITY: u8 = 50;
+const RUNNING_PRIORITY: u8 = RtosWakeups::PRIORITIES[0];
 /// Real-time priority of the woken thread.
-const WOKEN_PRIORITY: u8 = 90;
+const WOKEN_PRIORITY: u8 = RtosWakeups::PRIORITIES[1];
 /// Length of a run, during which one thread computes and the other is woken.
 const RUN: Nanos = Nanos::from_ms(20);
 /// Minimum length of the pause after a run.
@@ -72,6 +97,7 @@ const MAX_COMPUTE_EQUAL: Nanos = Nanos::from_us(400);
 const RUNS: usize = 6;
 /// Maximum length of these runs.
 const MAX_RUNS: Nanos = Nanos::from_ms(300);
+#[cfg(target_os = "linux")]
 /// Parts of a run while an interrupt stays masked until the thread of its handler has run.
 const MASKED_PARTS: u64 = 20;
 /// Number of pairs of priorities between two checks of the stop flag.
@@ -110,6 +136,9 @@ pub struct RtosBench {
     steal: Option<StealClock>,
     outside: OutsideCounters,
     competitors: Competitors,
+    /// Real-time class of this process, if it may have it.
+    #[cfg(windows)]
+    _class: Option<laggard_measure_windows::RealtimeClass>,
 }
 
 impl RtosBench {
@@ -125,6 +154,8 @@ impl RtosBench {
             steal: StealClock::new(&cpus).ok(),
             outside: OutsideCounters::new(&cpus),
             competitors: Competitors::new(plan.cpu),
+            #[cfg(windows)]
+            _class: policy::hold_class(laggard_model::SwitchPolicy::Realtime(WOKEN_PRIORITY)),
             plan,
         }
     }
@@ -254,7 +285,7 @@ impl RtosBench {
 
     /// Measures the order of wakeups of threads that wait in `queue`.
     pub fn order(&mut self, queue: WaitQueue, stop: &AtomicBool) -> QueueWakes {
-        let queues = WaitQueue::ALL.len() as u64;
+        let queues = WaitQueue::HERE.len() as u64;
         let length = Nanos::from_ns(self.plan.duration.ns() / queues);
         order::wakes(self.plan.cpu, queue, ROUNDS_OF_WAKES, length, stop)
     }
@@ -288,6 +319,7 @@ impl RtosBench {
         Ok(rounds)
     }
 
+    #[cfg(target_os = "linux")]
     /// Measures whether locked pages stay in memory under memory pressure.
     ///
     /// # Errors
@@ -298,6 +330,7 @@ impl RtosBench {
         pages::pages(self.plan.duration, stop)
     }
 
+    #[cfg(target_os = "linux")]
     /// Measures whether a `SCHED_FIFO 90` thread that is woken during a softirq preempts it.
     ///
     /// # Errors
@@ -315,6 +348,7 @@ impl RtosBench {
         watch.read()
     }
 
+    #[cfg(target_os = "linux")]
     /// Measures interrupts of a computing `SCHED_FIFO 90` thread.
     ///
     /// # Errors
@@ -358,6 +392,7 @@ impl RtosBench {
         Ok(results)
     }
 
+    #[cfg(target_os = "linux")]
     /// Measures interrupts of a computing thread that the thread of the HPET's handler preempts,
     /// for a tenth of the duration. Returns no interrupts if the handler runs in the interrupt.
     fn threaded(&mut self, stop: &AtomicBool) -> Result<Vec<RtosInterrupt>, Absence> {
@@ -375,6 +410,7 @@ impl RtosBench {
         Ok(results.samples)
     }
 
+    #[cfg(target_os = "linux")]
     /// Measures interrupts of a computing thread with a CPU and a priority until `end`, or until
     /// `stop` is set.
     fn interrupts_until(
@@ -405,6 +441,7 @@ impl RtosBench {
         Ok(results)
     }
 
+    #[cfg(target_os = "linux")]
     /// Adds interrupts with the steal time of each.
     fn add_interrupts(&self, done: InterruptChunk, results: &mut RtosInterrupts) {
         results.excluded += done.excluded;
@@ -505,6 +542,7 @@ impl Drop for RtosBench {
     }
 }
 
+#[cfg(target_os = "linux")]
 /// Starts the source that is best for this kernel: the HPET, because it has a separate clock. On
 /// `PREEMPT_RT`, whose threads keep the HPET's line masked for milliseconds, another CPU.
 fn any_source(cpu: Cpu, period: Nanos) -> Result<(Option<Hpet>, Option<Caller>), Absence> {
@@ -566,6 +604,7 @@ fn random_wakeups(random: &mut Random) -> Vec<Nanos> {
     due.take_while(|&due| due < MAX_RUNS).collect()
 }
 
+#[cfg(target_os = "linux")]
 /// Returns the lowest and the highest real-time priority according to the system.
 fn stated_priorities() -> (u8, u8) {
     // SAFETY: the arguments are integers; cannot fail for a known policy.
@@ -579,7 +618,39 @@ fn stated_priorities() -> (u8, u8) {
     (lowest, highest)
 }
 
-#[cfg(test)]
+/// Returns the priorities of the real-time class.
+#[cfg(windows)]
+const fn stated_priorities() -> (u8, u8) {
+    laggard_model::Service::REALTIME
+}
+
+/// Tests that need Linux.
+#[cfg(windows)]
+#[allow(clippy::unused_self, reason = "as on Linux")]
+impl RtosBench {
+    /// # Errors
+    ///
+    /// Always returns an error.
+    pub fn locked(&self, _: &AtomicBool) -> Result<LockedPages, Absence> {
+        Err(crate::system::only_linux("the test of locked pages"))
+    }
+
+    /// # Errors
+    ///
+    /// As above.
+    pub fn deferred(&self, _: &AtomicBool) -> Result<RtosDeferred, Absence> {
+        Err(crate::system::only_linux("the test of softirqs"))
+    }
+
+    /// # Errors
+    ///
+    /// As above.
+    pub fn interrupts(&mut self, _: &AtomicBool) -> Result<RtosInterrupts, Absence> {
+        Err(crate::system::only_linux("tracing of interrupt handlers"))
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
 

@@ -13,13 +13,13 @@ use laggard_model::{Absence, Cpu, Lacks, Nanos, QueueWake, QueueWakes, WaitQueue
 use super::queue::{self, Queue};
 use super::trial::{TrialEnding, TrialPart, play, refused};
 use crate::random::Random;
-use laggard_measure::linux::clock;
-use laggard_measure::linux::door::Door;
+use crate::system::clock;
+use crate::system::door::Door;
 
 /// Number of waiting threads.
 pub(super) const WAITERS: usize = 8;
 /// Priority of the conductor.
-pub(super) const CONDUCTOR: u8 = 40;
+pub(super) const CONDUCTOR: u8 = if cfg!(windows) { 17 } else { 40 };
 /// Priority of the thread that holds the lock at the start of a round.
 const OWNER: u8 = CONDUCTOR + 1;
 /// Lowest priority of the waiting threads.
@@ -282,7 +282,7 @@ fn broken(what: &str) -> Absence {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use std::io;
     use std::os::fd::OwnedFd;
@@ -290,7 +290,7 @@ mod tests {
     use nix::unistd::{pipe, read, write};
 
     use super::*;
-    use laggard_measure::linux::{allowed_cpus, may_run_as};
+    use crate::system::{allowed_cpus, may_run_as};
 
     /// A pipe, whose readers the kernel wakes in the order of their arrival.
     struct FirstCome(OwnedFd, OwnedFd);

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use laggard_model::{Absence, Cpu, Nanos, RtosWakeup};
 
 use super::trial::{TrialEnding, TrialPart, play, set_priority};
-use laggard_measure::linux::clock;
+use crate::system::clock;
 
 /// The low thread starts to compute this time before the wakeup.
 pub(super) const LEAD: Nanos = Nanos::from_us(1_500);

@@ -5,12 +5,16 @@
 //! kernel code of the load that does not yield.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+#[cfg(target_os = "linux")]
+use std::sync::atomic::AtomicI32;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use laggard_model::{Absence, Cpu, Nanos};
 
 use super::trial::{TrialEnding, TrialPart, play};
-use laggard_measure::linux::{clock, policy};
+use crate::system::clock;
+#[cfg(target_os = "linux")]
+use crate::system::policy;
 
 /// Real-time priority of the computing thread at its start and end.
 const LOWEST: u8 = 1;
@@ -21,6 +25,7 @@ const MAX_LATENCY: Nanos = Nanos::from_secs(1);
 #[derive(Debug, Default)]
 struct SharedState {
     /// TID of the computing thread; 0 until it starts.
+    #[cfg(target_os = "linux")]
     computing: AtomicI32,
     is_done: AtomicBool,
 }
@@ -72,13 +77,14 @@ pub(super) fn responses(
         stop,
         is_over: Arc::clone(&is_over),
     };
-    let idle = {
+    // Each thread of the real-time class of Windows would keep the load from the CPU.
+    let idle = cfg!(target_os = "linux").then(|| {
         let shared = Arc::clone(&shared);
         TrialPart::new(LOWEST, move |begin| {
             compute(&shared, begin + last + MAX_LATENCY);
             Vec::new()
         })
-    };
+    });
     let high = TrialPart::new(woken, move |begin| {
         let mut observed = Vec::with_capacity(due.len());
         for due in due {
@@ -91,11 +97,15 @@ pub(super) fn responses(
         end(&shared);
         observed
     });
-    let mut results = play(cpu, vec![idle, high], &ending)?;
+    let mut results = play(cpu, idle.into_iter().chain([high]).collect(), &ending)?;
     Ok(Responses::new(results.pop().unwrap_or_default()))
 }
 
+#[cfg(windows)]
+fn compute(_: &SharedState, _: Nanos) {}
+
 /// Computes until the wakeups are done, but not beyond `over`.
+#[cfg(target_os = "linux")]
 fn compute(shared: &SharedState, over: Nanos) {
     // SAFETY: without arguments.
     let own = unsafe { libc::gettid() };
@@ -112,10 +122,13 @@ fn compute(shared: &SharedState, over: Nanos) {
 /// Ends the computing thread. Under a load it might not get the CPU for seconds.
 fn end(shared: &SharedState) {
     shared.is_done.store(true, Ordering::Release);
-    let computing = shared.computing.load(Ordering::Acquire);
-    if computing != 0 {
-        // If this fails, the thread ends when it gets the CPU.
-        let _ = policy::schedule_other_as(computing, LOWEST);
+    #[cfg(target_os = "linux")]
+    {
+        let computing = shared.computing.load(Ordering::Acquire);
+        if computing != 0 {
+            // If this fails, the thread ends when it gets the CPU.
+            let _ = policy::schedule_other_as(computing, LOWEST);
+        }
     }
 }
 

@@ -8,10 +8,14 @@ use std::time::Duration;
 
 use laggard_model::{Absence, Cpu, Lacks, Nanos, Service};
 
+#[cfg(target_os = "linux")]
 use super::guard::RealTimeGuard;
 use crate::footing::ThreadPlacement;
+#[cfg(target_os = "linux")]
+use crate::system::threads;
+use crate::system::{clock, policy, reason_of};
+#[cfg(target_os = "linux")]
 use laggard_measure::host::{Files, Rights};
-use laggard_measure::linux::{clock, policy, reason_of, threads};
 
 /// Time between two checks whether a trial is over.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
@@ -67,6 +71,7 @@ pub(super) fn play<T: Send + 'static>(
     ending: &TrialEnding<'_>,
 ) -> Result<Vec<T>, Absence> {
     // The limit does not apply to loads, which were started before.
+    #[cfg(target_os = "linux")]
     let _guard = RealTimeGuard::new().ok();
     let begin = Arc::new(OnceLock::new());
     let (sender, messages) = channel();
@@ -123,10 +128,25 @@ fn ready(cpu: Cpu, priority: u8) -> Result<ThreadPlacement, Absence> {
 
 /// Sets the real-time priority of the calling thread.
 pub(super) fn set_priority(priority: u8) -> io::Result<()> {
-    policy::schedule_as(Service::Fifo(priority))
+    policy::schedule_as(if cfg!(windows) {
+        Service::Realtime(priority)
+    } else {
+        Service::Fifo(priority)
+    })
 }
 
 /// Describes the refusal of a real-time priority.
+#[cfg(windows)]
+fn no_priority(err: &io::Error) -> Absence {
+    Absence {
+        reason: format!("real-time priorities: {}", reason_of(err)),
+        remedy: "run as administrator".into(),
+        lacks: Lacks::Rights,
+    }
+}
+
+/// Describes the refusal of a real-time priority.
+#[cfg(target_os = "linux")]
 fn no_priority(err: &io::Error) -> Absence {
     let (obstacle, help) = threads::refusal(err, &Rights::read(&Files::default()));
     obstacle.absence(&help)
@@ -205,9 +225,23 @@ fn unfinished() -> Absence {
 pub(super) fn refused(what: &str, err: &io::Error) -> Absence {
     let lacks_rights = err.kind() == io::ErrorKind::PermissionDenied;
     let (lacks, remedy) = if lacks_rights {
-        (Lacks::Rights, "run as root")
+        (
+            Lacks::Rights,
+            if cfg!(windows) {
+                "run as administrator"
+            } else {
+                "run as root"
+            },
+        )
     } else {
-        (Lacks::Machine, "raise the limit (`ulimit -a` lists them)")
+        (
+            Lacks::Machine,
+            if cfg!(windows) {
+                "end other programs"
+            } else {
+                "raise the limit (`ulimit -a` lists them)"
+            },
+        )
     };
     Absence {
         reason: format!("{what}: {}", reason_of(err)),

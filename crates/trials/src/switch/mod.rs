@@ -4,10 +4,16 @@
 //! the clock first. Stretches with different numbers of threads alternate, so that other activity
 //! on the machine affects all of them equally.
 
-mod ring;
+#[cfg(target_os = "linux")]
+mod process;
+pub(crate) mod ring;
 mod shared;
 mod team;
 mod token;
+#[cfg(target_os = "linux")]
+mod watch;
+#[cfg(windows)]
+#[path = "unwatched.rs"]
 mod watch;
 mod working_set;
 
@@ -21,10 +27,11 @@ use laggard_model::{Absence, Cpu, Lacks, Nanos, SwitchRun, SwitchStretch, Switch
 use self::ring::Ring;
 use self::shared::MemberStep;
 use self::team::Team;
+#[cfg(target_os = "linux")]
 pub(super) use self::watch::try_watch;
 use self::watch::{Watch, WatchMemory};
-use laggard_measure::linux::witness::Witness;
-use laggard_measure::linux::{clock, policy, reason_of};
+use crate::system::witness::Witness;
+use crate::system::{clock, policy, reason_of};
 
 /// Length of a run. During it, threads of one priority keep all others from the CPU.
 const RUN: Nanos = Nanos::from_ms(20);
@@ -113,6 +120,8 @@ impl SwitchBench {
             // With a memory lock, new memory would be refused.
             policy::unlock_memory();
         }
+        #[cfg(windows)]
+        let _class = policy::hold_class(plan.way.service);
         let empty = |&threads: &usize| SwitchRun {
             threads,
             way: plan.way,
@@ -377,12 +386,20 @@ fn refused(what: &str, err: &io::Error) -> Absence {
     let (lacks, remedy) = if lacks_rights {
         (
             Lacks::Rights,
-            "run as root, or raise the limit (`ulimit -r`)",
+            if cfg!(windows) {
+                "run as administrator, or use `--policy other`"
+            } else {
+                "run as root, or raise the limit (`ulimit -r`)"
+            },
         )
     } else {
         (
             Lacks::Machine,
-            "use fewer threads, or raise the limit (`ulimit -a`)",
+            if cfg!(windows) {
+                "use fewer threads or another mechanism"
+            } else {
+                "use fewer threads, or raise the limit (`ulimit -a`)"
+            },
         )
     };
     Absence {

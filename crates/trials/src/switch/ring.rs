@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use laggard_model::{Absence, Cpu, Nanos, Service, SwitchPolicy, SwitchStretch, SwitchSums};
-use nix::sys::resource::{UsageWho, getrusage};
 
 use super::shared::{Member, MemberStep, SharedRing};
 use super::token::{self, Token};
@@ -20,7 +19,7 @@ const MIN_SWITCH_NS: u64 = 200;
 /// Threads that switch, and their shared state. Only one runs at a time, so the state is never
 /// contended.
 #[derive(Debug)]
-pub(super) struct Ring {
+pub(crate) struct Ring {
     pub(super) plan: SwitchPlan,
     threads: usize,
     sets: Option<WorkingSets>,
@@ -80,6 +79,7 @@ impl Ring {
     fn schedule(&self, cpu: Cpu) -> Result<(), Absence> {
         let service = match self.plan.way.service {
             SwitchPolicy::Fifo(priority) => Service::Fifo(priority),
+            SwitchPolicy::Realtime(priority) => Service::Realtime(priority),
             SwitchPolicy::Other => Service::Other,
             SwitchPolicy::Deadline => {
                 let period = RUN + PAUSE;
@@ -115,6 +115,7 @@ impl Ring {
     }
 
     /// Takes part as a separate process. `is_ours`: whether it ends together with this process.
+    #[cfg(target_os = "linux")]
     pub(super) fn take_part_as_process(&self, own: usize, is_ours: io::Result<()>) {
         self.shared.touch();
         match is_ours {
@@ -227,8 +228,8 @@ impl Ring {
                 let are_here = state.came.load(Ordering::Relaxed) >= all_came;
                 state.last.store(number, Ordering::Relaxed);
                 self.stamp(are_here);
-                // SAFETY: without arguments; cannot fail on Linux.
-                unsafe { libc::sched_yield() };
+                // `sched_yield`, on Windows `SwitchToThread`.
+                std::thread::yield_now();
                 let stamp = state.stamp.load(Ordering::Relaxed);
                 let arrived = self.arrive(own);
                 now = arrived.0;
@@ -304,8 +305,17 @@ impl Ring {
     }
 }
 
+/// Windows does not count this per thread.
+#[cfg(windows)]
+const fn left_cpu() -> u64 {
+    0
+}
+
 /// Returns how often the calling thread has left its CPU.
+#[cfg(target_os = "linux")]
 fn left_cpu() -> u64 {
+    use nix::sys::resource::{UsageWho, getrusage};
+
     getrusage(UsageWho::RUSAGE_THREAD).map_or(0, |usage| {
         let switches = usage.voluntary_context_switches() + usage.involuntary_context_switches();
         u64::try_from(switches).unwrap_or(0)

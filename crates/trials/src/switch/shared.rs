@@ -9,8 +9,8 @@ use laggard_model::{
 };
 
 use super::token::{wait_for, wake};
+use crate::system::mapping::Mapped;
 use laggard_measure::board::{Memory as _, Shared};
-use laggard_measure::linux::mapping::Mapped;
 
 /// State of the ring: last switch, and counts.
 #[derive(Debug, Default)]
@@ -225,6 +225,7 @@ impl SharedRing {
     }
 
     /// Touches all of it, in a process that did not map it itself.
+    #[cfg(target_os = "linux")]
     pub(super) fn touch(&self) {
         for page in self.kept.all().chunks(4096 / size_of::<StoredSwitch>()) {
             page[0].took_ns.load(Ordering::Relaxed);

@@ -1,16 +1,14 @@
 //! Token that the threads of a ring pass on: the holder runs, the others wait.
 
-use std::io;
-use std::os::fd::OwnedFd;
+use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use laggard_model::HandOver;
-use nix::fcntl::OFlag;
+#[cfg(target_os = "linux")]
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use nix::unistd::{pipe2, read, write};
 
+use crate::system::mapping::Mapped;
 use laggard_measure::board::{Memory as _, Shared};
-use laggard_measure::linux::mapping::Mapped;
 
 /// Mechanism to pass the token. No call allocates.
 pub(super) trait Token: Send + Sync {
@@ -27,9 +25,12 @@ pub(super) fn token(via: HandOver, threads: usize) -> io::Result<Option<Box<dyn 
         HandOver::Yield => None,
         HandOver::Futex => Some(Box::new(Futexes(Mapped::anonymous(threads)?))),
         HandOver::Pipe => {
-            let pipes: Result<_, _> = (0..threads).map(|_| pipe2(OFlag::O_CLOEXEC)).collect();
+            let pipes: Result<_, _> = (0..threads).map(|_| io::pipe()).collect();
             Some(Box::new(Pipes(pipes?)))
         }
+        #[cfg(not(target_os = "linux"))]
+        HandOver::Eventfd => return Err(io::Error::other("it exists on Linux only")),
+        #[cfg(target_os = "linux")]
         HandOver::Eventfd => {
             let open = |_| EventFd::from_flags(EfdFlags::EFD_CLOEXEC);
             let events: Result<_, _> = (0..threads).map(open).collect();
@@ -71,25 +72,22 @@ impl Token for Futexes {
 }
 
 /// Read and write end of each pipe.
-struct Pipes(Vec<(OwnedFd, OwnedFd)>);
+struct Pipes(Vec<(PipeReader, PipeWriter)>);
 
 impl Token for Pipes {
     fn pass(&self, to: usize) -> io::Result<()> {
-        write(&self.0[to].1, &[1])?;
-        Ok(())
+        (&self.0[to].1).write_all(&[1])
     }
 
     fn wait(&self, own: usize) -> io::Result<()> {
-        match read(&self.0[own].0, &mut [0]) {
-            Ok(1) => Ok(()),
-            Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
-            Err(err) => Err(err.into()),
-        }
+        (&self.0[own].0).read_exact(&mut [0])
     }
 }
 
+#[cfg(target_os = "linux")]
 struct Events(Vec<EventFd>);
 
+#[cfg(target_os = "linux")]
 impl Token for Events {
     fn pass(&self, to: usize) -> io::Result<()> {
         self.0[to].write(1)?;
@@ -108,8 +106,28 @@ impl std::fmt::Debug for dyn Token {
     }
 }
 
+/// Wakes one thread that waits for `word`, or all.
+#[cfg(windows)]
+#[allow(clippy::unnecessary_wraps, reason = "as on Linux")]
+pub(super) fn wake(word: &AtomicU32, max: i32) -> io::Result<()> {
+    match max {
+        1 => crate::system::door::wake_one(word),
+        _ => crate::system::door::wake_all(word),
+    }
+    Ok(())
+}
+
+/// Waits while `word` is `value`; may return spuriously.
+#[cfg(windows)]
+#[allow(clippy::unnecessary_wraps, reason = "as on Linux")]
+pub(super) fn wait_for(word: &AtomicU32, value: u32) -> io::Result<()> {
+    crate::system::door::wait_while(word, value);
+    Ok(())
+}
+
 /// Wakes at most `max` threads that wait for `word`, also in other processes, because the word
 /// may be shared.
+#[cfg(target_os = "linux")]
 pub(super) fn wake(word: &AtomicU32, max: i32) -> io::Result<()> {
     // SAFETY: the word outlives the call; nothing else is read or written.
     match unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, max) } {
@@ -119,6 +137,7 @@ pub(super) fn wake(word: &AtomicU32, max: i32) -> io::Result<()> {
 }
 
 /// Waits while `word` is `value`; may return spuriously.
+#[cfg(target_os = "linux")]
 pub(super) fn wait_for(word: &AtomicU32, value: u32) -> io::Result<()> {
     let forever = std::ptr::null::<libc::timespec>();
     // SAFETY: as above; the timeout is null, so it is not read.

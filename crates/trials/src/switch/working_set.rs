@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use laggard_model::Nanos;
 
+use crate::system::clock;
+use crate::system::mapping::Mapped;
 use laggard_measure::board::Memory as _;
-use laggard_measure::linux::clock;
-use laggard_measure::linux::mapping::Mapped;
 
 /// Size of a cache line in bytes.
 const LINE_BYTES: usize = 64;

@@ -25,6 +25,8 @@ use laggard_model::{Absence, Cpu, Lacks, Nanos, Service, TimerApi, TimerRun};
 pub use self::linux::{TimerBench, clocks};
 pub(crate) use self::waits::ObservedWaits;
 #[cfg(windows)]
+pub(crate) use self::windows::OnWindows;
+#[cfg(windows)]
 pub use self::windows::measure_timer;
 use laggard_measure::TimedWait;
 

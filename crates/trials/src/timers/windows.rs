@@ -12,13 +12,13 @@ use laggard_measure_windows::{WaitableTimer, now, open_timer, pin};
 use super::{ObservedWaits, TimerPlan, TimerSystem, awaited, not_returned, try_out};
 
 /// Most precise sleep: of high resolution since Windows 10 1803.
-struct OnWindows {
+pub(crate) struct OnWindows {
     /// Most precise sleep: of high resolution since Windows 10 1803.
     finest: WaitableTimer,
 }
 
 impl OnWindows {
-    fn open() -> io::Result<Self> {
+    pub(crate) fn open() -> io::Result<Self> {
         let open = |is_high| WaitableTimer::open(is_high, None);
         let finest = open(true).or_else(|_| open(false))?;
         Ok(Self { finest })

@@ -5,7 +5,7 @@ use laggard_answer::rtos::{
     PreemptionFigures, PriorityFigures, QueueFigures, RtosReason, RtosReport, TestVerdict,
 };
 use laggard_model::text::{bytes, count, listed, percent};
-use laggard_model::{InterruptSource, LockedPages, Nanos, RtosCriterion};
+use laggard_model::{InterruptSource, LockedPages, Nanos, RtosCriterion, RtosWakeups};
 
 use super::{competitors, number, time};
 use crate::doc::{Cell, code};
@@ -205,7 +205,15 @@ fn above_limit(
     }
 }
 
+/// Name of real-time priorities.
+const CLASS: &str = if cfg!(windows) {
+    "realtime"
+} else {
+    "SCHED_FIFO"
+};
+
 fn preemption(figures: &PreemptionFigures, reason: &RtosReason, limit: Nanos) -> String {
+    let [running, woken] = RtosWakeups::PRIORITIES;
     let wakeups = number(figures.wakeups);
     if *reason == RtosReason::TooFewSamples {
         return format!("only {wakeups} wakeups came while the other thread computed");
@@ -222,7 +230,7 @@ fn preemption(figures: &PreemptionFigures, reason: &RtosReason, limit: Nanos) ->
         competitors(&figures.competitors)
     });
     format!(
-        "SCHED_FIFO 90 preempts SCHED_FIFO 50: median {}, max {}{without_steal}, {wakeups} wakeups{late}",
+        "{CLASS} {woken} preempts {CLASS} {running}: median {}, max {}{without_steal}, {wakeups} wakeups{late}",
         time(figures.median_ns),
         time(figures.max_ns),
     )
@@ -267,7 +275,7 @@ fn priorities(figures: &PriorityFigures, reason: &RtosReason) -> String {
         RtosReason::LowerNotPreempted => {
             let (low, high) = figures.not_preempting.unwrap_or_default();
             format!(
-                "{range}; SCHED_FIFO {high} does not preempt SCHED_FIFO {low} ({preempting} of {pairs} neighbours preempt)"
+                "{range}; {CLASS} {high} does not preempt {CLASS} {low} ({preempting} of {pairs} neighbours preempt)"
             )
         }
         RtosReason::EqualPreempted => format!(
@@ -297,7 +305,7 @@ fn unordered(queue: &QueueFigures) -> String {
     let name = queue.queue.name();
     if let Some((woken, highest)) = queue.example {
         return format!(
-            "{name}: {} of {} wakeups out of order (such as SCHED_FIFO {woken} before {highest})",
+            "{name}: {} of {} wakeups out of order (such as {CLASS} {woken} before {highest})",
             number(queue.out_of_order),
             number(queue.wakes)
         );
@@ -310,7 +318,11 @@ fn unordered(queue: &QueueFigures) -> String {
 
 fn inversion(figures: &InversionFigures, reason: &RtosReason) -> String {
     let (inherit, plain) = (&figures.inherit, &figures.plain);
-    let despite = "despite PTHREAD_PRIO_INHERIT, the middle thread";
+    let despite = if cfg!(windows) {
+        "with a mutex object, the middle thread"
+    } else {
+        "despite PTHREAD_PRIO_INHERIT, the middle thread"
+    };
     match reason {
         RtosReason::InheritingLockInverted => format!(
             "{despite} finished before the waiting one had the lock, in {} of {} rounds (max wait {})",

@@ -22,6 +22,7 @@ pub(crate) fn mechanism(way: SwitchWay) -> String {
 fn policy(policy: SwitchPolicy) -> String {
     match policy {
         SwitchPolicy::Fifo(priority) => format!("SCHED_FIFO {priority}"),
+        SwitchPolicy::Realtime(priority) => format!("real-time priority {priority}"),
         SwitchPolicy::Other => "SCHED_OTHER".into(),
         SwitchPolicy::Deadline => "SCHED_DEADLINE".into(),
     }

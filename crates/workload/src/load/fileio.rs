@@ -4,10 +4,8 @@
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
-use nix::fcntl::OFlag;
 use tempfile::NamedTempFile;
 
 use super::RunError;
@@ -48,12 +46,15 @@ impl File {
 
     fn read_once(&self) -> io::Result<u64> {
         let mut buffer = [0; READ_BYTES];
+        let mut options = fs::File::options();
         // In a directory that is writable for others, they can put any kind of file at
         // its path.
-        let mut file = fs::File::options()
-            .read(true)
-            .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
-            .open(self.0.path())?;
+        #[cfg(target_os = "linux")]
+        std::os::unix::fs::OpenOptionsExt::custom_flags(
+            &mut options,
+            (nix::fcntl::OFlag::O_NOFOLLOW | nix::fcntl::OFlag::O_NONBLOCK).bits(),
+        );
+        let mut file = options.read(true).open(self.0.path())?;
         let mut total = 0;
         loop {
             match file.read(&mut buffer)? {
@@ -78,6 +79,7 @@ mod tests {
         assert!(!path.exists());
     }
 
+    #[cfg(target_os = "linux")]
     #[test]
     fn replaced_file_is_not_waited_for_or_followed() {
         let file = File::new().unwrap();

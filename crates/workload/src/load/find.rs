@@ -179,7 +179,9 @@ mod tests {
 
     #[test]
     fn list_of_loads_has_each_with_a_description() {
-        let builtin = Builtin::ALL.map(|load| (load.name().to_owned(), load.about().to_owned()));
+        let builtin = Builtin::ALL
+            .iter()
+            .map(|load| (load.name().to_owned(), load.about().to_owned()));
         let recipes = Recipe::built_in().unwrap();
         let recipes = recipes
             .into_iter()

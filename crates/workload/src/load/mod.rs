@@ -4,18 +4,30 @@
 //! Heubaum, "Windows 95 Interrupt Latency" (Vireo White Paper, 1995). Any command can be a load
 //! too: see [`LoadProcess`]. Loads of real applications are described by a [`Recipe`].
 
+#[cfg(target_os = "linux")]
 mod busy;
 mod draw;
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
+#[cfg(target_os = "linux")]
 mod error;
 mod fileio;
+#[cfg(target_os = "linux")]
 mod find;
 mod fp;
+#[cfg(target_os = "linux")]
 mod guard;
+#[cfg(target_os = "linux")]
 mod launch;
+#[cfg(target_os = "linux")]
 mod process;
+#[cfg(target_os = "linux")]
 mod recipe;
+#[cfg(target_os = "linux")]
 mod scanner;
+#[cfg(target_os = "linux")]
 mod several;
+#[cfg(target_os = "linux")]
 mod stopped;
 
 use std::fmt;
@@ -28,18 +40,32 @@ use std::time::{Duration, Instant};
 
 use laggard_model::{Nanos, Throughput};
 
+#[cfg(target_os = "linux")]
 pub use busy::{Busy, BusyError};
+#[cfg(not(target_os = "linux"))]
+pub use elsewhere::{LaunchError, LoadProcess};
+#[cfg(target_os = "linux")]
 pub use error::{Ended, LaunchError};
+#[cfg(target_os = "linux")]
 pub use find::{LoadRunError, NamedLoad};
+#[cfg(target_os = "linux")]
 pub use guard::Guard;
+#[cfg(target_os = "linux")]
 pub use launch::{Launch, LoadUser, Output};
-pub use process::{LoadProcess, READY};
+#[cfg(target_os = "linux")]
+pub use process::LoadProcess;
+#[cfg(target_os = "linux")]
 pub use recipe::{
     Need, Order, ProgramTrial, Recipe, RecipeError, Step, Unusable, Work, WorkReport, run_recipe,
 };
+#[cfg(target_os = "linux")]
 pub use stopped::Halt;
 
+#[cfg(target_os = "linux")]
 use scanner::Scanner;
+
+/// Line that a held load writes when it is set up.
+pub const READY: &str = "ready";
 
 /// Load that needs only this program.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -53,15 +79,18 @@ pub enum Builtin {
     /// Endless reading of a cached file (Heubaum's `DOSIO`).
     FileIo,
     /// Reading of every opened file, like a virus scanner (OSDI'99 Fig. 5).
+    #[cfg(target_os = "linux")]
     Scanner,
 }
 
 impl Builtin {
-    pub const ALL: [Self; 5] = [
+    /// All loads of this system.
+    pub const ALL: &[Self] = &[
         Self::Idle,
         Self::Draw,
         Self::Fp,
         Self::FileIo,
+        #[cfg(target_os = "linux")]
         Self::Scanner,
     ];
 
@@ -72,6 +101,7 @@ impl Builtin {
             Self::Draw => "draw",
             Self::Fp => "fp",
             Self::FileIo => "fileio",
+            #[cfg(target_os = "linux")]
             Self::Scanner => "scanner",
         }
     }
@@ -85,6 +115,7 @@ impl Builtin {
             Self::FileIo => {
                 "4 threads open a cached 100 KB file, read it in 1 KB blocks and close it"
             }
+            #[cfg(target_os = "linux")]
             Self::Scanner => {
                 "reads every file that a program opens, like a virus scanner; needs root"
             }
@@ -98,6 +129,7 @@ impl Builtin {
             Self::Draw => "frames",
             Self::Fp => "divisions",
             Self::FileIo => "bytes",
+            #[cfg(target_os = "linux")]
             Self::Scanner => "files",
         }
     }
@@ -112,7 +144,13 @@ impl fmt::Display for Builtin {
 /// Unknown name.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "`{0}` is not a built-in load; use idle, draw, fp, fileio or scanner, or give a command after `--`"
+    "`{name}` is not a built-in load; use {loads}",
+    name = .0,
+    loads = if cfg!(target_os = "linux") {
+        "idle, draw, fp, fileio or scanner, or give a command after `--`"
+    } else {
+        "idle, draw, fp or fileio; the others exist on Linux only"
+    }
 )]
 pub struct UnknownLoad(pub String);
 
@@ -121,7 +159,8 @@ impl FromStr for Builtin {
 
     fn from_str(name: &str) -> Result<Self, UnknownLoad> {
         Self::ALL
-            .into_iter()
+            .iter()
+            .copied()
             .find(|load| load.name() == name)
             .ok_or_else(|| UnknownLoad(name.into()))
     }
@@ -160,6 +199,7 @@ pub enum RunError {
 impl RunError {
     /// Returns whether this machine lacks a prerequisite of the load, as opposed to a
     /// failure.
+    #[cfg(target_os = "linux")]
     const fn is_unmet(&self) -> bool {
         matches!(
             self,
@@ -187,8 +227,9 @@ pub type Gate<'a> = dyn Fn() + 'a;
 pub fn run(load: Builtin, stop: &AtomicBool, gate: &Gate<'_>) -> Result<Throughput, RunError> {
     let file = match load {
         Builtin::FileIo => Some(fileio::File::new()?),
-        Builtin::Idle | Builtin::Draw | Builtin::Fp | Builtin::Scanner => None,
+        _ => None,
     };
+    #[cfg(target_os = "linux")]
     let mut scanner = if load == Builtin::Scanner {
         Some(Scanner::new()?)
     } else {
@@ -210,6 +251,7 @@ pub fn run(load: Builtin, stop: &AtomicBool, gate: &Gate<'_>) -> Result<Throughp
         Builtin::FileIo => in_threads(&load, fileio::THREADS, stop, |_, ends| {
             file.as_ref().map_or(Ok(0), |file| file.read(ends))
         })?,
+        #[cfg(target_os = "linux")]
         Builtin::Scanner => match &mut scanner {
             Some(scanner) => scanner.scan(&|| stop.load(Ordering::Relaxed))?,
             None => 0,
@@ -272,7 +314,7 @@ mod tests {
 
     #[test]
     fn every_load_is_found_by_its_name() {
-        for load in Builtin::ALL {
+        for &load in Builtin::ALL {
             assert_eq!(load.name().parse(), Ok(load));
         }
     }

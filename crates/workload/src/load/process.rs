@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
+use super::READY;
 use super::error::{Ended, LaunchError};
 use super::guard::{GRACE, Guard};
 use super::stopped::{Halt, halt, killed};
@@ -31,9 +32,6 @@ pub struct LoadProcess {
     word: Option<ChildStdin>,
     ended: Option<Ended>,
 }
-
-/// Line that a held load writes when it is set up.
-pub const READY: &str = "ready";
 
 /// Interval of the checks of a stopping load.
 const POLL: Duration = Duration::from_millis(5);

@@ -260,7 +260,7 @@ impl Recipe {
         if !name.ends_with(".toml") {
             let recipes = recipes.iter().map(|recipe| recipe.name.as_str());
             let names = recipes
-                .chain(Builtin::ALL.map(Builtin::name))
+                .chain(Builtin::ALL.iter().map(|load| load.name()))
                 .chain(Busy::NAMES);
             let meant = nearest(name, &names.collect::<Vec<_>>());
             return Err(RecipeError::Unknown(name.into(), meant));

@@ -1,28 +1,31 @@
 //! `laggard bench switch`: durations of context switches.
 
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(windows)]
+mod windows;
+
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use indicatif::{ProgressBar, ProgressStyle};
 use laggard_answer::switch::{self, StretchFigures, SwitchReport, SwitchesMeasured};
-use laggard_measure::host::{self, Files};
-use laggard_measure::linux;
 use laggard_model::text::Unit;
-use laggard_model::{
-    Cpu, CpuList, HandOver, Nanos, RowsOf, Service, SwitchPolicy, SwitchRun, SwitchStretch,
-    SwitchWay,
-};
+use laggard_model::{Cpu, HandOver, Nanos, SwitchPolicy, SwitchRun, SwitchStretch, SwitchWay};
 use laggard_trials::switch::{StretchOf, SwitchBench, SwitchPlan};
 use laggard_view::picture::{MAX_WAYS, Picture, Style};
 use laggard_view::switch::document;
-use laggard_workload::load::{Launch, LoadProcess, NamedLoad};
+use laggard_workload::load::LoadProcess;
 
+#[cfg(target_os = "linux")]
+use self::linux as here;
+#[cfg(windows)]
+use self::windows as here;
 use crate::args::SwitchArgs;
 use crate::drawing::Target;
 use crate::exit::Exit;
 use crate::pipe::Format;
-use crate::rows::{RowFolder, RowPlan};
 use crate::{measuring, pipe};
 
 /// Stretches of each number of threads: ten show the variation between them, and one
@@ -32,8 +35,6 @@ const MIN_STRETCHES: u64 = 11;
 const MAX_STRETCH: Nanos = Nanos::from_secs(1);
 const MIN_DURATION: Nanos = Nanos::from_secs(1);
 const MAX_DURATION: Nanos = Nanos::from_secs(600);
-/// Priority of the paper: above usual threads, below the watchdogs of the kernel.
-const PRIORITY: u8 = 80;
 /// Memory of all working sets of a row, bytes.
 const MAX_MEMORY: u64 = 1 << 30;
 /// Fraction of the free memory that the test may use. If it took all, the kernel would end
@@ -45,8 +46,8 @@ pub(crate) fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
     pipe::stdout()?;
     let plans = plans(args)?;
     let pictures = Pictures::new(args, &plans)?;
-    args.load.as_deref().map(NamedLoad::find).transpose()?;
-    let mut recordings = args.output.as_deref().map(RowFolder::make).transpose()?;
+    #[cfg(target_os = "linux")]
+    let mut recordings = linux::check(args)?;
     let stop = measuring::interruption()?;
     let rows: usize = plans.iter().map(|plan| plan.threads.len()).sum();
     let cpu = plans[0].cpus[0];
@@ -59,25 +60,24 @@ pub(crate) fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
         Unit::Auto.write_nanos(args.duration),
         plans[0].way.service,
         match (args.policy, plans[0].way.service) {
-            (None, SwitchPolicy::Other) => format!(" (this user may not use fifo:{PRIORITY})"),
-            _ => String::new(),
+            (None, SwitchPolicy::Other) => " (this user may not use real-time priorities)",
+            _ => "",
         },
         Unit::Auto.write_nanos(args.duration * rows as u64)
     ));
     let mut bench = SwitchBench::new();
-    let mut load = start_load(args.load.as_deref(), cpu, &stop)?;
+    let load = here::start_load(args.load.as_deref(), cpu, &stop)?;
     let runs = measure(&mut bench, &plans, &stop, |plan, row, stretch| {
+        #[cfg(target_os = "linux")]
         if let Some(folder) = &mut recordings {
-            record(folder, &row_plan(plan, row.threads, args), stretch);
+            linux::record(folder, &linux::row_plan(plan, row.threads, args), stretch);
         }
+        #[cfg(not(target_os = "linux"))]
+        let _ = (plan, row, stretch);
     })?;
-    if let Some(status) = load.as_mut().map(LoadProcess::poll).transpose()?.flatten() {
-        let name = args.load.as_deref().unwrap_or_default();
-        bail!("the load `{name}` ended before the test: {status}");
-    }
-    drop(load);
+    end_load(load, args.load.as_deref())?;
     let measured = SwitchesMeasured {
-        host: host::identify(&Files::default()),
+        host: measuring::host(),
         cpu,
         other_cpu: plans[0].cpus.get(1).copied(),
         load: args.load.clone(),
@@ -90,6 +90,7 @@ pub(crate) fn switch(args: &SwitchArgs) -> anyhow::Result<Exit> {
     print(args, &report)?;
     // The figures come first, because drawing may fail.
     pictures.draw(&report)?;
+    #[cfg(target_os = "linux")]
     if let Some(folder) = recordings {
         let count = folder.end(!stop.load(Ordering::Relaxed))?;
         measuring::say_rows(args.output.as_deref(), count);
@@ -164,40 +165,6 @@ fn is_complete(report: &SwitchReport) -> bool {
     report.is_complete && report.rows.iter().all(is_complete)
 }
 
-/// Describes the recording of a row.
-fn row_plan(plan: &SwitchPlan, threads: usize, args: &SwitchArgs) -> RowPlan {
-    let series = plan.way;
-    let set = match series.working_set_bytes {
-        0 => String::new(),
-        bytes => format!("-{bytes}"),
-    };
-    RowPlan {
-        name: format!("{}-{threads}{set}", series.via),
-        rows: RowsOf::HandOvers {
-            threads: u32::try_from(threads).unwrap_or(u32::MAX),
-            way: series,
-        },
-        service: match series.service {
-            SwitchPolicy::Fifo(priority) => Service::Fifo(priority),
-            SwitchPolicy::Other => Service::Other,
-            SwitchPolicy::Deadline => Service::Deadline,
-        },
-        cpu: plan.cpus[0],
-        period: Nanos::ZERO,
-        duration: args.duration,
-        load: args.load.clone(),
-    }
-}
-
-/// Adds a stretch to the recording of its row: gross durations, with the times before.
-fn record(folder: &mut RowFolder, plan: &RowPlan, stretch: &SwitchStretch) {
-    let expiry = |&ns: &u32| stretch.begin + Nanos::from_ns(ns.into());
-    let took = |&ns: &u32| Nanos::from_ns(ns.into());
-    let samples = stretch.at_ns.iter().map(expiry);
-    let samples = samples.zip(stretch.took_ns.iter().map(took));
-    folder.add(plan, samples, stretch.left_out);
-}
-
 /// Measures all plans. `keep` receives each traced stretch before the next one starts.
 fn measure(
     bench: &mut SwitchBench,
@@ -241,8 +208,7 @@ fn plans(args: &SwitchArgs) -> anyhow::Result<Vec<SwitchPlan>> {
     check(args, &threads, &ways, &sets)?;
     let service = match args.policy {
         Some(policy) => policy,
-        None if linux::may_run_as(Service::Fifo(PRIORITY)) => SwitchPolicy::Fifo(PRIORITY),
-        None => SwitchPolicy::Other,
+        None => measuring::switch_policy(),
     };
     let cpus = cpus(args)?;
     let (stretches, length) = self::stretches(duration);
@@ -251,7 +217,10 @@ fn plans(args: &SwitchArgs) -> anyhow::Result<Vec<SwitchPlan>> {
         way: SwitchWay {
             via,
             service,
+            #[cfg(target_os = "linux")]
             are_processes: args.processes,
+            #[cfg(not(target_os = "linux"))]
+            are_processes: false,
             working_set_bytes,
             is_cross: args.cross,
         },
@@ -264,7 +233,7 @@ fn plans(args: &SwitchArgs) -> anyhow::Result<Vec<SwitchPlan>> {
         .flat_map(|&via| sets.iter().map(move |&set| (via, set)));
     let plans: Vec<SwitchPlan> = combinations.map(plan).collect();
     let bytes = plans.iter().map(SwitchPlan::bytes).max().unwrap_or(0);
-    if let Some(free) = host::free_memory(&Files::default()) {
+    if let Some(free) = measuring::free_memory() {
         check_memory(bytes, free)?;
     }
     Ok(plans)
@@ -336,7 +305,7 @@ fn cpus(args: &SwitchArgs) -> anyhow::Result<Vec<Cpu>> {
     if !args.cross {
         return Ok(vec![cpu]);
     }
-    let allowed = linux::allowed_cpus();
+    let allowed = measuring::allowed_cpus();
     let other = allowed
         .as_slice()
         .iter()
@@ -348,32 +317,18 @@ fn cpus(args: &SwitchArgs) -> anyhow::Result<Vec<Cpu>> {
     }
 }
 
-/// Starts the load. It ends when the result is dropped. A load that runs on one CPU runs on
-/// the CPU of the threads.
-fn start_load(
-    name: Option<&str>,
-    cpu: Cpu,
-    stop: &AtomicBool,
-) -> anyhow::Result<Option<LoadProcess>> {
-    let Some(name) = name else {
-        return Ok(None);
-    };
-    let program =
-        std::env::current_exe().context("cannot find this program, which runs the load")?;
-    let launch = Launch::named(program, name).held();
-    let launch = launch.open_files(linux::usual_descriptors());
-    let takes_turns =
-        |load: &NamedLoad| matches!(load, NamedLoad::Busy(busy) if busy.turns.is_some());
-    let launch = if takes_turns(&NamedLoad::named(name)?) {
-        launch.cpus(CpuList::from_iter([cpu]))
-    } else {
-        launch
-    };
-    let mut load = launch.user(measuring::caller()).start()?;
-    load.wait_until_ready(stop)
-        .with_context(|| format!("cannot set up the load `{name}`"))?;
-    load.begin();
-    Ok(Some(load))
+/// Ends the load.
+///
+/// # Errors
+/// If it has ended by itself.
+fn end_load(mut load: Option<LoadProcess>, name: Option<&str>) -> anyhow::Result<()> {
+    match load.as_mut().map(LoadProcess::poll).transpose()?.flatten() {
+        Some(status) => {
+            let name = name.unwrap_or_default();
+            bail!("the load `{name}` ended before the test: {status}");
+        }
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
