@@ -178,7 +178,10 @@ impl Timeline {
             .is_some_and(|entry| entry.cycle.is_relative);
         let usual = self.given_period.or(usual);
         let found = Grid::find(&wakes, usual, resolution, is_relative);
-        if let Some(found) = found {
+        if let Some(mut found) = found {
+            let wakes = self.early.iter().filter(|entry| entry.is_due);
+            let mut wakes = wakes.map(|entry| entry.cycle.whole.woken);
+            found.has_timer = wakes.any(|woken| matches!(woken, WokenBy::Timer(_)));
             for entry in std::mem::take(&mut self.early) {
                 let origin = entry.cycle.whole.origin;
                 if origin > found.anchor {

@@ -23,7 +23,8 @@ use serde_json::Value;
 
 /// Names, paths, versions and commands.
 const NAMES: &str = "
-    Ability.name Above.who Application.name AttachCycles.name AudioState.devices
+    Ability.name Above.who Application.name AttachCauseKind.call AttachCauseKind.contender
+    AttachCauseKind.file AttachCauseKind.holder AttachCauseKind.who AttachCycles.name AudioState.devices
     AudioState.file AudioState.governor AudioState.name AudioState.number AttachLate.call
     AttachLate.contender AttachLate.file AttachLate.holder AttachLate.who AttachOthers.name
     AttachPolicy.policy AttachRanked.call AttachRanked.contender AttachRanked.file

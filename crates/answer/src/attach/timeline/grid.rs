@@ -23,6 +23,8 @@ pub(super) struct Grid {
     pub(super) free_since: Nanos,
     /// Longest sleep before a recent wakeup on the grid, ns.
     sleep: f64,
+    /// Whether timers woke the thread at its due times.
+    pub(super) has_timer: bool,
 }
 
 /// Position of a wakeup.
@@ -41,6 +43,8 @@ impl Grid {
     const MIN_TOLERANCE: f64 = 10e3;
     /// Largest tolerance, as a part of the period.
     const MAX_TOLERANCE: f64 = 0.02;
+    /// Tolerance of wakeups by another thread or a device, which may itself be late.
+    const SENDER_TOLERANCE: f64 = 0.2;
     /// Largest distance between a timeline and its continuation, as a part of the period. A second
     /// timer of the same period has wakeups between those of the first.
     pub(super) const MAX_SHIFT: f64 = 0.1;
@@ -142,6 +146,7 @@ impl Grid {
             evaluated: anchor,
             free_since: anchor,
             sleep: 0.0,
+            has_timer: false,
         })
     }
 
@@ -266,14 +271,15 @@ impl Grid {
     pub(super) fn place(&self, activation: &ThreadActivation, resolution: Nanos) -> Place {
         let origin = activation.origin;
         // Timers are exact; other sources of wakeups are not.
+        let is_timer = matches!(activation.woken, WokenBy::Timer(_));
+        let min_tolerance = match (is_timer, self.has_timer) {
+            (true, _) => 0.0,
+            (false, true) => Self::MAX_TOLERANCE,
+            (false, false) => Self::SENDER_TOLERANCE,
+        };
         let tolerance = |steps: u64| {
             let exact = self.tolerance(steps, resolution);
-            let is_timer = matches!(activation.woken, WokenBy::Timer(_));
-            Nanos::from_f64(if is_timer {
-                exact
-            } else {
-                exact.max(Self::MAX_TOLERANCE * self.period)
-            })
+            Nanos::from_f64(exact.max(min_tolerance * self.period))
         };
         let nearest = self.nearest(origin);
         let is_near = |steps: u64| {

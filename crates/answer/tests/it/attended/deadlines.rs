@@ -371,6 +371,29 @@ fn thread_that_another_one_drives_keeps_its_deadline_if_it_is_often_late() {
     }
 }
 
+/// A producer is up to 50 us late for its times, 5 ms apart, or up to 500 us. In each 25th cycle the consumer works
+/// for 17 ms. The next three items are then late, too, and have no wakeup.
+#[test]
+fn cycles_of_an_inexact_producer_pass_while_the_consumer_works() {
+    let mut script = Script::new(1);
+    let condition = wait("futex", 0x2000, 0x89, 0);
+    let mut item = 0_u64;
+    while item < 600 {
+        let jitter = if item.is_multiple_of(4) { 500 } else { 50 };
+        let due = 5_000 * item + item * 7_919 % jitter;
+        let is_long = item % 25 == 20;
+        let done = due + if is_long { 17_000 } else { 1_000 };
+        item += if is_long { 4 } else { 1 };
+        script.add(by_thread(5, "producer"), (due, due + 20, done), condition);
+    }
+
+    let report = report(request_without_deadline(None), script.records);
+
+    let deadline = report.rows[0].deadline.as_ref().unwrap();
+    // Each third item is due 2 ms before the consumer waits again: it is in time.
+    assert_eq!((deadline.misses, deadline.passed), (72, 48));
+}
+
 /// Workers that wait for one condition variable. Each job wakes the next of them, or all of them.
 #[test]
 fn pool_has_no_implied_deadline_unless_each_event_wakes_all_of_its_threads() {

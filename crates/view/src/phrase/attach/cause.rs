@@ -136,7 +136,9 @@ pub(crate) fn culprit(cause: &AttachCause) -> Option<String> {
         | AttachCauseKind::Frozen => Vec::new(),
 
         AttachCauseKind::Overrun { of } => {
-            return culprit(&AttachCause::new((**of).clone()));
+            let source = AttachCause::new((**of).clone());
+            let class = (source.class != CauseClass::OwnWork).then(|| source.class.words().into());
+            return culprit(&source).or(class);
         }
         AttachCauseKind::Sleep { call } => vec![call_or_fault(call.as_deref())],
         AttachCauseKind::Child { call } => {
