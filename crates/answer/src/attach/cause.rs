@@ -179,8 +179,11 @@ pub enum WaitEnd {
 }
 
 impl AttachTaken {
-    /// Converts the cause for a recording. `who` is the name of the culprit.
+    /// Converts the cause for a recording. `who` is the name of the culprit. The removal of a system
+    /// call or of page faults also avoids their overruns, so only other work is recorded as overrun.
     pub(super) fn recorded(&self, who: Option<String>) -> RecordedCause {
+        let source = self.cause.overrun_of().map(|source| source.class);
+        let source = source.filter(|&class| class != CauseClass::OwnWork);
         let (because, contender) = match &self.cause.kind {
             AttachCauseKind::System {
                 because, contender, ..
@@ -188,7 +191,7 @@ impl AttachTaken {
             _ => (None, None),
         };
         RecordedCause {
-            class: self.cause.class,
+            class: source.unwrap_or(self.cause.class),
             who: who.map(Into::into),
             because,
             contender,
@@ -290,5 +293,25 @@ pub(super) fn call_name(call: SystemCall) -> String {
         call.number.to_string()
     } else {
         call.name.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overrun_is_recorded_with_its_cause_unless_it_is_work() {
+        let class = |of: AttachCauseKind| {
+            let of = Box::new(of);
+            let overrun = AttachTaken {
+                cause: AttachCause::new(AttachCauseKind::Overrun { of }),
+                time_ns: Nanos::from_us(1),
+            };
+            overrun.recorded(None).class
+        };
+
+        assert_eq!(class(AttachCauseKind::PageFault), CauseClass::PageFault);
+        assert_eq!(class(AttachCauseKind::UserCode), CauseClass::Overrun);
     }
 }

@@ -349,9 +349,6 @@ fn share_of_a_cause_in_an_earlier_cycle_is_named() {
         named(100),
         "overrun of an earlier cycle: execution time in page faults"
     );
-    let of = Box::new(AttachCauseKind::PageFault);
-    let cause = AttachCause::new(AttachCauseKind::Overrun { of });
-    assert_eq!(phrase::culprit(&cause).unwrap(), "page fault");
 }
 
 #[test]

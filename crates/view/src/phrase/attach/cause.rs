@@ -136,9 +136,7 @@ pub(crate) fn culprit(cause: &AttachCause) -> Option<String> {
         | AttachCauseKind::Frozen => Vec::new(),
 
         AttachCauseKind::Overrun { of } => {
-            let source = AttachCause::new((**of).clone());
-            let class = (source.class != CauseClass::OwnWork).then(|| source.class.words().into());
-            return culprit(&source).or(class);
+            return culprit(&AttachCause::new((**of).clone()));
         }
         AttachCauseKind::Sleep { call } => vec![call_or_fault(call.as_deref())],
         AttachCauseKind::Child { call } => {
