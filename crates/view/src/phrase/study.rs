@@ -5,6 +5,7 @@ use laggard_answer::study::{
     MissingReason, StudyCell, StudyName, StudyReport, StudyRow, StudySystem, StudyTable,
 };
 use laggard_model::Nanos;
+use laggard_model::name::service_words;
 use laggard_model::text::span;
 
 use super::{machine, plural};
@@ -613,13 +614,20 @@ pub(crate) fn warnings(report: &StudyReport) -> Vec<String> {
     warnings
 }
 
+/// Returns the words for a service, which the name of a load may follow.
+fn series_words(series: &str) -> String {
+    let (service, load) = series.split_at(series.find(", ").unwrap_or(series.len()));
+    let words = service.parse().map(service_words);
+    words.unwrap_or_else(|_| service.into()) + load
+}
+
 /// Returns the caption of a figure, whose name may end with the letter of its system.
 pub(crate) fn figure(study: StudyName, name: &str) -> String {
     let (name, system) = match name.rsplit_once('.') {
         Some((name, letter @ ("A" | "B"))) => (name, format!(", on {letter}")),
         _ => (name, String::new()),
     };
-    let series = name.split('.').nth(1).unwrap_or_default();
+    let series = series_words(name.split('.').nth(1).unwrap_or_default());
     let words = match (study, name.split('.').next().unwrap_or_default()) {
         (StudyName::Osdi99, "figure4") => {
             format!("Figure 4: % of wakeups later than x, {series}, one curve per load")
@@ -648,4 +656,24 @@ pub(crate) fn figure(study: StudyName, name: &str) -> String {
         (_, other) => other.into(),
     };
     words + &system
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn caption_has_the_words_of_the_figure_for_a_service() {
+        for (name, end) in [
+            (
+                "figure4.fifo:90.A",
+                "SCHED_FIFO 90, one curve per load, on A",
+            ),
+            ("figure6.softirq, game", "softirq, game"),
+        ] {
+            let caption = figure(StudyName::Osdi99, name);
+
+            assert!(caption.ends_with(end), "{caption}");
+        }
+    }
 }
