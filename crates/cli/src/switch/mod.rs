@@ -273,6 +273,19 @@ fn check(
     ways: &[HandOver],
     sets: &[u64],
 ) -> anyhow::Result<()> {
+    let is_foreign = |policy: &SwitchPolicy| match policy {
+        SwitchPolicy::Realtime(_) => !cfg!(windows),
+        SwitchPolicy::Fifo(_) | SwitchPolicy::Deadline => cfg!(windows),
+        SwitchPolicy::Other => false,
+    };
+    if let Some(policy) = args.policy.filter(is_foreign) {
+        let own = if cfg!(windows) {
+            "other, or realtime:16 to realtime:31"
+        } else {
+            "other, deadline, or fifo:1 to fifo:99"
+        };
+        bail!("--policy {policy} is a policy of another system; use {own}");
+    }
     let has_yield = ways.contains(&HandOver::Yield);
     if has_yield && args.policy == Some(SwitchPolicy::Deadline) {
         bail!(

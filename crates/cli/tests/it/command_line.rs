@@ -171,6 +171,10 @@ fn wrong_arguments_are_errors_that_say_how_to_write_them() {
             "must be shorter than the buffer",
         ),
         (
+            vec!["bench", "switch", "--policy", "realtime:24"],
+            "is a policy of another system; use other, deadline, or fifo:1 to fifo:99",
+        ),
+        (
             vec!["forecast", "x", "--usage", "25,5,1"],
             "0.01 to 24 hours",
         ),
