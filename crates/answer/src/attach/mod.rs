@@ -535,8 +535,10 @@ impl AttachCollector {
                 && exit.signal == 0
             {
                 let activation = exit.activation;
-                final_cycle = activation.and_then(|last| builder.ended_with(record.thread, last));
+                final_cycle = activation
+                    .and_then(|last| builder.ended_with(record.thread, last, choice, &mut cycles));
             }
+            builder.release(choice, &mut cycles);
             let unfinished = builder.unfinished(last);
             state.unfinished = unfinished.map(|cycle| (record.at, cycle));
         }

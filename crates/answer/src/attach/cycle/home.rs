@@ -94,6 +94,19 @@ impl Sleeps {
             .all(|sleep| matches!(sleep.key.kind, WaitKind::Lock | WaitKind::Condition))
     }
 
+    /// Returns whether the thread nearly always sleeps for or until a time at the same site, but not
+    /// periodically: the sleeps may be between and within its cycles.
+    pub(super) fn is_irregular(&self) -> bool {
+        let Some(last) = self.newest.back().map(|sleep| sleep.key) else {
+            return false;
+        };
+        let sleeps = self.newest.iter().filter(|sleep| sleep.key == last);
+        let origins: Vec<Nanos> = sleeps.map(|sleep| sleep.origin).collect();
+        matches!(last.kind, WaitKind::SleepFor | WaitKind::SleepUntil)
+            && origins.len() as f64 >= MIN_SHARE * self.newest.len() as f64
+            && period(&origins).is_none()
+    }
+
     /// Returns the home wait: the site whose wakes carry the period, otherwise one with sleeps
     /// until an absolute time (a thread that is often late may lack a regular period), otherwise
     /// the site where the thread nearly always sleeps. `is_final`: decide with the sleeps until

@@ -2,6 +2,7 @@
 //! thread waits at its home wait again.
 
 mod home;
+mod pace;
 mod site;
 
 use std::collections::VecDeque;
@@ -13,6 +14,7 @@ use laggard_model::{
 
 pub(super) use home::Home;
 use home::Sleeps;
+use pace::{Pace, PaceStart};
 pub(super) use site::SiteKey;
 pub(super) use site::wait_kind;
 pub use site::{AttachSite, WaitKind};
@@ -57,7 +59,8 @@ pub struct ThreadCycle {
     pub(super) before: Vec<ThreadActivation>,
     /// Whether nothing was due: a signal or a stop ended a timed sleep early.
     pub(super) is_interruption: bool,
-    /// Whether its thread sleeps for a time: no cycle is due while an earlier one goes on.
+    /// Whether its thread sleeps for a time and is not known to keep a rate: no cycle is due while an
+    /// earlier one goes on.
     pub(super) is_relative: bool,
     /// Resolution of the timeouts of its thread: 1 ms in `poll` and `epoll_wait`.
     pub(super) timeout_resolution: Nanos,
@@ -211,6 +214,10 @@ pub(super) struct CycleBuilder {
     given: Option<(WaitSite, WaitKind)>,
     /// Whether the thread waited at its home wait before the cycle that it is in.
     is_start_known: bool,
+    pace: Pace,
+    /// Last activation of a thread that also sleeps within its cycles: the next one shows whether it
+    /// was the end of a cycle.
+    held: Option<(WatchedThread, ThreadActivation)>,
 }
 
 impl CycleBuilder {
@@ -259,7 +266,8 @@ impl CycleBuilder {
         if self.home.is_none() {
             self.undecided.push_back((record.thread, activation));
             let total = self.sleeps.total();
-            if total >= MAX_UNDECIDED_SLEEPS {
+            let is_irregular = total < pace::MAX_SLEEPS && self.sleeps.is_irregular();
+            if total >= MAX_UNDECIDED_SLEEPS && !is_irregular {
                 self.decide(true, choice, into);
             } else if total >= EARLY_SLEEPS && total.is_multiple_of(EARLY_SLEEPS) {
                 self.decide(false, choice, into);
@@ -267,8 +275,9 @@ impl CycleBuilder {
             return;
         }
         if self.sleeps.total() >= self.review_at {
-            self.review(choice);
+            self.review(choice, into);
         }
+        self.note_pace(&activation, choice);
         self.join(record.thread, activation, choice, into);
     }
 
@@ -291,9 +300,11 @@ impl CycleBuilder {
     }
 
     /// Looks for the home wait again: after few sleeps soon, later seldom.
-    fn review(&mut self, choice: &CycleChoice) {
+    fn review(&mut self, choice: &CycleChoice, into: &mut Vec<ThreadCycle>) {
         let home = Some(self.choose(true, choice));
         if home != self.home {
+            self.release(choice, into);
+            self.pace.forget();
             // The open cycle started at another wait.
             self.home = home;
             self.open.clear();
@@ -334,10 +345,18 @@ impl CycleBuilder {
     /// Returns the cycle that ends with the thread, in its last activation. `None`: the thread has no
     /// home wait.
     pub(super) fn ended_with(
-        &self,
+        &mut self,
         thread: WatchedThread,
         last: ThreadActivation,
+        choice: &CycleChoice,
+        into: &mut Vec<ThreadCycle>,
     ) -> Option<ThreadCycle> {
+        if let Some((before, held)) = self.held.take() {
+            let is_start = self.pace.start(&last, held.done) == PaceStart::Yes
+                || self.pace.is_pause(held.done, last.origin);
+            let is_end = is_start && self.ends(&held, choice);
+            self.append(before, held, is_end, choice, into);
+        }
         let is_cycle = matches!(self.home, Some(Home::At(..)));
         let whole = self.sum.map_or(last, |sum| joined(&sum, &last));
         let parts = if self.open.is_empty() {
@@ -355,6 +374,8 @@ impl CycleBuilder {
             self.decide(true, choice, into);
             self.home = None;
         }
+        self.release(choice, into);
+        self.pace.forget();
         self.sleeps.forget_last();
         self.open.clear();
         self.sum = None;
@@ -370,8 +391,25 @@ impl CycleBuilder {
         }
         self.home = Some(home);
         self.set_review();
-        for (thread, activation) in std::mem::take(&mut self.undecided) {
+        let undecided = std::mem::take(&mut self.undecided);
+        for (_, activation) in &undecided {
+            self.note_pace(activation, choice);
+        }
+        self.pace.search();
+        for (thread, activation) in undecided {
             self.join(thread, activation, choice, into);
+        }
+    }
+
+    /// Notes the sleeps of a thread that sleeps for or until a time. Timeouts of other calls may be
+    /// rounded, so their lengths do not show whether the thread keeps a rate.
+    fn note_pace(&mut self, activation: &ThreadActivation, choice: &CycleChoice) {
+        if *choice == CycleChoice::Auto
+            && let Some(Home::At(home, _)) = self.home
+            && matches!(home.kind, WaitKind::SleepFor | WaitKind::SleepUntil)
+        {
+            let is_home = self.is_home_wait(activation);
+            self.pace.add(activation, is_home);
         }
     }
 
@@ -389,7 +427,71 @@ impl CycleBuilder {
         choice: &CycleChoice,
         into: &mut Vec<ThreadCycle>,
     ) {
-        let is_end = self.ends(&activation, choice);
+        if !self.pace.has_inner_sleeps() {
+            self.release(choice, into);
+            let is_end = self.ends(&activation, choice);
+            self.append(thread, activation, is_end, choice, into);
+            return;
+        }
+        if self.open.len() >= MAX_PARTS {
+            self.release(choice, into);
+            self.pace.give_up();
+            self.split(thread, |_, _| true, choice, into);
+            self.append(
+                thread,
+                activation,
+                self.ends(&activation, choice),
+                choice,
+                into,
+            );
+            return;
+        }
+        if let Some((before, last)) = self.held.replace((thread, activation)) {
+            let start = self.pace.start(&activation, last.done);
+            let is_end = start == PaceStart::Yes && self.ends(&last, choice);
+            self.append(before, last, is_end, choice, into);
+            if let PaceStart::Since(first) = start {
+                let starts = |pace: &Pace, part: &ThreadActivation| {
+                    part.origin >= first && pace.is_due(part.origin)
+                };
+                self.split(before, starts, choice, into);
+            }
+        }
+    }
+
+    /// Adds the last activation, if it still waits for the next one.
+    pub(super) fn release(&mut self, choice: &CycleChoice, into: &mut Vec<ThreadCycle>) {
+        if let Some((thread, last)) = self.held.take() {
+            let is_end = self.ends(&last, choice);
+            self.append(thread, last, is_end, choice, into);
+        }
+    }
+
+    /// Splits the open cycle at the activations that start a cycle, and ends it.
+    fn split(
+        &mut self,
+        thread: WatchedThread,
+        starts: impl Fn(&Pace, &ThreadActivation) -> bool,
+        choice: &CycleChoice,
+        into: &mut Vec<ThreadCycle>,
+    ) {
+        self.sum = None;
+        let mut parts = std::mem::take(&mut self.open).into_iter().peekable();
+        while let Some(part) = parts.next() {
+            let is_last = parts.peek().is_none_or(|next| starts(&self.pace, next));
+            let is_end = is_last && self.ends(&part, choice);
+            self.append(thread, part, is_end, choice, into);
+        }
+    }
+
+    fn append(
+        &mut self,
+        thread: WatchedThread,
+        activation: ThreadActivation,
+        is_end: bool,
+        choice: &CycleChoice,
+        into: &mut Vec<ThreadCycle>,
+    ) {
         if is_end && matches!(choice, CycleChoice::Call { .. }) {
             self.given = Some((activation.site, wait_kind(&activation)));
         }
@@ -449,7 +551,8 @@ impl CycleBuilder {
             parts,
             before,
             is_interruption,
-            is_relative: matches!(self.home, Some(Home::At(key, _)) if key.kind == WaitKind::SleepFor),
+            is_relative: !self.pace.keeps_rate()
+                && matches!(self.home, Some(Home::At(key, _)) if key.kind == WaitKind::SleepFor),
             timeout_resolution: match self.home {
                 Some(Home::At(_, site)) => timeout_resolution(&site),
                 Some(Home::None | Home::Undecided) | None => Nanos::ZERO,
