@@ -18,15 +18,42 @@ impl AttachCollector {
             return;
         };
         state.stops.add(&cycle);
+        self.end_late(number, Some(cycle.whole.origin));
+        let Some(state) = self.threads.get_mut(&number) else {
+            return;
+        };
         if let Some(interruption) = state.interruption.take() {
             let by_timer = cycle.whole.woken.way() == WokenWay::Timer;
             let goes_on = by_timer && cycle.whole.origin <= interruption.whole.done;
             self.end_interruption(number, &interruption, goes_on);
         }
-        if !cycle.is_interruption {
-            self.count(number, cycle);
+        let line = self.lines.get(&(number, cycle.whole.woken.way()));
+        let is_late = line.is_some_and(|line| line.is_passed_in(&cycle.whole));
+        if !cycle.is_interruption && !is_late {
+            self.count(number, cycle, None);
         } else if let Some(state) = self.threads.get_mut(&number) {
-            state.interruption = Some(cycle);
+            let waiting = if cycle.is_interruption {
+                &mut state.interruption
+            } else {
+                &mut state.late
+            };
+            *waiting = Some(cycle);
+        }
+    }
+
+    /// Counts the late cycles whose next cycle did not come.
+    pub(super) fn settle_late(&mut self) {
+        for number in self.threads.keys().copied().collect::<Vec<_>>() {
+            self.end_late(number, None);
+        }
+    }
+
+    /// Counts the last cycle of a thread if it waits for the next one, which was due at `next`.
+    pub(super) fn end_late(&mut self, number: u32, next: Option<Nanos>) {
+        let state = self.threads.get_mut(&number);
+        if let Some(late) = state.and_then(|state| state.late.take()) {
+            let next = next.filter(|&next| next < late.whole.done);
+            self.count(number, late, next);
         }
     }
 
@@ -47,7 +74,7 @@ impl AttachCollector {
             return;
         };
         if !goes_on && let Some(cycle) = line.due_in(interruption) {
-            self.count(number, cycle);
+            self.count(number, cycle, None);
         } else {
             line.add_other(interruption, interruption.thread.policy);
             let passed = line.take_passed();
@@ -55,7 +82,8 @@ impl AttachCollector {
         }
     }
 
-    fn count(&mut self, number: u32, cycle: ThreadCycle) {
+    /// Counts a cycle. `next`: due time of the next cycle of the thread, if this was before its end.
+    fn count(&mut self, number: u32, cycle: ThreadCycle, next: Option<Nanos>) {
         let source = cycle.whole.woken.way();
         let has_deadline = self.implies_deadline(number, source);
         let Some(state) = self.threads.get_mut(&number) else {
@@ -72,19 +100,20 @@ impl AttachCollector {
         let line = self.lines.entry(key).or_insert_with(|| {
             LineState::new(self.asked.limit(), self.asked.period, self.asked.steps)
         });
-        let picked = line.add(&cycle, policy, job, has_deadline);
+        let picked = line.add((&cycle, next), policy, job, has_deadline);
+        let counted = picked.caught_up.unwrap_or_else(|| cycle.clone());
         let passed = line.take_passed();
         let page_fault = self.asked.page_fault;
         let earlier = picked.earlier.into_iter();
         self.chosen
             .extend(earlier.map(|late| AttachChosen::new(key, late, page_fault)));
-        let is_above = above(self.wanted_above, &cycle.whole);
+        let is_above = above(self.wanted_above, &counted.whole);
         if picked.missed || picked.is_largest || is_above {
             self.chosen.push(AttachChosen {
                 number,
                 way: source,
                 policy,
-                cycle: cycle.clone(),
+                cycle: counted.clone(),
                 missed: picked.missed,
                 passed: 0,
                 deadline: line.deadline,
@@ -101,7 +130,7 @@ impl AttachCollector {
             let passed = line.take_passed();
             self.choose_passed(by_timer, &passed);
         }
-        self.ended.push(cycle);
+        self.ended.push(counted);
     }
 
     /// Adds the cycles that were due while an earlier one went on to the ended cycles, and chooses
@@ -120,8 +149,8 @@ impl AttachCollector {
             // A joined cycle has a wakeup.
             let is_first = passed.due.first() == Some(&passed.cycle.whole.origin);
             if is_first {
-                self.ended.push(passed.cycle.clone());
-                let late = late(passed.cycle.clone());
+                self.ended.push(passed.first());
+                let late = late(passed.first());
                 self.chosen
                     .push(AttachChosen::new(key, late, self.asked.page_fault));
             }
@@ -130,7 +159,7 @@ impl AttachCollector {
                 continue;
             }
             let without_wake = |due: Nanos| {
-                let mut cycle = passed.cycle.passed(due);
+                let mut cycle = passed.cycle.until(passed.end(due)).passed(due);
                 cycle.whole.woken = woken.unwrap_or(cycle.whole.woken);
                 (cycle.whole.wake_seen, cycle.whole.run_seen) = (false, false);
                 cycle
@@ -140,6 +169,7 @@ impl AttachCollector {
             for &due in due {
                 let whole = &mut ended.whole;
                 (whole.origin, whole.due, whole.waking, whole.running) = (due, due, due, due);
+                whole.done = passed.end(due);
                 self.ended.push(ended.clone());
             }
             for due in due.chunks(due.len().div_ceil(MAX_CHOSEN)) {

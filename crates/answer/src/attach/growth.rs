@@ -17,6 +17,16 @@ pub(super) struct AttachJob {
     pub(super) grown: [Nanos; GROWTHS.len()],
 }
 
+impl AttachJob {
+    /// Subtracts a part of the response that does not belong to the cycle.
+    pub(super) fn shorten(&mut self, part: Nanos) {
+        self.response = self.response.saturating_sub(part);
+        for grown in &mut self.grown {
+            *grown = grown.saturating_sub(part);
+        }
+    }
+}
+
 /// End of the last cycle of a thread, for each growth.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Backlog {

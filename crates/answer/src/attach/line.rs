@@ -140,6 +140,8 @@ pub(super) struct Selection {
     pub(super) is_largest: bool,
     /// Whether the cycle missed its deadline.
     pub(super) missed: bool,
+    /// The cycle without later ones that the thread caught up with after it, if there are some.
+    pub(super) caught_up: Option<ThreadCycle>,
     /// Earlier cycles that missed a deadline that is known only now.
     pub(super) earlier: Vec<MissedEarlier>,
 }
@@ -201,15 +203,22 @@ impl LineState {
         }
     }
 
-    /// Counts a cycle that ended with this policy. `has_deadline`: without a given deadline,
+    /// Counts a cycle that ended with this policy. `next`: due time of the next cycle that had a wakeup,
+    /// if this was before the end of `whole`. `has_deadline`: without a given deadline,
     /// the period is the deadline.
     pub(super) fn add(
         &mut self,
-        cycle: &ThreadCycle,
+        (whole, next): (&ThreadCycle, Option<Nanos>),
         policy: ThreadPolicy,
-        job: AttachJob,
+        mut job: AttachJob,
         has_deadline: bool,
     ) -> Selection {
+        let is_alone = !self.timers.are_several() && self.has_usual_timeline();
+        let caught_up = is_alone
+            .then(|| self.timeline.caught_up(whole, next))
+            .flatten();
+        let cycle = caught_up.as_ref().unwrap_or(whole);
+        job.shorten(whole.whole.done.saturating_sub(cycle.whole.done));
         let activation = &cycle.whole;
         if self.newest.len() == MAX_NEWEST {
             self.newest.pop_front();
@@ -244,8 +253,9 @@ impl LineState {
         self.preempted += activation.preempted;
         self.blocked += activation.blocked;
         self.note_waker(activation.woken);
-        self.pass_timers(cycle, policy, has_deadline);
-        self.follow_timeline(cycle, policy, true, has_deadline);
+        self.pass_timers(whole, policy, has_deadline);
+        let response = activation.response();
+        self.follow_timeline((whole, response, next), policy, true, has_deadline);
         let mut earlier = self.place_pending(activation.origin, has_deadline);
         self.pending.push_back(DueUnknown {
             cycle: cycle.clone(),
@@ -262,7 +272,13 @@ impl LineState {
             is_largest: is_slowest || is_latest,
             missed,
             earlier,
+            caught_up,
         }
+    }
+
+    /// Returns whether other cycles may have been due in this one.
+    pub(super) fn is_passed_in(&self, cycle: &ThreadActivation) -> bool {
+        self.timeline.is_passed_in(cycle)
     }
 
     /// Adds a cycle of the thread that something other than a timer started: its timers may expire
@@ -270,7 +286,8 @@ impl LineState {
     pub(super) fn add_other(&mut self, cycle: &ThreadCycle, policy: ThreadPolicy) {
         let has_deadline = self.deadline.is_some();
         self.pass_timers(cycle, policy, has_deadline);
-        self.follow_timeline(cycle, policy, false, has_deadline);
+        let response = cycle.whole.response();
+        self.follow_timeline((cycle, response, None), policy, false, has_deadline);
     }
 
     /// Adds the last cycle of a thread that exits, which is not counted by itself.
@@ -279,10 +296,10 @@ impl LineState {
     }
 
     /// Counts the late cycles without a wakeup that were due during `cycle` or an earlier one.
-    /// `is_due`: `cycle` belongs to this line.
+    /// `is_due`: `cycle`, which has this response, belongs to this line.
     fn follow_timeline(
         &mut self,
-        cycle: &ThreadCycle,
+        (cycle, response, next): (&ThreadCycle, Nanos, Option<Nanos>),
         policy: ThreadPolicy,
         is_due: bool,
         has_deadline: bool,
@@ -292,19 +309,25 @@ impl LineState {
         }
         let entry = TimelineCycle {
             cycle: cycle.clone(),
+            response,
+            next,
             policy,
             deadline: self.deadline.filter(|_| self.is_given),
             is_due,
         };
         let newest = self.phases.last().map(|phase| phase.period);
         let passed = self.timeline.add(entry, newest);
-        // A program that catches up has cycles at short intervals. These are not its period.
-        let is_usual = match (self.period(), self.timeline.period()) {
+        if self.has_usual_timeline() && (self.is_given || has_deadline) {
+            self.count_late(passed);
+        }
+    }
+
+    /// Returns whether the timeline may have the period of the thread. A program that catches up has
+    /// cycles at short intervals, which are not its period.
+    fn has_usual_timeline(&self) -> bool {
+        match (self.period(), self.timeline.period()) {
             (Some(usual), Some(period)) => 2 * period.ns() >= usual.ns(),
             _ => true,
-        };
-        if is_usual && (self.is_given || has_deadline) {
-            self.count_late(passed);
         }
     }
 
@@ -318,7 +341,7 @@ impl LineState {
 
     /// Adds the response of a cycle that was first counted as two cycles, if it is a further miss.
     fn add_joined(&mut self, joined: &PassedCycles) {
-        let whole = joined.cycle.whole;
+        let whole = joined.first().whole;
         if joined.due.first() == Some(&whole.origin) {
             self.response.add(whole.response());
             if let Some(since) = &mut self.since_step {

@@ -223,6 +223,8 @@ struct ThreadState {
     /// Stop or signal that ended the last sleep early. The next cycle shows whether the thread
     /// went on with the sleep.
     interruption: Option<ThreadCycle>,
+    /// Cycle that ended after further ones were due. The next cycle shows which of them had a wakeup.
+    late: Option<ThreadCycle>,
 }
 
 impl ThreadState {
@@ -320,6 +322,9 @@ impl AttachCollector {
             self.add_record(record);
         }
         self.settle_homes(until);
+        if until == Nanos::MAX {
+            self.settle_late();
+        }
         self.release_cycles(until);
         self.place(until == Nanos::MAX);
         self.settle_cycles(until == Nanos::MAX);
@@ -491,6 +496,7 @@ impl AttachCollector {
             cycles: MarkedCycles::default(),
             uncounted: 0,
             interruption: None,
+            late: None,
         });
         state.came += 1;
         state.highest = state.highest.max(u64::from(record.sequence) + 1);
@@ -549,13 +555,19 @@ impl AttachCollector {
             self.end_cycle(number, cycle);
         }
         if let Some(cycle) = final_cycle {
+            self.end_late(number, Some(cycle.whole.origin));
             // The exit of a process takes longer than its last cycle.
             let is_process = record.thread.tid.0 == record.thread.process;
-            if !is_process && self.is_past_deadline(number, &cycle) {
+            let last = cycle.parts().last().map(|last| last.running);
+            let seen = match last {
+                Some(running) if is_process => cycle.until(running),
+                _ => cycle.clone(),
+            };
+            if self.is_past_deadline(number, &seen) {
                 if let Some(state) = self.threads.get_mut(&number) {
                     state.unfinished = None;
                 }
-                self.end_cycle(number, cycle);
+                self.end_cycle(number, seen);
             } else if let Some(line) = self.lines.get_mut(&(number, cycle.whole.woken.way())) {
                 line.end_with(&cycle);
             }

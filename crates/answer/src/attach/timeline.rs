@@ -4,6 +4,7 @@
 //! counts as missed depends on the program. A program with an absolute timeline continues at one of
 //! the old due times. A program that starts a new timeline after a late cycle does not skip cycles.
 
+mod catch_up;
 mod grid;
 mod rounding;
 
@@ -11,6 +12,8 @@ use std::collections::VecDeque;
 
 use laggard_model::{Nanos, ThreadActivation, ThreadPolicy, WokenBy};
 
+pub(super) use catch_up::CatchUp;
+use catch_up::Works;
 use grid::{Grid, Place};
 use rounding::Rounding;
 
@@ -53,12 +56,30 @@ pub(super) struct PassedCycles {
     /// Whether `cycle` was first counted as two cycles, because the thread slept within it by the
     /// same call as between cycles.
     pub(super) is_joined: bool,
+    /// Ends of the cycles: `cycle` ends with the last of them.
+    pub(super) catch_up: CatchUp,
+}
+
+impl PassedCycles {
+    /// Time when the cycle ended that was due at `due`.
+    pub(super) fn end(&self, due: Nanos) -> Nanos {
+        self.catch_up.end(due, self.cycle.whole.done)
+    }
+
+    /// Returns the first cycle, without those that the thread caught up with.
+    pub(super) fn first(&self) -> ThreadCycle {
+        self.cycle.until(self.end(self.cycle.whole.origin))
+    }
 }
 
 /// Cycle of the thread, in order of their ends.
 #[derive(Clone, Debug)]
 pub(super) struct TimelineCycle {
     pub(super) cycle: ThreadCycle,
+    /// Response, without the cycles that the thread caught up with.
+    pub(super) response: Nanos,
+    /// Due time of the next cycle that had a wakeup, if this was before the end of `cycle`.
+    pub(super) next: Option<Nanos>,
     pub(super) policy: ThreadPolicy,
     /// Given deadline; otherwise it is the period.
     pub(super) deadline: Option<Nanos>,
@@ -70,6 +91,7 @@ pub(super) struct TimelineCycle {
 pub(super) struct Timeline {
     given_period: Option<Nanos>,
     grid: Option<Grid>,
+    works: Works,
     rounding: Rounding,
     /// End of the last cycle of the thread, and length of the last sleep that a timer ended.
     free_since: Nanos,
@@ -197,6 +219,51 @@ impl Timeline {
         passed
     }
 
+    /// Returns the cycle without later ones that the thread caught up with after it; `None`: there are
+    /// none.
+    /// `next`: due time of the next cycle that had a wakeup, if this was before the end of `cycle`.
+    pub(super) fn caught_up(
+        &self,
+        cycle: &ThreadCycle,
+        next: Option<Nanos>,
+    ) -> Option<ThreadCycle> {
+        let grid = self.grid?;
+        let whole = &cycle.whole;
+        let is_on_grid = grid.place(whole, cycle.timeout_resolution) == Place::OnGrid;
+        let end = self
+            .catch_up(&grid, cycle, next)
+            .end(whole.origin, whole.done);
+        (is_on_grid && end < whole.done).then(|| cycle.until(end))
+    }
+
+    /// Returns whether other cycles may have been due in this one.
+    pub(super) fn is_passed_in(&self, cycle: &ThreadActivation) -> bool {
+        let period = self.grid.map(|grid| grid.period);
+        period.is_some_and(|period| cycle.response().as_f64() > period)
+    }
+
+    /// Returns how the thread caught up with the cycles that were due in a late one. A thread that is not known to keep its
+    /// timeline, and that sleeps for a time, does not.
+    fn catch_up(&self, grid: &Grid, cycle: &ThreadCycle, next: Option<Nanos>) -> CatchUp {
+        let keeps_timeline = if cycle.is_relative {
+            self.kept > self.restarted
+        } else {
+            self.kept >= self.restarted
+        };
+        let done = cycle.whole.done;
+        let limit = next.map_or(done, |next| {
+            let before = Nanos::from_f64(grid.period / 4.0);
+            done.min(next.saturating_sub(before))
+        });
+        match grid.since_due_within(&cycle.whole) {
+            Some(since_due) if keeps_timeline => {
+                let times = (grid.period, since_due);
+                self.works.catch_up(cycle, times, limit)
+            }
+            _ => CatchUp::default(),
+        }
+    }
+
     /// Returns the due time of the cycle that the thread slept for, if it is within an interruption
     /// of that sleep.
     pub(super) fn due_in(&self, interruption: &ThreadActivation) -> Option<Nanos> {
@@ -307,7 +374,7 @@ impl Timeline {
     /// whether the thread comes back to the grid.
     fn settle_away(&mut self) {
         let late = match (self.inner_sleep.take(), self.grid) {
-            (Some(mut sleep), _) => late_cycles(&mut sleep.grid, &sleep.before, &sleep.after),
+            (Some(mut sleep), _) => self.late_cycles(&mut sleep.grid, &sleep.before, &sleep.after),
             (None, Some(mut grid)) => {
                 self.return_to_grid(&mut grid);
                 None
@@ -392,7 +459,7 @@ impl Timeline {
     fn count_regular(&mut self, entry: &TimelineCycle) {
         if entry.is_due {
             let deadline = entry.deadline.or(self.period());
-            self.regular.end(entry.cycle.whole.response(), deadline);
+            self.regular.end(entry.response, deadline);
         }
     }
 
@@ -434,6 +501,8 @@ impl Timeline {
                     self.decide(skipped, is_restart, passed);
                     self.confirm_strays(passed);
                     grid.adjust(activation.origin, self.given_period, resolution);
+                    self.works
+                        .add(activation, grid.since_due_within(activation));
                     self.count_regular(&entry);
                     self.last = Some(entry.clone());
                     self.is_echo = self.earlier.iter().any(|other| other.is_close(&grid));
@@ -504,7 +573,8 @@ impl Timeline {
             for stray in std::mem::take(&mut self.strays) {
                 self.count_regular(&stray);
             }
-            self.waiting.extend(late_cycles(grid, &last, &away));
+            let late = self.late_cycles(grid, &last, &away);
+            self.waiting.extend(late);
         }
     }
 
@@ -555,7 +625,7 @@ impl Timeline {
         (self.last, self.is_away) = (None, false);
         self.kept += 1;
         let mut before_sleep = sleep.grid;
-        let late = late_cycles(&mut before_sleep, &sleep.before, &sleep.after);
+        let late = self.late_cycles(&mut before_sleep, &sleep.before, &sleep.after);
         self.pass(late.into_iter().collect(), passed);
         before_sleep.free_since = grid.free_since;
         before_sleep.adjust(resumed, self.given_period, resolution);
@@ -586,11 +656,12 @@ impl Timeline {
         let deadline = entry
             .deadline
             .unwrap_or_else(|| Nanos::from_f64(grid.period));
+        let catch_up = self.catch_up(&grid, &entry.cycle, entry.next);
         // Otherwise the cycle is joined with the earlier ones when the thread is back.
         let due = if self.is_away {
             Vec::new()
         } else {
-            grid.late_within(activation, deadline)
+            grid.late_within(activation, deadline, &catch_up)
         };
         if !due.is_empty() {
             self.waiting.push(PassedCycles {
@@ -599,6 +670,7 @@ impl Timeline {
                 due,
                 cycle: entry.cycle,
                 is_joined: false,
+                catch_up,
             });
         }
         self.grid = (self.misfits < MAX_MISFITS).then_some(grid);
@@ -685,33 +757,37 @@ impl Timeline {
             passed.extend(self.other_timers().add(entry, None));
         }
     }
-}
 
-/// Returns the misses of a cycle that went on until the end of the cycles `away`: the cycle itself
-/// and those that were due in it. `None`: there are none, or the thread paused.
-fn late_cycles(
-    grid: &mut Grid,
-    before: &TimelineCycle,
-    away: &[ThreadCycle],
-) -> Option<PassedCycles> {
-    let first = before.cycle.clone();
-    let cycle = away.iter().fold(first, |sum, next| sum.with_next(next));
-    let pause = Nanos::from_f64(MIN_PAUSE_PERIODS as f64 * grid.period);
-    if cycle.longest_input_wait() >= pause {
-        return None;
+    /// Returns the misses of a cycle that went on until the end of the cycles `away`: the cycle itself
+    /// and those that were due in it. `None`: there are none, or the thread paused.
+    fn late_cycles(
+        &self,
+        grid: &mut Grid,
+        before: &TimelineCycle,
+        away: &[ThreadCycle],
+    ) -> Option<PassedCycles> {
+        let first = before.cycle.clone();
+        let cycle = away.iter().fold(first, |sum, next| sum.with_next(next));
+        let pause = Nanos::from_f64(MIN_PAUSE_PERIODS as f64 * grid.period);
+        if cycle.longest_input_wait() >= pause {
+            return None;
+        }
+        let deadline = before
+            .deadline
+            .unwrap_or_else(|| Nanos::from_f64(grid.period));
+        let catch_up = self.catch_up(grid, &cycle, None);
+        let whole = &cycle.whole;
+        let is_late = catch_up.end(whole.origin, whole.done) > whole.origin + deadline;
+        let is_first = is_late && before.response <= deadline;
+        let mut due: Vec<Nanos> = is_first.then_some(whole.origin).into_iter().collect();
+        due.extend(grid.late_within(whole, deadline, &catch_up));
+        (!due.is_empty()).then_some(PassedCycles {
+            cycle,
+            policy: before.policy,
+            deadline,
+            due,
+            is_joined: true,
+            catch_up,
+        })
     }
-    let deadline = before
-        .deadline
-        .unwrap_or_else(|| Nanos::from_f64(grid.period));
-    let is_late = |cycle: &ThreadCycle| cycle.whole.response() > deadline;
-    let first = is_late(&cycle) && !is_late(&before.cycle);
-    let mut due: Vec<Nanos> = first.then_some(cycle.whole.origin).into_iter().collect();
-    due.extend(grid.late_within(&cycle.whole, deadline));
-    (!due.is_empty()).then_some(PassedCycles {
-        cycle,
-        policy: before.policy,
-        deadline,
-        due,
-        is_joined: true,
-    })
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::cycle::ThreadCycle;
 use super::period::{grid, period};
-use super::timeline::PassedCycles;
+use super::timeline::{CatchUp, PassedCycles};
 
 const MAX_TIMERS: usize = 16;
 /// Number of newest expiries that a period is estimated from.
@@ -65,7 +65,7 @@ impl TimerFigures {
     /// Counts late cycles that were due while another cycle went on.
     pub(super) fn pass(&mut self, passed: &PassedCycles) {
         for &due in &passed.due {
-            let response = passed.cycle.whole.done.saturating_sub(due);
+            let response = passed.end(due).saturating_sub(due);
             self.end(response, Some(passed.deadline));
         }
     }
@@ -231,6 +231,7 @@ impl TimerState {
                 deadline,
                 due: late,
                 is_joined: false,
+                catch_up: CatchUp::default(),
             });
         }
     }

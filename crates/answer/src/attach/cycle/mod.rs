@@ -100,6 +100,46 @@ impl ThreadCycle {
         }
     }
 
+    /// Execution time after a time.
+    pub(super) fn execution_after(&self, time: Nanos) -> Nanos {
+        let parts = self.parts().iter().map(|part| {
+            // `running` is the latest possible time if the start was not seen.
+            let start = if part.run_seen {
+                part.running
+            } else {
+                part.waking
+            };
+            let elapsed = part.done.saturating_sub(start);
+            let execution = elapsed.saturating_sub(part.preempted + part.blocked);
+            execution.min(part.done.saturating_sub(start.max(time)))
+        });
+        parts.fold(Nanos::ZERO, |sum, time| sum + time)
+    }
+
+    /// Returns this cycle as it was until `end`.
+    pub(super) fn until(&self, end: Nanos) -> Self {
+        let mut cycle = self.clone();
+        // The end of a cycle that another thread went on with is not in its activations.
+        if end >= cycle.whole.done || cycle.successor.is_some() {
+            return cycle;
+        }
+        // In a wait, it has not ended.
+        let last = cycle.parts.iter().position(|part| part.done >= end);
+        cycle
+            .parts
+            .truncate(last.map_or(cycle.parts.len(), |last| last + 1));
+        if let Some(last) = cycle.parts.last_mut() {
+            last.done = last.running.max(end);
+        }
+        let parts = cycle.parts.iter().copied();
+        let sum = parts.reduce(|sum, next| joined(&sum, &next));
+        cycle.whole = sum.unwrap_or(ThreadActivation {
+            done: end,
+            ..cycle.whole
+        });
+        cycle
+    }
+
     /// Returns a cycle without a wakeup that was due at `due`, while this one went on.
     pub(super) fn passed(&self, due: Nanos) -> Self {
         let parts = self.parts();

@@ -2,7 +2,7 @@
 
 use laggard_model::{Nanos, ThreadActivation, WokenBy};
 
-use super::{MAX_EARLY, MAX_PASSED, MIN_WAKES, TimelineCycle};
+use super::{CatchUp, MAX_EARLY, MAX_PASSED, MIN_WAKES, TimelineCycle};
 use crate::attach::cycle::ThreadCycle;
 use crate::attach::period::{Wake, differ, sleeps_past};
 
@@ -358,9 +358,21 @@ impl Grid {
         self.evaluated = self.evaluated.max(origin);
     }
 
+    /// Returns the time from the last due time in a cycle that started at a due time until its end, ns;
+    /// `None`: no further cycle was due in it.
+    pub(super) fn since_due_within(&self, cycle: &ThreadActivation) -> Option<f64> {
+        let response = cycle.response().as_f64();
+        (response > self.period).then_some(response % self.period)
+    }
+
     /// Returns the due times during a cycle that were not evaluated before and that were late when
     /// the cycle ended.
-    pub(super) fn late_within(&mut self, cycle: &ThreadActivation, deadline: Nanos) -> Vec<Nanos> {
+    pub(super) fn late_within(
+        &mut self,
+        cycle: &ThreadActivation,
+        deadline: Nanos,
+        catch_up: &CatchUp,
+    ) -> Vec<Nanos> {
         let from = self.evaluated.max(cycle.origin);
         let mut late = Vec::new();
         let first = self.steps_to(from);
@@ -370,7 +382,7 @@ impl Grid {
                 break;
             }
             let is_new = due.saturating_sub(from).as_f64() > Self::MAX_TOLERANCE * self.period;
-            if is_new && due + deadline < cycle.done {
+            if is_new && due + deadline < catch_up.end(due, cycle.done) {
                 late.push(due);
                 self.evaluated = due;
             }

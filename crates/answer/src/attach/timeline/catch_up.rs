@@ -1,0 +1,118 @@
+//! Cycles that a thread catches up with: it runs them one after the other without a sleep, so their
+//! ends are not seen.
+
+use std::collections::VecDeque;
+
+use laggard_model::{Nanos, ThreadActivation};
+
+use crate::attach::cycle::ThreadCycle;
+
+/// Number of newest cycles whose length is compared.
+const MAX_CYCLES: usize = 32;
+const MIN_CYCLES: usize = 4;
+/// Minimum part of its usual length that a cycle takes.
+const MIN_PART: f64 = 0.5;
+
+/// Ends of the cycles that a thread caught up with after a late one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::attach) struct CatchUp {
+    /// ns
+    period: f64,
+    /// Usual length of a cycle from its start, ns; 0: the thread did not catch up.
+    work: f64,
+    /// The thread caught up with the cycles that were due before this time.
+    limit: Nanos,
+}
+
+impl CatchUp {
+    /// Returns when the cycle that was due at `due` ended: before the later ones that were due until
+    /// `done`, when the thread slept again.
+    pub(in crate::attach) fn end(&self, due: Nanos, done: Nanos) -> Nanos {
+        let later = self.later(due);
+        done.saturating_sub(Nanos::from_f64(later * self.work))
+            .max(due)
+    }
+
+    /// Number of cycles that were due after the one at `due`.
+    fn later(&self, due: Nanos) -> f64 {
+        if self.work <= 0.0 {
+            return 0.0;
+        }
+        let periods = self.limit.saturating_sub(due).as_f64() / self.period;
+        (periods.ceil() - 1.0).max(0.0)
+    }
+}
+
+/// Lengths of the cycles of a thread.
+#[derive(Debug, Default)]
+pub(super) struct Works {
+    /// From the start to the end of each cycle, and its execution time, ns.
+    newest: VecDeque<[f64; 2]>,
+    /// Number of late cycles that due times passed in, and number of those whose last due time was
+    /// skipped.
+    late: u32,
+    skipped: u32,
+}
+
+impl Works {
+    /// Adds a cycle that was due at a time of the grid. `since_due`: time from the last due time in it
+    /// until its end, ns; `None`: there is none.
+    pub(super) fn add(&mut self, cycle: &ThreadActivation, since_due: Option<f64>) {
+        if let Some(since_due) = since_due {
+            self.late += 1;
+            self.skipped += u32::from(self.is_skip(since_due));
+            return;
+        }
+        if self.newest.len() == MAX_CYCLES {
+            self.newest.pop_front();
+        }
+        let length = cycle.done.saturating_sub(cycle.running);
+        self.newest
+            .push_back([length.as_f64(), cycle.execution().as_f64()]);
+    }
+
+    /// Returns whether the cycle cannot have run that was due at the last due time before the thread
+    /// slept: otherwise the thread would have slept before it.
+    fn is_skip(&self, since_due: f64) -> bool {
+        since_due < MIN_PART * self.usual(0)
+    }
+
+    /// Returns how the thread caught up after a cycle: with those that were due before `limit`, the
+    /// last of them `since_due` ns before it slept.
+    pub(super) fn catch_up(
+        &self,
+        cycle: &ThreadCycle,
+        (period, since_due): (f64, f64),
+        limit: Nanos,
+    ) -> CatchUp {
+        const MAX_SKIPPED_SHARE: f64 = 0.25;
+        /// Minimum part of their usual execution time.
+        const MIN_EXECUTION: f64 = 0.25;
+        let is_usual = f64::from(self.skipped) > MAX_SKIPPED_SHARE * f64::from(self.late);
+        if is_usual || self.is_skip(since_due) {
+            return CatchUp::default();
+        }
+        let catch_up = CatchUp {
+            period,
+            work: self.usual(0),
+            limit,
+        };
+        let whole = &cycle.whole;
+        let end = catch_up.end(whole.origin, whole.done);
+        let execution = catch_up.later(whole.origin) * self.usual(1);
+        if cycle.execution_after(end).as_f64() < MIN_EXECUTION * execution {
+            return CatchUp::default();
+        }
+        catch_up
+    }
+
+    /// Median length or execution time, ns; 0: not known.
+    fn usual(&self, figure: usize) -> f64 {
+        let mut works: Vec<f64> = self.newest.iter().map(|work| work[figure]).collect();
+        works.sort_by(f64::total_cmp);
+        match works.len() {
+            MIN_CYCLES.. => works[works.len() / 2],
+            _ => 0.0,
+        }
+    }
+}
