@@ -28,7 +28,7 @@ pub(crate) fn drawn(
     application: Option<&Application>,
 ) -> anyhow::Result<RecordingPage> {
     let mut measured = measured(from, By::Service, ask::threads())?;
-    let mut late = RecordedEpisodes::read_if_any(from, &mut measured.shortfalls)?;
+    let mut late = RecordedEpisodes::read_if_any(from, |_| true, &mut measured.shortfalls)?;
     if let Some(late) = &mut late {
         let groups = measured.fold.groups(&measured.manifest.lines, false);
         late.note_samples(&groups, measured.last);

@@ -197,16 +197,17 @@ impl RecordedEpisodes {
         })
     }
 
-    /// Reads as [`Self::read`]. Returns `None` if none were recorded or the notes on their
+    /// Reads as [`Self::read_with`]. Returns `None` if none were recorded or the notes on their
     /// selection cannot be read, and adds the missing parts to `shortfalls`.
     ///
     /// # Errors
     /// When the directory cannot be read.
     pub fn read_if_any(
         recording: &Recording,
+        wanted: impl Fn(&Episode) -> bool,
         shortfalls: &mut Vec<Shortfall>,
     ) -> Result<Option<Self>, EpisodesError> {
-        let late = if_any(Self::read(recording), shortfalls)?;
+        let late = if_any(Self::read_with(recording, wanted), shortfalls)?;
         add_missing(late.as_ref(), shortfalls);
         Ok(late)
     }
