@@ -131,23 +131,32 @@ impl<'a> Cursor<'a> {
     }
 
     fn address(&mut self) -> Option<Address> {
-        let digits = self.text()?.strip_prefix("0x")?;
-        u64::from_str_radix(digits, 16).ok().map(Address)
+        self.skip("\"0x")?;
+        let (number, digits) = self.digits(16);
+        self.skip("\"")?;
+        (1..=16).contains(&digits).then_some(Address(number))
     }
 
     /// Returns a number without a sign, fraction or exponent. One of 20 digits can be too
     /// large and is left to serde.
     fn number(&mut self) -> Option<u64> {
-        let digits = self.0.bytes().take_while(u8::is_ascii_digit).count();
-        let (number, rest) = self.0.split_at(digits);
-        let is_plain = match number.as_bytes() {
-            [b'0'] => true,
-            [b'1'..=b'9', ..] => digits < 20,
-            _ => false,
-        };
-        self.0 = rest;
-        let digits = number.bytes();
-        is_plain.then(|| digits.fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0')))
+        let has_leading_zero = self.0.as_bytes().first() == Some(&b'0');
+        let (number, digits) = self.digits(10);
+        let is_plain = (1..20).contains(&digits) && (digits == 1 || !has_leading_zero);
+        is_plain.then_some(number)
+    }
+
+    /// Returns a number and its number of digits.
+    #[inline(always)]
+    fn digits(&mut self, radix: u32) -> (u64, usize) {
+        let (mut number, mut digits) = (0_u64, 0);
+        let digit = |&byte: &u8| char::from(byte).to_digit(radix);
+        while let Some(digit) = self.0.as_bytes().get(digits).and_then(digit) {
+            number = number.wrapping_mul(radix.into()).wrapping_add(digit.into());
+            digits += 1;
+        }
+        self.0 = &self.0[digits..];
+        (number, digits)
     }
 
     fn small(&mut self) -> Option<u32> {
@@ -176,9 +185,10 @@ impl<'a> Cursor<'a> {
         Some(text)
     }
 
-    #[inline]
+    /// `strip_prefix` would be a call if this crate is optimised for size.
+    #[inline(always)]
     fn skip(&mut self, text: &str) -> Option<()> {
-        self.0 = self.0.strip_prefix(text)?;
-        Some(())
+        let (start, rest) = self.0.split_at_checked(text.len())?;
+        (start == text).then(|| self.0 = rest)
     }
 }
