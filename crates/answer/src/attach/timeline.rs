@@ -4,6 +4,7 @@
 //! counts as missed depends on the program. A program with an absolute timeline continues at one of
 //! the old due times. A program that starts a new timeline after a late cycle does not skip cycles.
 
+mod away;
 mod catch_up;
 mod grid;
 mod rounding;
@@ -12,13 +13,13 @@ use std::collections::VecDeque;
 
 use laggard_model::{Nanos, ThreadActivation, ThreadPolicy, WokenBy};
 
+use away::InnerSleep;
 pub(super) use catch_up::CatchUp;
 use catch_up::Works;
 use grid::{Grid, Place};
 use rounding::Rounding;
 
 use super::cycle::ThreadCycle;
-use super::line::MIN_PAUSE_PERIODS;
 use super::period::{Wake, differ};
 use super::timers::{AttachTimer, TimerFigures};
 
@@ -128,26 +129,6 @@ pub(super) struct Timeline {
     is_echo: bool,
 }
 
-/// Sleep past due times that may have been within a cycle.
-#[derive(Clone, Debug)]
-struct InnerSleep {
-    /// Due times before the sleep.
-    grid: Grid,
-    /// Cycle before the sleep.
-    before: TimelineCycle,
-    /// Cycles after it, until a wakeup at a due time.
-    after: Vec<ThreadCycle>,
-    /// Later wakeup at a due time of the grid.
-    resumed: Option<Nanos>,
-    /// Number of wakeups that continue the timeline that starts with the end of the sleep.
-    others: u32,
-}
-
-impl InnerSleep {
-    /// Number of wakeups on the other timeline that show that the thread continues there.
-    const MAX_OTHERS: u32 = 2;
-}
-
 impl Timeline {
     pub(super) fn new(given_period: Option<Nanos>) -> Self {
         Self {
@@ -217,51 +198,6 @@ impl Timeline {
             }
         }
         passed
-    }
-
-    /// Returns the cycle without later ones that the thread caught up with after it; `None`: there are
-    /// none.
-    /// `next`: due time of the next cycle that had a wakeup, if this was before the end of `cycle`.
-    pub(super) fn caught_up(
-        &self,
-        cycle: &ThreadCycle,
-        next: Option<Nanos>,
-    ) -> Option<ThreadCycle> {
-        let grid = self.grid?;
-        let whole = &cycle.whole;
-        let is_on_grid = grid.place(whole, cycle.timeout_resolution) == Place::OnGrid;
-        let end = self
-            .catch_up(&grid, cycle, next)
-            .end(whole.origin, whole.done);
-        (is_on_grid && end < whole.done).then(|| cycle.until(end))
-    }
-
-    /// Returns whether other cycles may have been due in this one.
-    pub(super) fn is_passed_in(&self, cycle: &ThreadActivation) -> bool {
-        let period = self.grid.map(|grid| grid.period);
-        period.is_some_and(|period| cycle.response().as_f64() > period)
-    }
-
-    /// Returns how the thread caught up with the cycles that were due in a late one. A thread that is not known to keep its
-    /// timeline, and that sleeps for a time, does not.
-    fn catch_up(&self, grid: &Grid, cycle: &ThreadCycle, next: Option<Nanos>) -> CatchUp {
-        let keeps_timeline = if cycle.is_relative {
-            self.kept > self.restarted
-        } else {
-            self.kept >= self.restarted
-        };
-        let done = cycle.whole.done;
-        let limit = next.map_or(done, |next| {
-            let before = Nanos::from_f64(grid.period / 4.0);
-            done.min(next.saturating_sub(before))
-        });
-        match grid.since_due_within(&cycle.whole) {
-            Some(since_due) if keeps_timeline => {
-                let times = (grid.period, since_due);
-                self.works.catch_up(cycle, times, limit)
-            }
-            _ => CatchUp::default(),
-        }
     }
 
     /// Returns the due time of the cycle that the thread slept for, if it is within an interruption
@@ -368,38 +304,6 @@ impl Timeline {
             self.count_regular(&entry);
         }
         passed
-    }
-
-    /// Joins the cycles since the last one on the grid if the end of the measurement leaves undecided
-    /// whether the thread comes back to the grid.
-    fn settle_away(&mut self) {
-        let late = match (self.inner_sleep.take(), self.grid) {
-            (Some(mut sleep), _) => self.late_cycles(&mut sleep.grid, &sleep.before, &sleep.after),
-            (None, Some(mut grid)) => {
-                self.return_to_grid(&mut grid);
-                None
-            }
-            (None, None) => None,
-        };
-        self.waiting.extend(late);
-    }
-
-    /// Adds the last cycle of a thread that exits. If the thread slept past a due time before it, it
-    /// is a part of the earlier cycle.
-    pub(super) fn end_with(&mut self, cycle: &ThreadCycle) {
-        if let Some(sleep) = self.inner_sleep.as_mut() {
-            if sleep.resumed.is_none() {
-                sleep.after.push(cycle.clone());
-            }
-        } else if let Some(grid) = self.grid
-            && self.last.is_some()
-            && self.is_main()
-        {
-            let origin = cycle.whole.origin;
-            let is_pause = grid.slept(origin) >= MIN_PAUSE_PERIODS as f64 * grid.period;
-            self.is_away |= !is_pause && grid.is_slept_past(origin, cycle.timeout_resolution);
-            self.away.push(cycle.clone());
-        }
     }
 
     /// Returns the figures of each timer; empty: there is only one.
@@ -562,76 +466,6 @@ impl Timeline {
         self.evaluate(grid, entry);
     }
 
-    /// Joins the cycles since the last one on the grid if the thread has slept past a due time. They
-    /// wait until it is known whether the program keeps its timeline.
-    fn return_to_grid(&mut self, grid: &mut Grid) {
-        let away = std::mem::take(&mut self.away);
-        let last = self.last.take();
-        if std::mem::take(&mut self.is_away)
-            && let Some(last) = last
-        {
-            for stray in std::mem::take(&mut self.strays) {
-                self.count_regular(&stray);
-            }
-            let late = self.late_cycles(grid, &last, &away);
-            self.waiting.extend(late);
-        }
-    }
-
-    /// Restores the due times from before a sleep if two wakeups after the sleep are at these due
-    /// times. The sleep was then within a cycle, and due times have passed during that cycle.
-    fn resume(&mut self, grid: &mut Grid, entry: &TimelineCycle, passed: &mut Vec<PassedCycles>) {
-        let Some(mut sleep) = self.inner_sleep.take() else {
-            return;
-        };
-        let activation = &entry.cycle.whole;
-        let (origin, resolution) = (activation.origin, entry.cycle.timeout_resolution);
-        let by_timer = entry.is_due && matches!(activation.woken, WokenBy::Timer(_));
-        let is_of = |grid: &Grid| by_timer && grid.is_near(origin, resolution);
-        let is_nearer = sleep.grid.deviation(origin) < grid.deviation(origin);
-        let is_back = is_of(&sleep.grid) && (is_nearer || !is_of(grid));
-        match (is_back, sleep.resumed) {
-            (true, Some(resumed)) => {
-                self.end_inner_sleep(grid, sleep, (resumed, resolution), passed);
-                return;
-            }
-            (true, None) => sleep.resumed = Some(origin),
-            // A thread that sleeps for most of a period has another timeline.
-            (false, _) if by_timer && grid.slept(origin) > grid.period / 2.0 => return,
-            (false, resumed) => {
-                sleep.others += u32::from(is_of(grid));
-                if resumed.is_none() {
-                    sleep.after.push(entry.cycle.clone());
-                }
-            }
-        }
-        let is_over = sleep.others >= InnerSleep::MAX_OTHERS || sleep.after.len() >= MAX_STRAYS;
-        self.inner_sleep = (!is_over).then_some(sleep);
-    }
-
-    /// Ends a sleep that was within a cycle.
-    fn end_inner_sleep(
-        &mut self,
-        grid: &mut Grid,
-        sleep: InnerSleep,
-        (resumed, resolution): (Nanos, Nanos),
-        passed: &mut Vec<PassedCycles>,
-    ) {
-        for stray in std::mem::take(&mut self.strays) {
-            self.count_regular(&stray);
-        }
-        self.waiting.clear();
-        self.away.clear();
-        (self.last, self.is_away) = (None, false);
-        self.kept += 1;
-        let mut before_sleep = sleep.grid;
-        let late = self.late_cycles(&mut before_sleep, &sleep.before, &sleep.after);
-        self.pass(late.into_iter().collect(), passed);
-        before_sleep.free_since = grid.free_since;
-        before_sleep.adjust(resumed, self.given_period, resolution);
-        *grid = before_sleep;
-    }
-
     /// Moves the timeline to the newest cycles, which were a little before or after its due times.
     fn shift(&mut self, grid: &mut Grid, first: Nanos, passed: &mut Vec<PassedCycles>) {
         // The due time next to the first of them belongs to the same cycle.
@@ -756,38 +590,5 @@ impl Timeline {
             };
             passed.extend(self.other_timers().add(entry, None));
         }
-    }
-
-    /// Returns the misses of a cycle that went on until the end of the cycles `away`: the cycle itself
-    /// and those that were due in it. `None`: there are none, or the thread paused.
-    fn late_cycles(
-        &self,
-        grid: &mut Grid,
-        before: &TimelineCycle,
-        away: &[ThreadCycle],
-    ) -> Option<PassedCycles> {
-        let first = before.cycle.clone();
-        let cycle = away.iter().fold(first, |sum, next| sum.with_next(next));
-        let pause = Nanos::from_f64(MIN_PAUSE_PERIODS as f64 * grid.period);
-        if cycle.longest_input_wait() >= pause {
-            return None;
-        }
-        let deadline = before
-            .deadline
-            .unwrap_or_else(|| Nanos::from_f64(grid.period));
-        let catch_up = self.catch_up(grid, &cycle, None);
-        let whole = &cycle.whole;
-        let is_late = catch_up.end(whole.origin, whole.done) > whole.origin + deadline;
-        let is_first = is_late && before.response <= deadline;
-        let mut due: Vec<Nanos> = is_first.then_some(whole.origin).into_iter().collect();
-        due.extend(grid.late_within(whole, deadline, &catch_up));
-        (!due.is_empty()).then_some(PassedCycles {
-            cycle,
-            policy: before.policy,
-            deadline,
-            due,
-            is_joined: true,
-            catch_up,
-        })
     }
 }

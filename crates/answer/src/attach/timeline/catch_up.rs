@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 
 use laggard_model::{Nanos, ThreadActivation};
 
+use super::Timeline;
+use super::grid::{Grid, Place};
 use crate::attach::cycle::ThreadCycle;
 
 /// Number of newest cycles whose length is compared.
@@ -113,6 +115,58 @@ impl Works {
         match works.len() {
             MIN_CYCLES.. => works[works.len() / 2],
             _ => 0.0,
+        }
+    }
+}
+
+impl Timeline {
+    /// Returns the cycle without later ones that the thread caught up with after it; `None`: there are
+    /// none.
+    /// `next`: due time of the next cycle that had a wakeup, if this was before the end of `cycle`.
+    pub(in crate::attach) fn caught_up(
+        &self,
+        cycle: &ThreadCycle,
+        next: Option<Nanos>,
+    ) -> Option<ThreadCycle> {
+        let grid = self.grid?;
+        let whole = &cycle.whole;
+        let is_on_grid = grid.place(whole, cycle.timeout_resolution) == Place::OnGrid;
+        let end = self
+            .catch_up(&grid, cycle, next)
+            .end(whole.origin, whole.done);
+        (is_on_grid && end < whole.done).then(|| cycle.until(end))
+    }
+
+    /// Returns whether other cycles may have been due in this one.
+    pub(in crate::attach) fn is_passed_in(&self, cycle: &ThreadActivation) -> bool {
+        let period = self.grid.map(|grid| grid.period);
+        period.is_some_and(|period| cycle.response().as_f64() > period)
+    }
+
+    /// Returns how the thread caught up with the cycles that were due in a late one. A thread that is not known to keep its
+    /// timeline, and that sleeps for a time, does not.
+    pub(super) fn catch_up(
+        &self,
+        grid: &Grid,
+        cycle: &ThreadCycle,
+        next: Option<Nanos>,
+    ) -> CatchUp {
+        let keeps_timeline = if cycle.is_relative {
+            self.kept > self.restarted
+        } else {
+            self.kept >= self.restarted
+        };
+        let done = cycle.whole.done;
+        let limit = next.map_or(done, |next| {
+            let before = Nanos::from_f64(grid.period / 4.0);
+            done.min(next.saturating_sub(before))
+        });
+        match grid.since_due_within(&cycle.whole) {
+            Some(since_due) if keeps_timeline => {
+                let times = (grid.period, since_due);
+                self.works.catch_up(cycle, times, limit)
+            }
+            _ => CatchUp::default(),
         }
     }
 }

@@ -1,6 +1,12 @@
-//! Loops that keep a rate, and loops that only sleep for a time.
+//! Loops that keep a rate, and loops that only sleep for a time: late cycles, and sleeps within cycles.
 
-use super::{SLEEP_UNTIL, Script, TIMER, report, request_without_deadline, us, wait};
+use laggard_answer::attach::AttachRow;
+use laggard_model::WokenWay;
+
+use super::{
+    DEADLINE, NoNames, POLL, SLEEP_UNTIL, Script, TIMER, Wait, by_thread, collector,
+    explained_report, report, request, request_without_deadline, us, wait, watched_thread_runs,
+};
 
 /// Loop of 10 ms that does not sleep if it is late: it runs the cycles that were due one after the
 /// other.
@@ -62,4 +68,251 @@ fn loop_that_sleeps_twice_for_a_time_keeps_no_rate() {
     assert_eq!(row.activations, 800);
     let misses = row.deadline.as_ref().map_or(0, |deadline| deadline.misses);
     assert_eq!(misses, 0);
+}
+
+#[test]
+fn cycles_that_are_due_while_an_earlier_one_goes_on_are_misses() {
+    let relative = wait("clock_nanosleep", 0, 0, 0);
+    let run = |goes_on_at: u64, home: Wait| {
+        let mut script = Script::new(1);
+        script.add_cycles(0..20, home);
+        // 4.8 ms of work without a sleep.
+        script.add(TIMER, (20_000, 20_010, 24_800), home);
+        for cycle in 0..20 {
+            script.add_cycle(goes_on_at + 1_000 * cycle, home);
+        }
+        let report = report(request(), script.records);
+        let deadline = report.rows[0].deadline.as_ref().unwrap();
+        (report.rows[0].activations, deadline.misses, deadline.passed)
+    };
+
+    // On the same grid: it has caught up. Otherwise it has skipped them.
+    assert_eq!(run(25_000, SLEEP_UNTIL), (45, 5, 4));
+    assert_eq!(run(25_800, SLEEP_UNTIL), (41, 1, 0));
+    // It sleeps for the time until it is due, or for the same time after each cycle.
+    assert_eq!(run(25_000, relative), (45, 5, 4));
+    assert_eq!(run(25_700, relative), (41, 1, 0));
+}
+
+/// Two loops that sleep for a time: one until it is due, which catches up after each stall, the
+/// other for 5 ms after each cycle.
+#[test]
+fn loop_that_sleeps_for_a_time_has_passed_cycles_if_it_keeps_its_timeline() {
+    let relative = wait("nanosleep", 0, 0, 0);
+    for keeps_timeline in [true, false] {
+        let mut script = Script::new(1);
+        let (mut due, mut now, mut missed) = (5_000_u64, 100, 0);
+        let mut cycle = (0, 0);
+        for number in 0..300_u64 {
+            if due > now {
+                script.add(TIMER, (cycle.0, cycle.1, now), relative);
+                cycle = (due + number * 7_919 % 4, due + 60);
+                now = cycle.1;
+            }
+            let stall = 24_000 + number * 31 % 5_000;
+            now += if number % 25 == 20 { stall } else { 100 };
+            missed += u64::from(now > due + 5_000);
+            due = if keeps_timeline { due } else { now } + 5_000;
+        }
+        script.add(TIMER, (cycle.0, cycle.1, now), relative);
+
+        let report = report(request_without_deadline(None), script.records);
+
+        let misses = report.rows[0].deadline.as_ref().unwrap().misses;
+        let is_close = misses.abs_diff(missed) <= missed / 10;
+        assert!(is_close, "{misses} of {missed}, {keeps_timeline}");
+    }
+}
+
+/// Loop with timeouts in whole milliseconds. Each 25th cycle waits for an answer with the call that
+/// ends the cycles, or the program waits for a command and starts a new timeline.
+#[test]
+fn wait_for_an_event_within_a_cycle_does_not_end_it() {
+    for keeps_timeline in [true, false] {
+        let mut script = Script::new(1);
+        let (mut due, mut now, mut missed) = (10_000_u64, 100, 0);
+        let mut cycle = (TIMER, 0, 0);
+        for number in 0..400_u64 {
+            if due > now {
+                script.add(cycle.0, (cycle.1, cycle.2, now), POLL);
+                let expiry = now + (due - now).div_ceil(1_000) * 1_000;
+                cycle = (TIMER, expiry, expiry + 10);
+                now = expiry + 40;
+            }
+            if number % 25 == 24 {
+                script.add(cycle.0, (cycle.1, cycle.2, now), POLL);
+                let answer = now + 25_500 + number * 31 % 7_000;
+                cycle = (by_thread(7, "server"), answer, answer + 10);
+                now = answer + 50;
+            }
+            now += 100;
+            missed += u64::from(now > due + 10_000);
+            due = if keeps_timeline { due } else { now } + 10_000;
+        }
+        script.add(cycle.0, (cycle.1, cycle.2, now), POLL);
+
+        let report = report(request_without_deadline(None), script.records);
+
+        let row = &report.rows[0];
+        let misses = row.deadline.as_ref().unwrap().misses;
+        if keeps_timeline {
+            assert!(
+                misses.abs_diff(missed) <= missed / 10,
+                "{misses} of {missed}"
+            );
+            let largest = row.largest_response.as_ref().unwrap().response_ns;
+            assert!(largest > us(25_000), "{largest:?}");
+        } else {
+            assert!(misses <= 1, "{misses}");
+        }
+    }
+}
+
+/// Loop of 10 ms that keeps its rate, and waits for a device by sleeping for 1 ms: twice in most
+/// cycles, 24 times in each 20th.
+#[test]
+fn short_sleeps_within_the_cycles_are_not_their_period() {
+    let relative = wait("clock_nanosleep", 0, 0, 0);
+    for period in [Some(us(10_000)), None] {
+        let mut script = Script::new(1);
+        let (mut due, mut now, mut missed) = (10_000_u64, 0, 0);
+        let (mut cycle, mut state) = ((0, 0), 1);
+        let mut sleep_until = |expiry: u64, now: &mut u64| {
+            script.add(TIMER, (cycle.0, cycle.1, *now), relative);
+            // Multiplicative congruential generator of Park and Miller.
+            state = state * 48_271 % 0x7fff_ffff;
+            cycle = (expiry, expiry + 20 + state % 13);
+            *now = cycle.1 + 10;
+        };
+        for number in 0..300_u64 {
+            if due > now {
+                sleep_until(due, &mut now);
+            }
+            let sleeps = if number % 20 == 19 { 24 } else { 2 };
+            for _ in 0..sleeps {
+                sleep_until(now + 1_000, &mut now);
+            }
+            missed += u64::from(now > due + 10_000);
+            due += 10_000;
+        }
+
+        let report = report(request_without_deadline(period), script.records);
+
+        let row = &report.rows[0];
+        let deadline = row.deadline.as_ref().unwrap();
+        assert_eq!(deadline.deadline_ns.ns() / 100_000, 100);
+        let misses = deadline.misses;
+        assert!(
+            misses.abs_diff(missed) <= missed / 5,
+            "{misses} of {missed}, {period:?}"
+        );
+        // The other wakeups are within the cycles.
+        assert!(row.activations.abs_diff(300) <= 15, "{}", row.activations);
+    }
+}
+
+/// One cycle works, sleeps, or is woken by a thread past four due times.
+#[test]
+fn ended_cycles_include_those_that_are_due_while_an_earlier_one_goes_on() {
+    for case in ["work", "sleep", "other wakeup"] {
+        let mut script = Script::new(1);
+        script.add_cycles(0..30, SLEEP_UNTIL);
+        match case {
+            "work" => script.add(TIMER, (30_000, 30_010, 34_800), SLEEP_UNTIL),
+            "sleep" => {
+                script.add_cycle(30_000, SLEEP_UNTIL);
+                script.add(TIMER, (34_600, 34_610, 34_800), SLEEP_UNTIL);
+            }
+            _ => {
+                script.add_cycle(30_000, SLEEP_UNTIL);
+                let waker = by_thread(7, "waker");
+                script.add(waker, (30_500, 30_510, 34_800), SLEEP_UNTIL);
+            }
+        }
+        script.add_cycles(35..70, SLEEP_UNTIL);
+        let mut collector = collector(&request(), script.records);
+        collector.settle();
+
+        let ended = collector.take_ended();
+        for cycle in &collector.choose() {
+            let parts = cycle.taken(watched_thread_runs, &mut NoNames::default());
+            collector.explain(cycle, &parts);
+        }
+        let report = explained_report(collector);
+
+        let late = ended
+            .iter()
+            .filter(|cycle| cycle.whole.response() > DEADLINE);
+        let misses = |row: &AttachRow| row.deadline.as_ref().unwrap().misses;
+        assert_eq!(
+            report.rows.iter().map(misses).sum::<u64>(),
+            late.count() as u64
+        );
+        let cycles = report.rows.iter().map(|row| row.activations).sum::<u64>();
+        assert_eq!(
+            (ended.len() as u64, misses(&report.rows[0]) > 3),
+            (cycles, true),
+            "{case}"
+        );
+        let by_timer = ended
+            .iter()
+            .filter(|cycle| cycle.whole.woken.way() == WokenWay::Timer);
+        assert_eq!(
+            by_timer.count() as u64,
+            report.rows[0].activations,
+            "{case}"
+        );
+    }
+}
+
+/// Cycles of 1 ms. Now and then the thread is delayed when it sets its timer, so that an expiry is
+/// 50 us late.
+#[test]
+fn an_expiry_soon_after_its_due_time_is_not_a_sleep_within_a_cycle() {
+    let mut script = Script::new(1);
+    for number in 0..300 {
+        let delay = if number % 20 == 15 { 50 } else { 0 };
+        script.add_cycle(1_000 * number + delay, SLEEP_UNTIL);
+    }
+
+    let report = report(request_without_deadline(None), script.records);
+
+    let row = &report.rows[0];
+    assert_eq!(row.deadline.as_ref().unwrap().misses, 0);
+    assert_eq!(row.largest_response.as_ref().unwrap().response_ns, us(100));
+}
+
+/// Cycles of 1 ms. Each 25th sleeps for 4.5 ms by the same call as between cycles, and the program
+/// catches up: the cycle is late, and three of the four that are due meanwhile. The program exits
+/// with the last of them, or later.
+#[test]
+fn sleep_within_a_cycle_past_due_times_does_not_end_it() {
+    for end in [500, 510] {
+        let mut script = Script::new(1);
+        let mut number = 0;
+        while number < end {
+            script.add_cycle(1_000 * number, SLEEP_UNTIL);
+            if number % 25 == 24 {
+                let back = 1_000 * number + 4_600;
+                if number + 1 < end {
+                    script.add(TIMER, (back, back + 10, back + 60), SLEEP_UNTIL);
+                } else {
+                    script.exit((back, back + 10, back + 60));
+                }
+                number += 5;
+            } else {
+                number += 1;
+            }
+        }
+
+        let report = report(request_without_deadline(None), script.records);
+
+        let row = &report.rows[0];
+        let deadline = row.deadline.as_ref().unwrap();
+        assert_eq!(row.timers, []);
+        assert_eq!(deadline.misses, 4 * 20, "{end}");
+        let largest = row.largest_response.as_ref().unwrap();
+        assert_eq!(largest.response_ns, us(4_660));
+        assert_eq!(largest.slept_ns, us(4_510));
+    }
 }
