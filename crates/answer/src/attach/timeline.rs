@@ -180,7 +180,9 @@ impl Timeline {
             .back()
             .is_some_and(|entry| entry.cycle.is_relative);
         let usual = self.given_period.or(usual);
-        let found = Grid::find(&wakes, usual, resolution, is_relative);
+        let cycles = self.early.iter().map(|entry| &entry.cycle.whole);
+        let busy: Vec<(Nanos, Nanos)> = cycles.map(|cycle| (cycle.origin, cycle.done)).collect();
+        let found = Grid::find(&wakes, &busy, usual, resolution, is_relative);
         if let Some(mut found) = found {
             let wakes = self.early.iter().filter(|entry| entry.is_due);
             let mut wakes = wakes.map(|entry| entry.cycle.whole.woken);

@@ -55,10 +55,12 @@ impl Grid {
     const ROUNDING: f64 = 2.0;
     const USUAL_ROUNDING: f64 = 1.5;
 
-    /// Finds the grid that has most of the wakeups, from the newest back. `usual`: the period, if
-    /// it is known.
+    /// Finds the grid that has most of the wakeups, from the newest back. `busy`: spans of time when
+    /// the thread did not sleep; its due times have no wakeup then. `usual`: the period, if it is
+    /// known.
     pub(super) fn find(
         wakes: &[Wake],
+        busy: &[(Nanos, Nanos)],
         usual: Option<Nanos>,
         resolution: Nanos,
         is_relative: bool,
@@ -90,7 +92,7 @@ impl Grid {
         let newest = origins.len().saturating_sub(wakes_in_cycle) + 1..=origins.len();
         candidates.into_iter().find_map(|candidate| {
             let grids = newest.clone().filter_map(|end| {
-                Self::with_period(&origins[..end], candidate, min_share, resolution)
+                Self::with_period(&origins[..end], busy, candidate, min_share, resolution)
             });
             grids.min_by(|a, b| a.jitter.total_cmp(&b.jitter))
         })
@@ -100,6 +102,7 @@ impl Grid {
     /// first of them. `min_share`: share of the wakeups on it; 0: they are known to have this period.
     fn with_period(
         origins: &[Nanos],
+        busy: &[(Nanos, Nanos)],
         candidate: Nanos,
         min_share: f64,
         resolution: Nanos,
@@ -117,12 +120,17 @@ impl Grid {
             return None;
         }
         let (mut anchor, mut period) = (last, candidate);
-        let (mut matched, mut periods) = (1, 0.0);
+        let (mut matched, mut periods, mut asleep) = (1, 0.0, 0.0);
         let mut jitter = 0.0_f64;
         for &origin in earlier.iter().rev() {
             let back = anchor.saturating_sub(origin).as_f64();
             let steps = (back / period).round();
-            if steps > f64::from(MAX_GAP) {
+            let worked = busy.iter().map(|&(from, to)| {
+                let (from, to) = (from.max(origin), to.min(anchor));
+                (to.saturating_sub(from).as_f64() / period).floor()
+            });
+            let slept = (steps - worked.sum::<f64>()).max(1.0);
+            if slept > f64::from(MAX_GAP) {
                 break;
             }
             let deviation = (back - steps * period).abs();
@@ -131,11 +139,12 @@ impl Grid {
                 anchor = origin;
                 matched += 1;
                 periods += steps;
+                asleep += slept;
                 period = last.saturating_sub(origin).as_f64() / periods;
             }
         }
         let is_dense = matched as f64 >= min_share * origins.len() as f64
-            && matched as f64 >= MIN_PRESENT * periods;
+            && matched as f64 >= MIN_PRESENT * asleep;
         let is_grid = matched >= MIN_WAKES && (is_dense || min_share <= 0.0);
         is_grid.then_some(Self {
             anchor,

@@ -394,6 +394,25 @@ fn cycles_of_an_inexact_producer_pass_while_the_consumer_works() {
     assert_eq!((deadline.misses, deadline.passed), (72, 48));
 }
 
+/// A machine with too much load: in each third cycle of 5 ms the thread waits for a CPU for 200 ms.
+#[test]
+fn thread_that_is_nearly_always_late_has_all_of_its_misses() {
+    let mut script = Script::new(1);
+    let mut due = 0;
+    for round in 0..20 {
+        for length in [300, 300, 203_000 + 10 * round] {
+            script.add(TIMER, (due, due + 20, due + length), SLEEP_UNTIL);
+            due += length.next_multiple_of(5_000);
+        }
+    }
+
+    let report = report(request_without_deadline(None), script.records);
+
+    let deadline = report.rows[0].deadline.as_ref().unwrap();
+    // The last due time in each of the spans is in time.
+    assert_eq!((deadline.misses, deadline.passed), (20 * 40, 20 * 39));
+}
+
 /// Workers that wait for one condition variable. Each job wakes the next of them, or all of them.
 #[test]
 fn pool_has_no_implied_deadline_unless_each_event_wakes_all_of_its_threads() {
