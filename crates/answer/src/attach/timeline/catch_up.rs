@@ -121,8 +121,7 @@ impl Works {
 
 impl Timeline {
     /// Returns the cycle without later ones that the thread caught up with after it; `None`: there are
-    /// none.
-    /// `next`: due time of the next cycle that had a wakeup, if this was before the end of `cycle`.
+    /// none. `next`: due time of the next cycle that had a wakeup, if this was before the end of `cycle`.
     pub(in crate::attach) fn caught_up(
         &self,
         cycle: &ThreadCycle,
@@ -143,8 +142,9 @@ impl Timeline {
         period.is_some_and(|period| cycle.response().as_f64() > period)
     }
 
-    /// Returns how the thread caught up with the cycles that were due in a late one. A thread that is not known to keep its
-    /// timeline, and that sleeps for a time, does not.
+    /// Returns how the thread caught up with the cycles that were due in a late one. A thread that
+    /// starts a new timeline after a late cycle does not; one that sleeps for a time is taken for
+    /// such a thread until it has kept its timeline.
     pub(super) fn catch_up(
         &self,
         grid: &Grid,
