@@ -329,14 +329,17 @@ fn margin_equals_the_slack_of_rt_app() {
         let slack = of_it[0].1;
         let margin = PERIOD_NS.cast_signed() - activation.response().cast_signed();
         compared += of_it.len();
-        assert!(
-            slack * 1_000 + 1_000 >= margin,
-            "it reads its clock before it sleeps: {slack} us, {margin} ns"
-        );
-        // A late thread continues with the next job at once. Both are one activation.
+        // A late thread continues with the next job at once: the end of the late one is estimated.
         if slack < 0 || of_it.len() > 1 {
             missed += 1;
+            let error = (slack * 1_000).abs_diff(margin);
+            assert!(error < PERIOD_NS / 10, "{slack} us, {margin} ns");
             assert!(slack <= 0 && margin < 0, "{of_it:?} {margin} ns");
+        } else {
+            assert!(
+                slack * 1_000 + 1_000 >= margin,
+                "it reads its clock before it sleeps: {slack} us, {margin} ns"
+            );
         }
     }
     let lines = log.lines().count();
