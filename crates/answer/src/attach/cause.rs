@@ -179,8 +179,8 @@ pub enum WaitEnd {
 }
 
 impl AttachTaken {
-    /// Converts the cause for a recording. `who` is the name of the culprit. The removal of a system
-    /// call or of page faults also avoids their overruns, so only other work is recorded as overrun.
+    /// Converts the cause for a recording. `who` is the name of the culprit. An overrun by a
+    /// system call or by page faults is recorded as that cause, because their removal also avoids it.
     pub(super) fn recorded(&self, who: Option<String>) -> RecordedCause {
         let source = self.cause.overrun_of().map(|source| source.class);
         let source = source.filter(|&class| class != CauseClass::OwnWork);
@@ -235,8 +235,8 @@ impl AttachCause {
         }
     }
 
-    /// Returns the cause of an overrun: what the earlier cycle used its time for. Less of it makes
-    /// both cycles shorter. `None`: the cause is not an overrun.
+    /// Returns the cause of an overrun: the kind of execution time of the earlier cycle. Without that
+    /// time, both cycles end earlier. `None`: this cause is not an overrun.
     #[must_use]
     pub fn overrun_of(&self) -> Option<Self> {
         match &self.kind {

@@ -14,8 +14,8 @@ const MAX_STATES: usize = 64;
 /// Sums of all causes over several cycles.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CauseSums {
-    /// Sums by cause. The key of a lock does not include the state of its holder, that of an overrun
-    /// is its source.
+    /// Sums by cause. For a lock, the state of its holder is not part of the key. An overrun is added
+    /// to the cause of the earlier cycle.
     pub(super) causes: BTreeMap<AttachCause, CauseSum>,
     /// Time of further causes.
     pub(super) others: Nanos,
@@ -91,7 +91,7 @@ impl CauseSum {
 
 /// Time of a cause in one cycle.
 struct CyclePart {
-    /// Cause, without the state of a lock's holder. That of an overrun is its source.
+    /// Cause, without the state of a lock's holder. For an overrun, the cause of the earlier cycle.
     cause: AttachCause,
     time: Nanos,
     overrun: Nanos,

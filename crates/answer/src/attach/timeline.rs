@@ -67,7 +67,7 @@ impl PassedCycles {
         self.catch_up.end(due, self.cycle.whole.done)
     }
 
-    /// Returns the first cycle, without those that the thread caught up with.
+    /// Returns the first cycle only, without the cycles that the thread caught up with after it.
     pub(super) fn first(&self) -> ThreadCycle {
         self.cycle.until(self.end(self.cycle.whole.origin))
     }

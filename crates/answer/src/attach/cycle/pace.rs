@@ -173,7 +173,7 @@ impl Pace {
         rate.is_some_and(|rate| rate.is_due(expiry))
     }
 
-    /// Returns whether a sleep was so long that the thread had ended its cycles before.
+    /// Returns whether a sleep was so long that the thread must have finished its cycle before it.
     pub(super) fn is_pause(&self, since: Nanos, until: Nanos) -> bool {
         let length = until.saturating_sub(since).as_f64();
         let rate = self.rate.as_ref();
@@ -226,7 +226,7 @@ impl Rate {
         const MIN_SPAN: f64 = 0.5;
         /// Part of the tolerance.
         const MAX_SPREAD: f64 = 0.25;
-        /// Part of the sleeps until due times that are not as long as those within cycles.
+        /// Minimum part of the sleeps until due times whose length differs from the sleeps within cycles.
         const MIN_USUAL: f64 = 0.6;
         let (newest, earlier) = sleeps.split_last()?;
         let mut rate = Self {
@@ -323,7 +323,7 @@ impl Rate {
             && !self.is_inner(length)
     }
 
-    /// Returns whether a sleep is as long as those within cycles.
+    /// Returns whether a sleep has the length of the sleeps within cycles.
     fn is_inner(&self, length: f64) -> bool {
         const SAME: f64 = 1.1;
         let mut inner = self.inner.iter();

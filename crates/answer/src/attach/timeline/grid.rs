@@ -56,8 +56,8 @@ impl Grid {
     const USUAL_ROUNDING: f64 = 1.5;
 
     /// Finds the grid that has most of the wakeups, from the newest back. `busy`: spans of time when
-    /// the thread did not sleep; its due times have no wakeup then. `usual`: the period, if it is
-    /// known.
+    /// the thread did not sleep. Nothing wakes it at the due times in them. `usual`: the period, if it
+    /// is known.
     pub(super) fn find(
         wakes: &[Wake],
         busy: &[(Nanos, Nanos)],

@@ -371,8 +371,9 @@ fn thread_that_another_one_drives_keeps_its_deadline_if_it_is_often_late() {
     }
 }
 
-/// A producer is up to 50 us late for its times, 5 ms apart, or up to 500 us. In each 25th cycle the consumer works
-/// for 17 ms. The next three items are then late, too, and have no wakeup.
+/// A producer whose times are 5 ms apart is up to 50 us late, in each fourth cycle up to 500 us. In
+/// each 25th cycle the consumer works for 17 ms. Meanwhile three items arrive, which do not wake it.
+/// Two of these are then late, too.
 #[test]
 fn cycles_of_an_inexact_producer_pass_while_the_consumer_works() {
     let mut script = Script::new(1);
