@@ -116,6 +116,7 @@ impl AttachCollector {
                 cycle: counted.clone(),
                 missed: picked.missed,
                 passed: 0,
+                is_ongoing: false,
                 deadline: line.deadline,
                 page_fault,
                 ready: Vec::new(),

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{AttachChosen, AttachTaken};
 
 /// Version of the JSON layout of a late cycle.
-pub const CYCLE_SCHEMA: u32 = 2;
+pub const CYCLE_SCHEMA: u32 = 3;
 
 /// A late cycle of a measured thread with its causes.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
@@ -21,8 +21,10 @@ pub struct LateCycle {
     pub cpu: Cpu,
     /// Due time of the cycle, `CLOCK_MONOTONIC`.
     pub expiry_ns: Nanos,
-    /// Time from when the cycle was due until it ended.
+    /// Time from when the cycle was due until it ended, or until laggard saw that it goes on.
     pub latency_ns: Nanos,
+    /// Whether the cycle goes on after its deadline.
+    pub is_ongoing: bool,
     /// Deadline. Absent: it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_ns: Option<Nanos>,
@@ -44,6 +46,7 @@ impl LateCycle {
             cpu: activation.first_cpu,
             expiry_ns: activation.origin,
             latency_ns: activation.response(),
+            is_ongoing: cycle.is_ongoing(),
             deadline_ns: cycle.deadline(),
             causes: taken.to_vec(),
         }

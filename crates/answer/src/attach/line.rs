@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, VecDeque};
 use laggard_model::{Histogram, Nanos, ThreadActivation, ThreadPolicy, Tid, WokenBy};
 
 use super::cause::AttachTaken;
+use super::counts::AttachCounts;
 use super::course::CourseBuilder;
 use super::cycle::ThreadCycle;
-use super::growth::{AttachJob, GROWTHS};
+use super::growth::AttachJob;
 use super::period::{Wake, differ, grid, multiple_of, period_of_wakes};
 use super::sums::CauseSums;
 use super::timeline::{PassedCycles, Timeline, TimelineCycle};
@@ -23,24 +24,8 @@ const MAX_PENDING: usize = 256;
 pub(super) const MIN_PAUSE_PERIODS: u64 = 16;
 /// Maximum number of periods per thread.
 const MAX_PHASES: usize = 32;
-const MAX_MISSES: usize = 1_000;
 const MAX_NEWEST: usize = 64;
 const MAX_WAKERS: usize = 16;
-
-/// Counts of misses.
-#[derive(Debug, Default)]
-pub(super) struct AttachCounts {
-    /// Cycles that ended after their deadline.
-    pub(super) misses: u64,
-    pub(super) grown: [u64; GROWTHS.len()],
-    /// Cycles that ended after half of the deadline.
-    pub(super) halved: u64,
-    /// Misses that were due while an earlier cycle went on, without a wakeup.
-    pub(super) passed: u64,
-    /// Due times of the misses, up to [`MAX_MISSES`].
-    pub(super) missed_at: Vec<Nanos>,
-    pub(super) last_missed: Option<Nanos>,
-}
 
 #[derive(Debug)]
 pub(super) struct LineState {
@@ -213,10 +198,7 @@ impl LineState {
         mut job: AttachJob,
         has_deadline: bool,
     ) -> Selection {
-        let is_alone = !self.timers.are_several() && self.has_usual_timeline();
-        let caught_up = is_alone
-            .then(|| self.timeline.caught_up(whole, next))
-            .flatten();
+        let caught_up = self.without_caught_up(whole, next);
         let cycle = caught_up.as_ref().unwrap_or(whole);
         job.shorten(whole.whole.done.saturating_sub(cycle.whole.done));
         let activation = &cycle.whole;
@@ -274,6 +256,28 @@ impl LineState {
             earlier,
             caught_up,
         }
+    }
+
+    /// Returns the cycle without later ones that the thread caught up with after it, if there are some.
+    pub(super) fn without_caught_up(
+        &self,
+        whole: &ThreadCycle,
+        next: Option<Nanos>,
+    ) -> Option<ThreadCycle> {
+        let is_alone = !self.timers.are_several() && self.has_usual_timeline();
+        is_alone
+            .then(|| self.timeline.caught_up(whole, next))
+            .flatten()
+    }
+
+    /// Period of the current cycles, the longest of several timers. `None`: it is not known, or it
+    /// may have changed.
+    pub(super) fn current_period(&self) -> Option<Nanos> {
+        let newest = self.phases.last()?.period;
+        let others = self.timer_figures();
+        let others = others.iter().filter_map(|timer| timer.period_ns);
+        let is_current = self.pending.len() < MIN_MISFITS;
+        is_current.then(|| others.fold(newest, Nanos::max))
     }
 
     /// Returns whether other cycles may have been due in this one.
@@ -611,35 +615,5 @@ impl LineState {
         } else {
             *self.wakers.entry(who).or_default() += 1;
         }
-    }
-}
-
-impl AttachCounts {
-    fn pass(&mut self, passed: &[PassedCycles]) {
-        for passed in passed {
-            for &due in &passed.due {
-                // Otherwise it is the joined cycle itself.
-                self.passed += u64::from(due > passed.cycle.whole.origin);
-                self.miss(due);
-            }
-        }
-    }
-
-    fn miss(&mut self, due: Nanos) {
-        self.misses += 1;
-        self.last_missed = Some(due);
-        if self.missed_at.len() < MAX_MISSES {
-            self.missed_at.push(due);
-        }
-    }
-
-    fn hold(&mut self, job: AttachJob, deadline: Nanos) {
-        if job.response > deadline {
-            self.miss(job.at);
-        }
-        for (count, grown) in self.grown.iter_mut().zip(job.grown) {
-            *count += u64::from(grown > deadline);
-        }
-        self.halved += u64::from(job.response.ns() > deadline.ns() / 2);
     }
 }

@@ -6,6 +6,7 @@ mod brief;
 mod build;
 mod busy;
 mod cause;
+mod counts;
 mod course;
 mod cycle;
 mod cycles;
@@ -13,6 +14,8 @@ mod done;
 mod growth;
 mod late;
 mod line;
+mod overdue;
+mod paced;
 mod period;
 mod pool;
 mod ready;
@@ -39,7 +42,7 @@ use brief::{HeldCycles, StartedThread};
 pub use cause::{AttachCause, AttachCauseKind, AttachTaken, HolderState, WaitEnd};
 pub use course::{AttachCourse, AttachPart};
 pub use cycle::{AttachSite, CycleChoice, ThreadCycle, WaitKind};
-use cycle::{CycleBuilder, Home, UnfinishedCycle};
+use cycle::{CycleBuilder, UnfinishedCycle};
 pub use cycles::AttachCycles;
 use cycles::MarkedCycles;
 use growth::Backlog;
@@ -203,8 +206,9 @@ struct ThreadState {
     /// Highest sequence number plus one, and number of records received.
     highest: u64,
     came: u64,
-    /// Time of the first record.
+    /// Times of the first and of the newest record.
     began: Nanos,
+    newest: Nanos,
     ended: Option<Nanos>,
     exit: ThreadExit,
     /// State of a thread that another thread started, while it may still be brief.
@@ -483,6 +487,7 @@ impl AttachCollector {
             highest: 0,
             came: 0,
             began: record.at,
+            newest: record.at,
             ended: None,
             exit: ThreadExit::default(),
             started: None,
@@ -499,6 +504,7 @@ impl AttachCollector {
             late: None,
         });
         state.came += 1;
+        state.newest = record.at;
         state.highest = state.highest.max(u64::from(record.sequence) + 1);
         state.thread = record.thread;
         let newest = self.by_tid.entry(record.thread.tid).or_default();
@@ -599,73 +605,6 @@ impl AttachCollector {
         for (number, cycle) in ended {
             self.end_cycle(number, cycle);
         }
-    }
-
-    /// Returns whether the period of a thread is its deadline.
-    fn implies_deadline(&self, number: u32, source: WokenWay) -> bool {
-        self.asked.limit().is_none() && self.is_paced(number, source)
-    }
-
-    /// Whether the period of a thread is meaningful: it has a home wait, and its wakeups have a
-    /// period.
-    fn is_paced(&self, number: u32, source: WokenWay) -> bool {
-        let is_home_given = matches!(self.asked.cycle, CycleChoice::Call { .. });
-        let state = self.threads.get(&number);
-        state.is_some_and(|state| is_home_given || state.builder.home() != Home::None)
-            && !self.is_go(number)
-            && self.is_periodic(number, source)
-    }
-
-    /// Whether the wakeups of a line have a period: a timer wakes the thread, or the wakeups are
-    /// regular. Wakeups within a ring of threads have no period, nor have wakeups of a thread of a
-    /// pool. A server has requests at short intervals that are equal by chance, or because its
-    /// client waits for each answer.
-    fn is_periodic(&self, number: u32, source: WokenWay) -> bool {
-        /// Shortest period of wakeups by something other than a timer.
-        const MIN_PERIOD: Nanos = Nanos::from_us(100);
-        let line = self.lines.get(&(number, source));
-        // A timer whose thread is late skips expiries, but they are on a grid.
-        source == WokenWay::Timer
-            || line.is_none_or(|line| {
-                line.is_regular() && line.period().is_none_or(|period| period >= MIN_PERIOD)
-            }) && !self.pools.contains(&number)
-                && (source != WokenWay::Thread || !self.is_in_ring(number))
-    }
-
-    /// Whether a thread runs goroutines, which move between threads: its cycles are not cycles of
-    /// the program.
-    pub(super) fn is_go(&self, number: u32) -> bool {
-        let state = self.threads.get(&number);
-        let go = state.and_then(|state| self.go.get(&state.thread.process));
-        go.is_some_and(|(_, is_go)| *is_go)
-    }
-
-    /// Whether the thread is in a ring of threads that wake each other.
-    fn is_in_ring(&self, number: u32) -> bool {
-        const MAX_STEPS: usize = 8;
-        let mut visited = vec![number];
-        let mut current = number;
-        for _ in 0..MAX_STEPS {
-            let lines = self.lines.range((current, WokenWay::Timer)..);
-            let lines = lines.take_while(|((owner, _), _)| *owner == current);
-            let most = lines.max_by_key(|(_, line)| line.response.count());
-            let line = match most {
-                Some(((_, WokenWay::Thread), line)) => line,
-                Some(_) => return false,
-                // The thread is not known yet: it may close the ring.
-                None => return true,
-            };
-            let waker = line.waker_tids.iter().max_by_key(|(_, count)| **count);
-            let Some(next) = waker.and_then(|(tid, _)| self.by_tid.get(tid)) else {
-                return false;
-            };
-            if visited.contains(next) {
-                return true;
-            }
-            visited.push(*next);
-            current = *next;
-        }
-        false
     }
 
     /// Ends the collection: compares the remaining cycles with their deadlines.

@@ -69,12 +69,10 @@ impl LateWatch {
                 if let Some(on_late) = &mut on_late {
                     on_late.note(cycle, &[]);
                 }
-            }
-            for cycle in chosen.iter().filter(|cycle| cycle.missed()) {
-                if let Some(live) = live.as_mut().filter(|_| has_missed(cycle)) {
+                if let Some(live) = live.as_mut().filter(|live| live.wants(cycle)) {
                     live.late(cycle, &[]);
                 }
-                if let Some(recording) = &mut recording {
+                if let Some(recording) = recording.as_mut().filter(|_| cycle.missed()) {
                     recording.leave_out(cycle);
                 }
             }
@@ -90,7 +88,7 @@ impl LateWatch {
                 if let Some(on_late) = &mut on_late {
                     on_late.note(cycle, &taken);
                 }
-                if let Some(live) = live.as_mut().filter(|_| has_missed(cycle)) {
+                if let Some(live) = live.as_mut().filter(|live| live.wants(cycle)) {
                     live.late(cycle, &taken);
                 }
                 if let Some(recording) = &mut recording {
@@ -101,11 +99,42 @@ impl LateWatch {
             if let Some(on_late) = &mut on_late {
                 on_late.note(cycle, &[]);
             }
-            if let Some(live) = live.as_mut().filter(|_| has_missed(cycle)) {
+            if let Some(live) = live.as_mut().filter(|live| live.wants(cycle)) {
                 live.left_out();
             }
             if let Some(recording) = &mut recording {
                 recording.leave_out(cycle);
+            }
+        }
+    }
+
+    /// Shows late cycles that go on or are not counted yet, each once.
+    pub(super) fn show_overdue(
+        &mut self,
+        overdue: &[AttachChosen],
+        live: Option<&mut AttachLive>,
+        on_late: Option<&mut AttachOnLate>,
+    ) {
+        let (mut live, mut on_late) = (live, on_late);
+        for cycle in overdue {
+            let live = live.as_mut().filter(|live| live.wants(cycle));
+            let on_late = on_late.as_mut().filter(|on_late| on_late.wants(cycle));
+            if live.is_none() && on_late.is_none() {
+                continue;
+            }
+            let taken = self.flight.as_mut().map(|flight| {
+                flight.poll();
+                cycle.taken(
+                    |cpu, from, to| flight.evidence(cpu, from, to),
+                    &mut self.names,
+                )
+            });
+            let taken = taken.unwrap_or_default();
+            if let Some(on_late) = on_late {
+                on_late.note(cycle, &taken);
+            }
+            if let Some(live) = live {
+                live.late(cycle, &taken);
             }
         }
     }
@@ -124,10 +153,4 @@ impl LateWatch {
     pub(super) fn unseen_switches(&self) -> Option<u64> {
         self.flight.as_ref().map(|flight| flight.unseen_switches())
     }
-}
-
-/// Returns whether it is a cycle with a wakeup that missed its deadline. The cycles that were due
-/// while it went on are not printed.
-const fn has_missed(cycle: &AttachChosen) -> bool {
-    cycle.missed() && cycle.passed() == 0
 }

@@ -4,6 +4,7 @@ use laggard_answer::attach::{AttachChosen, AttachCollector, AttachTaken};
 use laggard_model::{Nanos, printable_lines};
 use laggard_view::attach::live;
 
+use super::noted::NotedCycles;
 use crate::pipe;
 
 /// Prints figures of each interval and late cycles, as they come.
@@ -16,6 +17,7 @@ pub(super) struct AttachLive {
     text: String,
     /// Late cycles since the last lines that were not analysed.
     left_out: u64,
+    noted: NotedCycles,
 }
 
 impl AttachLive {
@@ -27,11 +29,24 @@ impl AttachLive {
             next: from + every,
             text: live::header(),
             left_out: 0,
+            noted: NotedCycles::default(),
         }
+    }
+
+    /// Returns whether a line of the cycle is missing: it missed its deadline, and goes on or has ended
+    /// since its last line. The cycles that were due while it went on have no lines.
+    pub(super) fn wants(&self, cycle: &AttachChosen) -> bool {
+        let is_noted = if cycle.is_ongoing() {
+            self.noted.has(cycle)
+        } else {
+            self.noted.has_end(cycle)
+        };
+        cycle.missed() && cycle.passed() == 0 && !is_noted
     }
 
     /// Adds a cycle that missed its deadline, with the causes of its time.
     pub(super) fn late(&mut self, cycle: &AttachChosen, taken: &[AttachTaken]) {
+        self.noted.add(cycle);
         let after = self.after(cycle.activation().origin);
         self.text += &live::late(cycle, taken, after);
     }

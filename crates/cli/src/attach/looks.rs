@@ -33,6 +33,8 @@ pub(super) struct AttachLooks {
     pub(super) marks: MarkReader,
     pub(super) live: Option<AttachLive>,
     pub(super) on_late: Option<AttachOnLate>,
+    /// Time of the next look at the states of the threads.
+    pub(super) next_states: Nanos,
 }
 
 impl AttachLooks {
@@ -119,7 +121,26 @@ impl AttachLooks {
         );
         if until == Nanos::MAX {
             self.watch.explain_unfinished(&mut self.seen);
+        } else {
+            self.show_overdue(until);
         }
+    }
+
+    /// Shows the late cycles that go on. All records from before `now` were added.
+    fn show_overdue(&mut self, now: Nanos) {
+        /// The states of the threads take at most this part of the time.
+        const SHARE: u64 = 50;
+        let is_wanted = self.live.is_some() || self.on_late.is_some();
+        if !is_wanted || now < self.next_states || !self.seen.may_be_overdue(now) {
+            return;
+        }
+        let from = linux::now();
+        let states = self.probe.states().unwrap_or_default();
+        let to = linux::now();
+        self.next_states = to + Nanos::from_ns(SHARE * to.saturating_sub(from).ns());
+        let overdue = self.seen.overdue(&states, to);
+        let (live, on_late) = (self.live.as_mut(), self.on_late.as_mut());
+        self.watch.show_overdue(&overdue, live, on_late);
     }
 
     /// Prints the figures of an interval if it is over. Returns whether somebody still reads

@@ -7,6 +7,7 @@ mod explain;
 mod group;
 mod live;
 mod looks;
+mod noted;
 mod on_late;
 mod recording;
 
@@ -102,6 +103,7 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
         marks: MarkReader::default(),
         live: args.every.map(|every| AttachLive::new(every, from)),
         on_late,
+        next_states: from,
     };
     looks.seen.choose_above(args.late.on_late_threshold);
     let ended = looks.until_end(args.duration, command.as_mut(), &stop)?;

@@ -11,6 +11,7 @@ use laggard_model::{Caveat, Nanos, printable};
 use laggard_session::{LateActions, LateCommandOutput, LateInput, OnLateError};
 use laggard_view::attach::live;
 
+use super::noted::NotedCycles;
 use crate::args::AttachArgs;
 use crate::{pipe, terminal};
 
@@ -23,6 +24,7 @@ pub(super) struct AttachOnLate {
     actions: LateActions,
     /// Description of the cycle that was acted on last.
     last: String,
+    noted: NotedCycles,
 }
 
 impl AttachOnLate {
@@ -37,6 +39,7 @@ impl AttachOnLate {
         Ok(actions.map(|actions| Self {
             actions,
             last: String::new(),
+            noted: NotedCycles::default(),
         }))
     }
 
@@ -55,21 +58,27 @@ impl AttachOnLate {
         self.actions.is_stopped()
     }
 
+    /// Returns whether the cycle is late and was not noted while it went on.
+    pub(super) fn wants(&self, cycle: &AttachChosen) -> bool {
+        let is_late = match self.actions.threshold() {
+            Some(threshold) => cycle.activation().response() > threshold,
+            None => cycle.missed(),
+        };
+        is_late && !self.noted.has(cycle)
+    }
+
     /// Acts on a cycle if it is late. `taken` has the causes of its time, if they are known.
     pub(super) fn note(&mut self, cycle: &AttachChosen, taken: &[AttachTaken]) {
         let activation = cycle.activation();
         let latency = activation.response();
-        let is_late = match self.actions.threshold() {
-            Some(threshold) => latency > threshold,
-            None => cycle.missed(),
-        };
         let now = linux::now();
-        if !is_late {
+        if !self.wants(cycle) {
             return;
         }
         if cycle.passed() > 0 {
             return self.actions.skip_passed(cycle.passed());
         }
+        self.noted.add(cycle);
         if now.saturating_sub(activation.done) > MAX_AGE {
             return self.actions.skip_old();
         }

@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -233,6 +234,37 @@ fn attach_acts_on_a_late_cycle_of_a_program() {
     );
     assert_eq!(late[0]["name"], "cyclictest");
     assert!(output.errors().contains("late: cyclictest"), "{output:?}");
+}
+
+/// A loop of 20 ms computes for 10 s in its last cycle.
+#[test]
+fn attach_acts_on_a_cycle_that_goes_on_after_its_deadline() {
+    const PROGRAM: &str = "import time\n\
+        due = time.monotonic()\n\
+        for _ in range(60):\n    \
+        due += .02\n    \
+        time.sleep(max(0, due - time.monotonic()))\n\
+        while time.monotonic() < due + 10: pass\n";
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("late.jsonl");
+    let append = format!("--on-late=exec=sh -c 'cat >> {}'", file.display());
+    let since = Instant::now();
+
+    let output = laggard()
+        .args(["attach", "--deadline=1s", &append, "--on-late=stop", "--"])
+        .args(["python3", "-c", PROGRAM])
+        .output()
+        .unwrap();
+
+    let errors = output.errors();
+    if errors.contains("threads cannot be watched here") || errors.contains("No such file") {
+        return println!("skipped: {errors}");
+    }
+    let late = wakeups(&file);
+    assert!(since.elapsed() < Duration::from_secs(9), "{output:?}");
+    assert_eq!(late.len(), 1, "{late:?} {output:?}");
+    assert_eq!(late[0]["is_ongoing"], true, "{late:?}");
+    assert!(errors.contains(" so far"), "{errors}");
 }
 
 /// Starts `laggard record` with these options in a mount namespace with tracefs, so that the

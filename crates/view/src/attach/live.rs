@@ -57,7 +57,7 @@ fn line(time: &str, cells: [&str; 8]) -> String {
     )
 }
 
-/// Returns the line of a cycle that missed its deadline; it was due `after` the start.
+/// Returns the line of a cycle that missed its deadline, and may go on; it was due `after` the start.
 pub fn late(cycle: &AttachChosen, taken: &[AttachTaken], after: Nanos) -> String {
     let causes = phrase::parts(taken, MAX_CAUSES);
     let causes = if causes.is_empty() {
@@ -66,8 +66,9 @@ pub fn late(cycle: &AttachChosen, taken: &[AttachTaken], after: Nanos) -> String
         format!(": {}", printable(&causes))
     };
     let thread = cycle.thread();
+    let so_far = if cycle.is_ongoing() { " so far" } else { "" };
     format!(
-        "{:>9.3} s  late: {}/{} by {}, {}{causes}\n",
+        "{:>9.3} s  late: {}/{} by {}, {}{so_far}{causes}\n",
         after.as_secs_f64(),
         printable(&thread.name.to_string()),
         thread.tid.0,

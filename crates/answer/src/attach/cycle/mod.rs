@@ -4,12 +4,13 @@
 mod home;
 mod pace;
 mod site;
+mod unfinished;
 
 use std::collections::VecDeque;
 
 use laggard_model::{
     ActivationEnd, Nanos, ThreadActivation, ThreadHappening, ThreadTold, ThreadUsage, Tid,
-    UnfinishedActivation, WaitSite, WatchedThread, WokenBy,
+    WaitSite, WatchedThread, WokenBy,
 };
 
 pub(super) use home::Home;
@@ -19,6 +20,7 @@ pub(super) use site::SiteKey;
 pub(super) use site::wait_kind;
 pub use site::{AttachSite, WaitKind};
 use site::{is_restarted, timeout_resolution};
+pub(super) use unfinished::UnfinishedCycle;
 
 /// laggard searches for the home wait after these numbers of sleeps: few for an unambiguous kind.
 const EARLY_SLEEPS: usize = 8;
@@ -206,34 +208,6 @@ impl ThreadCycle {
     }
 }
 
-/// Cycle that had not ended when watching, or the thread, ended.
-#[derive(Clone, Debug)]
-pub(super) struct UnfinishedCycle {
-    /// Last activation at the end; `None`: the thread waited.
-    pub(super) last: Option<UnfinishedActivation>,
-    /// Due time.
-    pub(super) origin: Nanos,
-    /// Source of the wakeup.
-    pub(super) woken: WokenBy,
-    /// Whether the thread ran in this cycle.
-    pub(super) ran: bool,
-    /// Its activations that ended, in order.
-    pub(super) parts: Vec<ThreadActivation>,
-    /// Activations before it that ended after it was due.
-    pub(super) before: Vec<ThreadActivation>,
-}
-
-impl UnfinishedCycle {
-    /// Returns whether the start of the cycle is known. It is unknown if the thread has not slept
-    /// since it was first watched.
-    pub(super) fn is_start_seen(&self) -> bool {
-        let first = self.parts.first().map(|first| first.start_seen);
-        first
-            .or(self.last.map(|last| last.start_seen))
-            .unwrap_or(true)
-    }
-}
-
 /// Joins the activations of one thread.
 #[derive(Debug, Default)]
 pub(super) struct CycleBuilder {
@@ -357,55 +331,6 @@ impl CycleBuilder {
     fn set_review(&mut self) {
         let total = self.sleeps.total();
         self.review_at = total + total.clamp(EARLY_SLEEPS, REVIEW_SLEEPS);
-    }
-
-    /// Returns the cycle that the thread is in at the end.
-    pub(super) fn unfinished(
-        &mut self,
-        last: Option<UnfinishedActivation>,
-    ) -> Option<UnfinishedCycle> {
-        let first = self.open.first().copied();
-        let parts = std::mem::take(&mut self.open);
-        self.sum = None;
-        let (origin, woken) = match (first, last) {
-            (Some(first), _) => (first.origin, first.woken),
-            (None, Some(last)) => (last.origin, last.woken),
-            (None, None) => return None,
-        };
-        Some(UnfinishedCycle {
-            last,
-            origin,
-            woken,
-            ran: first.is_some() || last.is_some_and(|last| last.running.is_some()),
-            parts,
-            before: self.overlapping(origin),
-        })
-    }
-
-    /// Returns the cycle that ends with the thread, in its last activation. `None`: the thread has no
-    /// home wait.
-    pub(super) fn ended_with(
-        &mut self,
-        thread: WatchedThread,
-        last: ThreadActivation,
-        choice: &CycleChoice,
-        into: &mut Vec<ThreadCycle>,
-    ) -> Option<ThreadCycle> {
-        if let Some((before, held)) = self.held.take() {
-            let is_start = self.pace.start(&last, held.done) == PaceStart::Yes
-                || self.pace.is_pause(held.done, last.origin);
-            let is_end = is_start && self.ends(&held, choice);
-            self.append(before, held, is_end, choice, into);
-        }
-        let is_cycle = matches!(self.home, Some(Home::At(..)));
-        let whole = self.sum.map_or(last, |sum| joined(&sum, &last));
-        let parts = if self.open.is_empty() {
-            Vec::new()
-        } else {
-            self.open.iter().copied().chain([last]).collect()
-        };
-        let before = self.overlapping(whole.origin);
-        is_cycle.then(|| self.cycle(thread, whole, parts, before))
     }
 
     /// Records were lost: the open cycle cannot be joined.

@@ -1,6 +1,7 @@
 //! Causes of the time of a cycle, from when it was due until it ended.
 
 mod execution;
+mod unfinished;
 mod wait;
 
 use std::collections::BTreeMap;
@@ -14,11 +15,12 @@ use laggard_model::{
 };
 
 use super::cause::{AttachCause, AttachCauseKind, AttachTaken};
-use super::cycle::{ThreadCycle, UnfinishedCycle};
+use super::cycle::ThreadCycle;
 use super::line::MissedEarlier;
 use super::ready::ReadySpan;
 
 pub(super) use execution::KernelTime;
+pub(super) use unfinished::unfinished_taken;
 
 use crate::live;
 
@@ -42,6 +44,8 @@ pub struct AttachChosen {
     /// Number of cycles without a wakeup that it represents: they were due while `cycle` went
     /// on. 0: it is the cycle itself.
     pub(super) passed: u64,
+    /// Whether it goes on.
+    pub(super) is_ongoing: bool,
     /// Deadline, if it is known yet.
     pub(super) deadline: Option<Nanos>,
     /// Duration of a page fault on this machine.
@@ -64,6 +68,7 @@ impl AttachChosen {
             cycle: late.cycle,
             missed: true,
             passed: 0,
+            is_ongoing: false,
             deadline: Some(late.deadline),
             page_fault,
             ready: Vec::new(),
@@ -73,6 +78,16 @@ impl AttachChosen {
     /// Thread at the end of the cycle.
     pub const fn thread(&self) -> &WatchedThread {
         &self.cycle.thread
+    }
+
+    /// Unique number of its thread.
+    pub const fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Returns whether it goes on: its activation ends with the time when it was seen.
+    pub const fn is_ongoing(&self) -> bool {
+        self.is_ongoing
     }
 
     /// Source of the wakeup.
@@ -209,45 +224,6 @@ impl AttachChosen {
         time.course(&course, self.cycle.whole.origin);
         time.sorted()
     }
-}
-
-/// Returns the causes of the time of a cycle that had not ended at `end`, largest first.
-pub(super) fn unfinished_taken(
-    thread: &WatchedThread,
-    cycle: &UnfinishedCycle,
-    end: Nanos,
-    evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence,
-    names: &mut dyn Names,
-) -> Vec<AttachTaken> {
-    let mut time = CycleTime::new(thread, thread.policy, &evidence, names);
-    let course = Course {
-        before: &cycle.before,
-        parts: &cycle.parts,
-        successor: None,
-    };
-    let from = time.course(&course, cycle.origin);
-    match cycle.last {
-        Some(last) => {
-            let since = from.max(last.origin);
-            let running = last.running.unwrap_or(end).max(since);
-            if let Some(ended) = cycle.parts.last() {
-                time.wait(ended, (last.woken, last.cpu), (from, since), &[]);
-            }
-            time.explain(
-                time.service,
-                last.cpu,
-                since,
-                &[(Stage::Waking, since), (Stage::Running, running)],
-            );
-            time.run(last.cpu, running, end);
-        }
-        None => {
-            if let Some(ended) = cycle.parts.last() {
-                time.wait(ended, (WokenBy::Interrupt, ended.cpu), (from, end), &[]);
-            }
-        }
-    }
-    time.sorted()
 }
 
 /// Activations in a span of time, in order.

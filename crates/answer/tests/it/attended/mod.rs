@@ -4,6 +4,7 @@ mod causes;
 mod deadlines;
 mod home;
 mod locks;
+mod overdue;
 mod rates;
 mod stops;
 mod timers;

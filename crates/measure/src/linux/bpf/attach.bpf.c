@@ -296,7 +296,12 @@ struct task_struct___led {
 	struct task_struct *group_leader;
 } __kernel_type;
 
+struct bpf_iter_meta {
+	struct seq_file *seq;
+} __kernel_type;
+
 struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
 	struct task_struct *task;
 } __kernel_type;
 
@@ -347,6 +352,30 @@ int tell_last(struct bpf_iter__task *ctx)
 	settle(thread, task);
 	write_record(thread, task, ATTACH_LAST, bpf_ktime_get_ns());
 	thread->number = 0;
+	return 0;
+}
+
+/*
+ * Shows the state of each watched thread that has slept since it was watched, as a record that
+ * is not counted: its number is the number of the next one.
+ */
+SEC("iter/task")
+int show_states(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct attach_record record = {};
+	struct attach_thread *thread;
+
+	if (!task)
+		return 0;
+	thread = watched(task);
+	if (!thread || thread->phase == ATTACH_UNKNOWN)
+		return 0;
+	record.seq = thread->seq;
+	fill_record(&record, thread, task, ATTACH_LAST, bpf_ktime_get_ns());
+	if (is_asleep(task))
+		record.phase = ATTACH_SLEEPS;
+	bpf_seq_write(ctx->meta->seq, &record, sizeof(record));
 	return 0;
 }
 

@@ -10,23 +10,12 @@
 #include "attach_wait.h"
 #include "attach_wake.h"
 
-static __always_inline void write_record(struct attach_thread *thread,
-					 struct task_struct *task, u8 kind, u64 now)
+/* Fills in the state of a thread. Not its sequence number, and not the figures since its last
+ * record. */
+static __always_inline void fill_record(struct attach_record *record,
+					const struct attach_thread *thread,
+					struct task_struct *task, u8 kind, u64 now)
 {
-	u32 cpu = bpf_get_smp_processor_id();
-	struct ring_head *head = bpf_map_lookup_elem(&heads, &cpu);
-	struct attach_record *record;
-	u64 place;
-	u32 index;
-
-	if (!head || !head->recorded)
-		return;
-	place = __sync_fetch_and_add(&head->count, 1);
-	index = head->first + ((u32)place & ((1U << ring_bits) - 1));
-	record = bpf_map_lookup_elem(&records, &index);
-	if (!record)
-		return;
-	__sync_lock_test_and_set(&record->place, 0);
 	record->origin_ns = thread->wake.origin_ns;
 	record->waking_ns = thread->wake.waking_ns;
 	record->due_ns = thread->wake.due_ns;
@@ -47,7 +36,6 @@ static __always_inline void write_record(struct attach_thread *thread,
 	record->name[0] = ((u64 *)task->comm)[0];
 	record->name[1] = ((u64 *)task->comm)[1];
 	record->thread = thread->number;
-	record->seq = __sync_fetch_and_add(&thread->seq, 1);
 	record->tid = task->pid;
 	record->tgid = task->tgid;
 	record->cpu = thread->cpu;
@@ -64,6 +52,27 @@ static __always_inline void write_record(struct attach_thread *thread,
 	record->priority = task->rt_priority;
 	record->nice = task->static_prio - 100;
 	record->end = thread->end;
+}
+
+static __always_inline void write_record(struct attach_thread *thread,
+					 struct task_struct *task, u8 kind, u64 now)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct ring_head *head = bpf_map_lookup_elem(&heads, &cpu);
+	struct attach_record *record;
+	u64 place;
+	u32 index;
+
+	if (!head || !head->recorded)
+		return;
+	place = __sync_fetch_and_add(&head->count, 1);
+	index = head->first + ((u32)place & ((1U << ring_bits) - 1));
+	record = bpf_map_lookup_elem(&records, &index);
+	if (!record)
+		return;
+	__sync_lock_test_and_set(&record->place, 0);
+	fill_record(record, thread, task, kind, now);
+	record->seq = __sync_fetch_and_add(&thread->seq, 1);
 	record->exit_code = 0;
 	record->rt_limit_us = 0;
 	if (kind == ATTACH_ENDED)

@@ -1,0 +1,54 @@
+//! Counts of misses.
+
+use laggard_model::Nanos;
+
+use super::growth::{AttachJob, GROWTHS};
+use super::timeline::PassedCycles;
+
+/// Maximum number of misses whose due times are kept.
+const MAX_MISSES: usize = 1_000;
+
+/// Counts of misses.
+#[derive(Debug, Default)]
+pub(super) struct AttachCounts {
+    /// Cycles that ended after their deadline.
+    pub(super) misses: u64,
+    pub(super) grown: [u64; GROWTHS.len()],
+    /// Cycles that ended after half of the deadline.
+    pub(super) halved: u64,
+    /// Misses that were due while an earlier cycle went on, without a wakeup.
+    pub(super) passed: u64,
+    /// Due times of the misses, up to [`MAX_MISSES`].
+    pub(super) missed_at: Vec<Nanos>,
+    pub(super) last_missed: Option<Nanos>,
+}
+
+impl AttachCounts {
+    pub(super) fn pass(&mut self, passed: &[PassedCycles]) {
+        for passed in passed {
+            for &due in &passed.due {
+                // Otherwise it is the joined cycle itself.
+                self.passed += u64::from(due > passed.cycle.whole.origin);
+                self.miss(due);
+            }
+        }
+    }
+
+    fn miss(&mut self, due: Nanos) {
+        self.misses += 1;
+        self.last_missed = Some(due);
+        if self.missed_at.len() < MAX_MISSES {
+            self.missed_at.push(due);
+        }
+    }
+
+    pub(super) fn hold(&mut self, job: AttachJob, deadline: Nanos) {
+        if job.response > deadline {
+            self.miss(job.at);
+        }
+        for (count, grown) in self.grown.iter_mut().zip(job.grown) {
+            *count += u64::from(grown > deadline);
+        }
+        self.halved += u64::from(job.response.ns() > deadline.ns() / 2);
+    }
+}
