@@ -161,9 +161,14 @@ pub struct RtosWakeups {
 }
 
 impl RtosWakeups {
-    /// Priorities of the computing and the woken thread: `SCHED_FIFO`, on Windows those of the
-    /// real-time class.
-    pub const PRIORITIES: [u8; 2] = if cfg!(windows) { [20, 28] } else { [50, 90] };
+    /// Priorities of the computing and the woken thread on this system.
+    pub const PRIORITIES: [u8; 2] = Self::priorities(cfg!(windows));
+
+    /// Returns the priorities of the computing and the woken thread: `SCHED_FIFO`, on Windows
+    /// those of the real-time class.
+    pub const fn priorities(is_windows: bool) -> [u8; 2] {
+        if is_windows { [20, 28] } else { [50, 90] }
+    }
 
     /// Joins these wakeups with the wakeups of a second visit.
     #[must_use]

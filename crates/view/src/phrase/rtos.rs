@@ -47,20 +47,24 @@ pub(crate) fn result(report: &RtosReport, row: &CriterionRow) -> String {
     }
     let reason = &row.reason;
     let limit = report.limit_ns;
+    let is_windows = report.host.is_windows();
     let result = match row.criterion {
         RtosCriterion::Preemption => report
             .preemption
             .as_ref()
-            .map(|figures| preemption(figures, reason, limit)),
+            .map(|figures| preemption(figures, reason, limit, is_windows)),
         RtosCriterion::Priorities => report
             .priorities
             .as_ref()
-            .map(|figures| priorities(figures, reason)),
-        RtosCriterion::Order => report.order.as_ref().map(|queues| order(queues)),
+            .map(|figures| priorities(figures, reason, is_windows)),
+        RtosCriterion::Order => report
+            .order
+            .as_ref()
+            .map(|queues| order(queues, is_windows)),
         RtosCriterion::Inversion => report
             .inversion
             .as_ref()
-            .map(|figures| inversion(figures, reason)),
+            .map(|figures| inversion(figures, reason, is_windows)),
         RtosCriterion::Bounded => report.bounded.as_ref().map(|loads| bounded(loads, reason)),
         RtosCriterion::Locked => report
             .locked
@@ -127,7 +131,6 @@ fn next_step(criterion: RtosCriterion, reason: &RtosReason) -> Option<String> {
     }
 }
 
-/// Describes latencies above the limit and their possible cause; empty if there are none.
 /// States why a criterion failed or is unknown, without the figures.
 pub(crate) fn reason(criterion: &str, reason: &RtosReason) -> Option<String> {
     let words = match reason {
@@ -181,6 +184,7 @@ pub(crate) fn reason(criterion: &str, reason: &RtosReason) -> Option<String> {
     })
 }
 
+/// Describes latencies above the limit and their possible cause; empty if there are none.
 fn above_limit(
     reason: &RtosReason,
     late: usize,
@@ -205,15 +209,19 @@ fn above_limit(
     }
 }
 
-/// Name of real-time priorities.
-const CLASS: &str = if cfg!(windows) {
-    "realtime"
-} else {
-    "SCHED_FIFO"
-};
+/// Returns the name of real-time priorities on the measured system.
+const fn class(is_windows: bool) -> &'static str {
+    if is_windows { "realtime" } else { "SCHED_FIFO" }
+}
 
-fn preemption(figures: &PreemptionFigures, reason: &RtosReason, limit: Nanos) -> String {
-    let [running, woken] = RtosWakeups::PRIORITIES;
+fn preemption(
+    figures: &PreemptionFigures,
+    reason: &RtosReason,
+    limit: Nanos,
+    is_windows: bool,
+) -> String {
+    let [running, woken] = RtosWakeups::priorities(is_windows);
+    let class = class(is_windows);
     let wakeups = number(figures.wakeups);
     if *reason == RtosReason::TooFewSamples {
         return format!("only {wakeups} wakeups came while the other thread computed");
@@ -230,7 +238,7 @@ fn preemption(figures: &PreemptionFigures, reason: &RtosReason, limit: Nanos) ->
         competitors(&figures.competitors)
     });
     format!(
-        "{CLASS} {woken} preempts {CLASS} {running}: median {}, max {}{without_steal}, {wakeups} wakeups{late}",
+        "{class} {woken} preempts {class} {running}: median {}, max {}{without_steal}, {wakeups} wakeups{late}",
         time(figures.median_ns),
         time(figures.max_ns),
     )
@@ -254,7 +262,7 @@ fn deferred(figures: &DeferredFigures) -> String {
     )
 }
 
-fn priorities(figures: &PriorityFigures, reason: &RtosReason) -> String {
+fn priorities(figures: &PriorityFigures, reason: &RtosReason, is_windows: bool) -> String {
     let (lowest, highest) = figures.stated;
     let PriorityFigures {
         usable,
@@ -274,8 +282,9 @@ fn priorities(figures: &PriorityFigures, reason: &RtosReason) -> String {
         ),
         RtosReason::LowerNotPreempted => {
             let (low, high) = figures.not_preempting.unwrap_or_default();
+            let class = class(is_windows);
             format!(
-                "{range}; {CLASS} {high} does not preempt {CLASS} {low} ({preempting} of {pairs} neighbours preempt)"
+                "{range}; {class} {high} does not preempt {class} {low} ({preempting} of {pairs} neighbours preempt)"
             )
         }
         RtosReason::EqualPreempted => format!(
@@ -288,12 +297,12 @@ fn priorities(figures: &PriorityFigures, reason: &RtosReason) -> String {
     }
 }
 
-fn order(queues: &[QueueFigures]) -> String {
+fn order(queues: &[QueueFigures], is_windows: bool) -> String {
     let is_right = |queue: &&QueueFigures| queue.is_complete() && queue.out_of_order == 0;
     let right = queues.iter().filter(is_right);
     let right: Vec<&str> = right.map(|queue| queue.queue.name()).collect();
     let others = queues.iter().filter(|queue| !is_right(queue));
-    let mut parts: Vec<String> = others.map(unordered).collect();
+    let mut parts: Vec<String> = others.map(|queue| unordered(queue, is_windows)).collect();
     if !right.is_empty() {
         parts.push(format!("woken by priority: {}", right.join(", ")));
     }
@@ -301,11 +310,12 @@ fn order(queues: &[QueueFigures]) -> String {
 }
 
 /// Describes a queue that is out of order or was not tested completely.
-fn unordered(queue: &QueueFigures) -> String {
+fn unordered(queue: &QueueFigures, is_windows: bool) -> String {
     let name = queue.queue.name();
     if let Some((woken, highest)) = queue.example {
+        let class = class(is_windows);
         return format!(
-            "{name}: {} of {} wakeups out of order (such as {CLASS} {woken} before {highest})",
+            "{name}: {} of {} wakeups out of order (such as {class} {woken} before {highest})",
             number(queue.out_of_order),
             number(queue.wakes)
         );
@@ -316,13 +326,14 @@ fn unordered(queue: &QueueFigures) -> String {
     }
 }
 
-fn inversion(figures: &InversionFigures, reason: &RtosReason) -> String {
+fn inversion(figures: &InversionFigures, reason: &RtosReason, is_windows: bool) -> String {
     let (inherit, plain) = (&figures.inherit, &figures.plain);
-    let despite = if cfg!(windows) {
-        "with a mutex object, the middle thread"
+    let lock = if is_windows {
+        "a mutex object"
     } else {
-        "despite PTHREAD_PRIO_INHERIT, the middle thread"
+        "PTHREAD_PRIO_INHERIT"
     };
+    let despite = format!("despite {lock}, the middle thread");
     match reason {
         RtosReason::InheritingLockInverted => format!(
             "{despite} finished before the waiting one had the lock, in {} of {} rounds (max wait {})",
@@ -339,18 +350,18 @@ fn inversion(figures: &InversionFigures, reason: &RtosReason) -> String {
             inherit.rounds.min(plain.rounds)
         ),
         RtosReason::PlainLockNotInverted => format!(
-            "no inversion in {} rounds with a plain lock (max wait {}), so the test cannot show an effect of PTHREAD_PRIO_INHERIT",
+            "no inversion in {} rounds with a plain lock (max wait {}), so the test cannot show an effect of {lock}",
             plain.rounds,
             time(plain.max_ns)
         ),
         RtosReason::WaitAsLongAsInversion => format!(
-            "max wait {} with PTHREAD_PRIO_INHERIT, {} without; the first is as long as an inversion ({}), but the middle thread did not run",
+            "max wait {} with {lock}, {} without; the first is as long as an inversion ({}), but the middle thread did not run",
             time(inherit.max_ns),
             time(plain.max_ns),
             Cell::Time(figures.hold_ns + figures.middle_ns)
         ),
         _ => format!(
-            "max wait for a lock that is held for {}: {} with PTHREAD_PRIO_INHERIT, {} without",
+            "max wait for a lock that is held for {}: {} with {lock}, {} without",
             Cell::Time(figures.hold_ns),
             time(inherit.max_ns),
             time(plain.max_ns)

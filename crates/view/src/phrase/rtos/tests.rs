@@ -89,13 +89,18 @@ fn preemption_names_the_cause_of_latencies_above_the_limit() {
         ),
     ] {
         assert_eq!(
-            preemption(&figures, &reason, LIMIT),
+            preemption(&figures, &reason, LIMIT, false),
             format!("{start}{end}")
         );
     }
     assert_eq!(
-        preemption(&figures, &RtosReason::TooFewSamples, LIMIT),
+        preemption(&figures, &RtosReason::TooFewSamples, LIMIT, false),
         "only 2,001 wakeups came while the other thread computed"
+    );
+    let on_windows = preemption(&figures, &RtosReason::WithinLimit, LIMIT, true);
+    assert!(
+        on_windows.starts_with("realtime 28 preempts realtime 20: "),
+        "{on_windows}"
     );
 }
 
@@ -136,7 +141,7 @@ fn priorities_are_counted() {
             "this user may use 99 of the priorities 1 to 99; the test needs 32",
         ),
     ] {
-        assert_eq!(priorities(&figures, &reason), text);
+        assert_eq!(priorities(&figures, &reason, false), text);
     }
 }
 
@@ -169,11 +174,11 @@ fn order_names_each_queue_once() {
     };
 
     assert_eq!(
-        order(&[futex.clone(), queue(WaitQueue::PiFutex)]),
+        order(&[futex.clone(), queue(WaitQueue::PiFutex)], false),
         "woken by priority: futex, PI futex"
     );
     assert_eq!(
-        order(&[futex, condition, semaphore, messages]),
+        order(&[futex, condition, semaphore, messages], false),
         "condition variable: 2,713 of 8,000 wakeups out of order (such as SCHED_FIFO 47 before 48); semaphore: only 99 rounds; message queue not tested: function not implemented; woken by priority: futex"
     );
 }
@@ -218,8 +223,12 @@ fn inversion_compares_both_locks() {
             "max wait 522 us with PTHREAD_PRIO_INHERIT, 5.53 ms without; the first is as long as an inversion (5.50 ms), but the middle thread did not run",
         ),
     ] {
-        assert_eq!(inversion(&figures, &reason), text);
+        assert_eq!(inversion(&figures, &reason, false), text);
     }
+    assert_eq!(
+        inversion(&figures, &RtosReason::MiddleThreadRan, true),
+        "despite a mutex object, the middle thread ran for up to 40.0 us during a wait"
+    );
 }
 
 fn load(name: &str, max: u64, without_steal: Option<Nanos>) -> LoadFigures {
