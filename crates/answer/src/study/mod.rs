@@ -253,6 +253,8 @@ pub enum MissingReason {
     NoWakeup,
     /// The recording lacks trace data of a late wakeup.
     NoTraceData,
+    /// There are too few values for this quantile.
+    TooFew,
     /// The system does not report it.
     NotReported,
 }

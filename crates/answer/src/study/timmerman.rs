@@ -55,20 +55,26 @@ pub(super) fn tables(dir: &StudyDir) -> Result<Vec<SystemTable>, StudyError> {
     Ok(vec![criteria, switches(dir)?, interrupts(dir)?])
 }
 
+/// Cell of a quantile of too few values.
+const TOO_FEW: StudyCell = StudyCell::Missing {
+    reason: MissingReason::TooFew,
+};
+
 /// Figures 2 and 4: durations of context switches by the number of threads.
 fn switches(dir: &StudyDir) -> Result<SystemTable, StudyError> {
     let mut table = SystemTable::new("switches", ["min", "mean", "p999", "max"]);
     let report = dir.result::<SwitchReport>(SWITCH)?;
     for row in report.iter().flat_map(|report| &report.rows) {
-        let times = |ns: Option<f64>| ns.map_or(NOT_REPORTED, |ns| StudyCell::Time { ns });
-        let gross = row.gross.as_ref();
-        let cells = [
-            gross.map(|times| times.min_ns),
-            gross.map(|times| times.mean_ns),
-            gross.and_then(|times| times.p999_ns),
-            gross.map(|times| times.max_ns),
-        ];
-        table.row(row.threads.to_string(), cells.map(times).into());
+        let cells = match &row.gross {
+            Some(gross) => vec![
+                StudyCell::Time { ns: gross.min_ns },
+                StudyCell::Time { ns: gross.mean_ns },
+                gross.p999_ns.map_or(TOO_FEW, |ns| StudyCell::Time { ns }),
+                StudyCell::Time { ns: gross.max_ns },
+            ],
+            None => vec![NOT_REPORTED; 4],
+        };
+        table.row(row.threads.to_string(), cells);
     }
     if table.rows.is_empty() {
         table.row("10", vec![dir.no_result(SWITCH); 4]);
@@ -103,14 +109,20 @@ pub(super) fn interrupts(dir: &StudyDir) -> Result<SystemTable, StudyError> {
         let is_p999 = figures.is_some_and(|figures| figures.quantile == Some(0.999));
         let ns =
             |time: fn(&InterruptTimes) -> Option<Nanos>| times.and_then(time).map(Nanos::as_f64);
+        let max = ns(|times| times.max_ns);
+        let no_quantile = if max.is_some() { &TOO_FEW } else { missing };
         let cells = [
-            times.and_then(|times| times.mean_ns),
-            ns(|times| times.median_ns),
-            ns(|times| times.quantile_ns).filter(|_| is_p999),
-            ns(|times| times.max_ns),
+            (times.and_then(|times| times.mean_ns), missing),
+            (ns(|times| times.median_ns), missing),
+            (
+                ns(|times| times.quantile_ns).filter(|_| is_p999),
+                no_quantile,
+            ),
+            (max, missing),
         ];
-        let cell =
-            |ns: Option<f64>| ns.map_or_else(|| missing.clone(), |ns| StudyCell::Time { ns });
+        let cell = |(ns, missing): (Option<f64>, &StudyCell)| {
+            ns.map_or_else(|| missing.clone(), |ns| StudyCell::Time { ns })
+        };
         table.row(row, cells.map(cell).into());
     }
     Ok(table)

@@ -330,6 +330,7 @@ pub(crate) const fn missing(reason: MissingReason) -> &'static str {
         MissingReason::NoThread => "no thread",
         MissingReason::NoWakeup => "unknown",
         MissingReason::NoTraceData => "no trace data",
+        MissingReason::TooFew => "too few",
         MissingReason::NotReported => "not reported",
     }
 }
@@ -494,6 +495,10 @@ pub(crate) fn notes(report: &StudyReport, table: &StudyTable) -> Vec<String> {
         (
             MissingReason::OnlyInPaper,
             "paper only: this study does not measure it.",
+        ),
+        (
+            MissingReason::TooFew,
+            "too few: p99.9 needs at least 1,000 values.",
         ),
         (
             MissingReason::NotReported,

@@ -128,8 +128,8 @@ fn timmerman_compares_stored_results() {
         value!([no_thread, time(90e3)])
     );
     // The thread of B ran too rarely for a quantile.
-    let not_reported = value!({"kind": "missing", "reason": "not_reported"});
-    assert_eq!(both("interrupts", "thread", "p999")[1], not_reported);
+    let too_few = value!({"kind": "missing", "reason": "too_few"});
+    assert_eq!(both("interrupts", "thread", "p999")[1], too_few);
     assert_eq!(report["gaps"], value!(["external_clock"]));
     let hpet = study(&dir, "timmerman -o b --show --json").json();
     assert_eq!(hpet["gaps"], value!([]));
