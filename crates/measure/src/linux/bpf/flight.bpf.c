@@ -27,11 +27,11 @@
 
 RING_ENTRIES(records, struct flight_record);
 
-/* Next record of a CPU, with the time, or NULL if the CPU is not recorded. */
-static __always_inline struct flight_record *next_record_of(u32 cpu, u8 kind, u32 id)
+/* Next record of a ring, with the time. */
+static __always_inline struct flight_record *record_in(struct ring_head *head, u8 kind, u32 id)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct flight_record *record = next_entry_of(cpu, &records);
+	struct flight_record *record = next_entry_in(head, &records);
 
 	if (!record)
 		return NULL;
@@ -41,10 +41,12 @@ static __always_inline struct flight_record *next_record_of(u32 cpu, u8 kind, u3
 	return record;
 }
 
-/* Next record of this CPU. */
+/* Next record of this CPU, or NULL if the CPU is not recorded. */
 static __always_inline struct flight_record *next_record(u8 kind, u32 id)
 {
-	return next_record_of(bpf_get_smp_processor_id(), kind, id);
+	struct ring_head *head = head_of(bpf_get_smp_processor_id());
+
+	return head ? record_in(head, kind, id) : NULL;
 }
 
 static __always_inline int note(u8 kind, u32 id)
@@ -203,7 +205,7 @@ static __always_inline bool is_throttled(struct task_struct *task)
 }
 
 /* Records the group that has used up its quota: the innermost throttled one. */
-static __always_inline void note_quota(struct task_struct *task, u32 cpu)
+static __always_inline void note_quota(struct task_struct *task, struct ring_head *head)
 {
 	struct task_struct___grouped *grouped = (void *)task;
 	struct sched_entity *parent = grouped->se.parent;
@@ -224,7 +226,7 @@ static __always_inline void note_quota(struct task_struct *task, u32 cpu)
 			parent = parent->parent;
 		}
 	}
-	record = next_record_of(cpu, FLIGHT_QUOTA, task->pid);
+	record = record_in(head, FLIGHT_QUOTA, task->pid);
 	if (record)
 		record->what[0] = group;
 }
@@ -240,40 +242,30 @@ static __always_inline u8 before(bool preempt, struct task_struct *prev)
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(on_sched_wakeup, struct task_struct *task)
 {
-	if (is_throttled(task))
-		note_quota(task, task->thread_info.cpu);
+	struct ring_head *head;
+
+	if (!is_throttled(task))
+		return 0;
+	head = head_of(task->thread_info.cpu);
+	if (head)
+		note_quota(task, head);
 	return 0;
 }
-
-/* Thread that runs on a CPU, with its name at switch-in. */
-struct runner {
-	u64 name[2];
-	u32 tid;
-	u32 known; /* whether a switch has been seen on this CPU */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct runner);
-} runners SEC(".maps");
 
 /*
  * Records a thread that leaves with another name than at its switch-in. A
  * child has the name of its parent until it renames itself or executes
  * another program.
  */
-static __always_inline void note_name(const struct runner *runner, struct task_struct *prev)
+static __always_inline void note_name(struct ring_head *head, struct task_struct *prev)
 {
 	u64 first = ((u64 *)prev->comm)[0];
 	u64 second = ((u64 *)prev->comm)[1];
 	struct flight_record *record;
 
-	if (runner->tid != (u32)prev->pid ||
-	    (runner->name[0] == first && runner->name[1] == second))
+	if (head->name[0] == first && head->name[1] == second)
 		return;
-	record = next_record(FLIGHT_RENAMED, prev->pid);
+	record = record_in(head, FLIGHT_RENAMED, prev->pid);
 	if (!record)
 		return;
 	record->what[0] = first;
@@ -285,12 +277,9 @@ static __always_inline void note_name(const struct runner *runner, struct task_s
  * skip a program, for example if the program already runs; one kernel ran
  * none while a thread of its init was current.
  */
-static __always_inline void note_left(struct task_struct *prev)
+static __always_inline void note_left(struct ring_head *head, struct task_struct *prev)
 {
-	u32 cpu = bpf_get_smp_processor_id();
-	struct ring_head *head = bpf_map_lookup_elem(&heads, &cpu);
-
-	if (head && next_record(FLIGHT_LEFT, prev->pid))
+	if (record_in(head, FLIGHT_LEFT, prev->pid))
 		head->unseen++;
 }
 
@@ -298,23 +287,23 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 	     struct task_struct *next)
 {
+	struct ring_head *head = head_of(bpf_get_smp_processor_id());
 	struct flight_record *record;
-	struct runner *runner;
-	u32 zero = 0;
 	u8 left;
 
-	runner = bpf_map_lookup_elem(&runners, &zero);
+	if (!head)
+		return 0;
+	if (head->known && head->tid != (u32)prev->pid)
+		note_left(head, prev);
 	/* The idle thread never changes its name. */
-	if (runner && runner->tid)
-		note_name(runner, prev);
-	if (runner && runner->known && runner->tid != (u32)prev->pid)
-		note_left(prev);
+	else if (head->tid)
+		note_name(head, prev);
 	left = before(preempt, prev);
 	if (left == BEFORE_THROTTLED)
-		note_quota(prev, bpf_get_smp_processor_id());
+		note_quota(prev, head);
 	if (is_served(next))
 		left |= SERVED;
-	record = next_record(FLIGHT_SWITCH, next->pid);
+	record = record_in(head, FLIGHT_SWITCH, next->pid);
 	if (!record)
 		return 0;
 	record->before = left;
@@ -324,12 +313,10 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 	 * refuses. */
 	record->what[0] = ((u64 *)next->comm)[0];
 	record->what[1] = ((u64 *)next->comm)[1];
-	if (runner) {
-		runner->tid = next->pid;
-		runner->known = 1;
-		runner->name[0] = record->what[0];
-		runner->name[1] = record->what[1];
-	}
+	head->tid = next->pid;
+	head->known = 1;
+	head->name[0] = record->what[0];
+	head->name[1] = record->what[1];
 	return 0;
 }
 

@@ -17,7 +17,12 @@ struct ring_head {
 	u32 first;    /* index of this CPU's first entry */
 	u32 recorded; /* whether this CPU has a ring */
 	u64 unseen;   /* context switches that were not seen, at least */
-	u64 line[5];  /* no two CPUs share a cache line */
+	/* Flight recorder: the thread that runs on the CPU, with its name at
+	 * switch-in. */
+	u64 name[2];
+	u32 tid;
+	u32 known;   /* whether a switch has been seen on this CPU */
+	u64 line[2]; /* no two CPUs share a cache line */
 };
 _Static_assert(sizeof(struct ring_head) == 64, "no hidden padding");
 
@@ -39,17 +44,29 @@ struct {
 		__type(value, entry);              \
 	} name SEC(".maps")
 
+/* Head of a CPU's ring, or NULL if the CPU is not recorded. */
+static __always_inline struct ring_head *head_of(u32 cpu)
+{
+	struct ring_head *head = bpf_map_lookup_elem(&heads, &cpu);
+
+	return head && head->recorded ? head : NULL;
+}
+
+/* Next entry of a ring in `entries`. */
+static __always_inline void *next_entry_in(struct ring_head *head, void *entries)
+{
+	u32 index = (u32)__sync_fetch_and_add(&head->count, 1) & ((1U << ring_bits) - 1);
+
+	index += head->first;
+	return bpf_map_lookup_elem(entries, &index);
+}
+
 /* Next entry of a CPU in `entries`, or NULL if the CPU is not recorded. */
 static __always_inline void *next_entry_of(u32 cpu, void *entries)
 {
-	struct ring_head *head = bpf_map_lookup_elem(&heads, &cpu);
-	u32 index;
+	struct ring_head *head = head_of(cpu);
 
-	if (!head || !head->recorded)
-		return NULL;
-	index = (u32)__sync_fetch_and_add(&head->count, 1) & ((1U << ring_bits) - 1);
-	index += head->first;
-	return bpf_map_lookup_elem(entries, &index);
+	return head ? next_entry_in(head, entries) : NULL;
 }
 
 /* Next entry of this CPU in `entries`, or NULL if the CPU is not recorded. */

@@ -90,16 +90,16 @@ SEC("perf_event")
 int on_sample(struct bpf_perf_event_data *ctx)
 {
 	u64 now = bpf_ktime_get_ns();
-	u64 both = bpf_get_current_pid_tgid();
+	struct task_struct *task = bpf_get_current_task_btf();
 	struct stack_sample *sample = next_entry(&samples);
 	long bytes;
 
 	if (!sample)
 		return 0;
 	sample->time_ns = now;
-	sample->tid = (u32)both;
-	sample->tgid = both >> 32;
-	sample->prio = bpf_get_current_task_btf()->prio;
+	sample->tid = task->pid;
+	sample->tgid = task->tgid;
+	sample->prio = task->prio;
 	if (!always_walk && !has_overdue(now)) {
 		take_innermost(ctx, sample);
 		return 0;
