@@ -52,6 +52,8 @@ const MAX_OPEN: usize = 64;
 /// Maximum time that an episode waits for expiries that passed during it. They are known at
 /// the next wakeup of its thread, which may be late in turn.
 const MAX_OPEN_TIME: Nanos = Nanos::from_secs(30);
+/// Interval of the writes of pending data.
+const FLUSH_INTERVAL: Nanos = Nanos::from_secs(5);
 /// Interval between two checks whether the writing thread has ended.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -68,6 +70,8 @@ struct EpisodeQueue {
     overwritten: u64,
     /// Number of selected late wakeups without room, by line, and the late wakeups in them.
     refused: Vec<(u64, Untraced)>,
+    /// Time of the last request to write.
+    flushed_at: Option<Nanos>,
 }
 
 /// Job of the writing thread.
@@ -167,6 +171,7 @@ impl EpisodeWatch {
             held: VecDeque::new(),
             overwritten: 0,
             refused: vec![(0, Untraced::default()); self.cpus.len()],
+            flushed_at: None,
         });
         Ok(())
     }
@@ -220,21 +225,19 @@ impl EpisodeWatch {
         if let Some(kept) = &mut self.kept {
             kept.send_complete(&self.selector, now);
         }
-        let mut notes = self.selector.notes();
-        notes.unseen_switches = Some(self.flight.unseen_switches());
-        if let Some(handlers) = &mut self.handlers {
-            notes.handlers = handlers.recent(now)?;
-        }
-        match self.kept.take_if(|kept| kept.writer.is_finished()) {
+        if let Some(kept) = self.kept.take_if(|kept| kept.writer.is_finished()) {
             // The thread only ends early for one reason.
-            Some(kept) => Ok(kept.join(&AtomicBool::new(false)).map(|_| late)?),
-            None => {
-                if let Some(kept) = &self.kept {
-                    kept.flush(now, notes);
-                }
-                Ok(late)
-            }
+            return Ok(kept.join(&AtomicBool::new(false)).map(|_| late)?);
         }
+        if let Some(kept) = self.kept.as_mut().filter(|kept| kept.is_flush_due(now)) {
+            let mut notes = self.selector.notes();
+            notes.unseen_switches = Some(self.flight.unseen_switches());
+            if let Some(handlers) = &mut self.handlers {
+                notes.handlers = handlers.recent(now)?;
+            }
+            kept.flush(now, notes);
+        }
+        Ok(late)
     }
 
     /// Returns the overhead of the flight recorder so far.
@@ -320,11 +323,19 @@ impl EpisodeQueue {
         }
     }
 
+    /// Returns whether the pending data is to be written. A request wakes the writing thread, which
+    /// a request per pass would do in vain.
+    fn is_flush_due(&self, now: Nanos) -> bool {
+        let is_over = |last: Nanos| now >= last + FLUSH_INTERVAL;
+        self.flushed_at.is_none_or(is_over)
+    }
+
     /// Requests a write of the pending data. If the queue is full, the next call does it.
-    fn flush(&self, now: Nanos, notes: EpisodeNotes) {
-        let _ = self
-            .jobs
-            .try_send(Job::Flush(now, Box::new(self.notes(notes))));
+    fn flush(&mut self, now: Nanos, notes: EpisodeNotes) {
+        let job = Job::Flush(now, Box::new(self.notes(notes)));
+        if self.jobs.try_send(job).is_ok() {
+            self.flushed_at = Some(now);
+        }
     }
 
     /// Returns the notes on the selection, minus the episodes without room.
@@ -427,6 +438,7 @@ mod tests {
                 held: VecDeque::new(),
                 overwritten: 0,
                 refused: vec![(0, Untraced::default()); lines],
+                flushed_at: None,
             }),
             handlers: None,
         };

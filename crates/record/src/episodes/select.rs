@@ -198,10 +198,17 @@ impl EpisodeSelector {
     pub fn choose(&mut self, batch: &Batch) -> Vec<ChosenActivation> {
         let mut candidates: Vec<Candidate> = Vec::new();
         self.passed.clear();
-        for activation in batch.iter() {
-            let Some(line) = self.lines.get_mut(usize::from(activation.line.0)) else {
+        let mut latencies = Vec::new();
+        batch.latencies(&mut latencies);
+        for (row, latency) in latencies.into_iter().enumerate() {
+            let Some(line) = self.lines.get_mut(usize::from(batch.line[row].0)) else {
                 continue;
             };
+            // Nearly all rows: their other columns need not be read.
+            if !batch.missed[row] && line.skip_early(Nanos::from_ns(latency)) {
+                continue;
+            }
+            let activation = batch.get(row);
             if activation.missed && !(activation.censored && line.start_waiting()) {
                 line.pass(&activation, &mut candidates, &mut self.passed);
             } else {
@@ -274,6 +281,17 @@ impl Watched {
     /// Returns true if this expiry is the first that the thread still waits for at the end.
     fn start_waiting(&mut self) -> bool {
         !std::mem::replace(&mut self.is_waiting, true)
+    }
+
+    /// Returns whether a wakeup with this latency is neither late nor a new maximum, and counts it.
+    fn skip_early(&mut self, latency: Nanos) -> bool {
+        let is_early = self
+            .threshold
+            .is_some_and(|threshold| latency <= threshold && latency <= self.largest);
+        if is_early {
+            self.newest = None;
+        }
+        is_early
     }
 
     /// Adds a wakeup. If it is late, it becomes a candidate.

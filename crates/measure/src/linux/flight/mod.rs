@@ -126,14 +126,18 @@ impl FlightRecorder {
         let stacks = options
             .stacks_hz
             .and_then(|rate| start_stacks(cpus, rate, board, &mut caveats));
+        // Without it the counter of `outside` is used.
+        let steal = StealClock::new(cpus).ok();
+        let outside = match &steal {
+            Some(_) => OutsideCounters::without_steal(cpus),
+            None => OutsideCounters::new(cpus),
+        };
         let recorder = Self {
             loaded,
             rings,
             stacks,
-            // Without it the counters of `outside` are used. A machine without a hypervisor does
-            // not have them.
-            steal: StealClock::new(cpus).ok(),
-            outside: OutsideCounters::new(cpus),
+            steal,
+            outside,
             sees_server: objects::has_member("task_struct", "dl_server"),
             cpus: cpus.clone(),
         };

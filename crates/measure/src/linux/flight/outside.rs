@@ -21,6 +21,8 @@ pub struct OutsideCounters {
     cpus: CpuList,
     msrs: Vec<Option<File>>,
     tick: Nanos,
+    /// Whether steal ticks are read. The kernel takes some 30,000 instructions for `/proc/stat`.
+    reads_steal: bool,
 }
 
 #[derive(Debug)]
@@ -33,6 +35,15 @@ struct Reading {
 
 impl OutsideCounters {
     pub fn new(cpus: &CpuList) -> Self {
+        Self::open(cpus, true)
+    }
+
+    /// Creates the counters without steal time, because [`StealClock`](super::StealClock) has it.
+    pub(super) fn without_steal(cpus: &CpuList) -> Self {
+        Self::open(cpus, false)
+    }
+
+    fn open(cpus: &CpuList, reads_steal: bool) -> Self {
         let ticks = sysconf(SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100);
         let msr = |cpu: &Cpu| File::open(format!("/dev/cpu/{cpu}/msr")).ok();
         let mut outside = Self {
@@ -45,6 +56,7 @@ impl OutsideCounters {
                 .map(|cpu| msr(cpu).filter(|file| smis(file).is_some()))
                 .collect(),
             tick: Nanos::from_ns(1_000_000_000 / u64::try_from(ticks).unwrap_or(100).max(1)),
+            reads_steal,
         };
         outside.read();
         outside
@@ -54,7 +66,11 @@ impl OutsideCounters {
         if self.readings.len() == MAX_READINGS {
             self.readings.pop_front();
         }
-        let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+        let text = if self.reads_steal {
+            std::fs::read_to_string("/proc/stat").unwrap_or_default()
+        } else {
+            String::new()
+        };
         self.readings.push_back(Reading {
             at: clock::now(),
             steal_ticks: self
@@ -157,6 +173,7 @@ mod tests {
             cpus: [Cpu(3)].into_iter().collect(),
             msrs: vec![None],
             tick: Nanos::from_ms(10),
+            reads_steal: true,
         };
 
         let stolen = outside.stolen(Cpu(3), Nanos::from_ms(120), Nanos::from_ms(140));
