@@ -18,6 +18,8 @@ pub(super) struct AttachCounts {
     pub(super) halved: u64,
     /// Misses that were due while an earlier cycle went on, without a wakeup.
     pub(super) passed: u64,
+    /// Cycles that kept the deadline, and were due in the same way.
+    pub(super) passed_in_time: u64,
     /// Due times of the misses, up to [`MAX_MISSES`].
     pub(super) missed_at: Vec<Nanos>,
     pub(super) last_missed: Option<Nanos>,
@@ -27,6 +29,10 @@ impl AttachCounts {
     pub(super) fn pass(&mut self, passed: &[PassedCycles]) {
         for passed in passed {
             for &due in &passed.due {
+                if !passed.is_late(due) {
+                    self.passed_in_time += 1;
+                    continue;
+                }
                 // Otherwise it is the joined cycle itself.
                 self.passed += u64::from(due > passed.cycle.whole.origin);
                 self.miss(due);

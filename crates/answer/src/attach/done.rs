@@ -173,7 +173,12 @@ impl AttachCollector {
                 whole.done = passed.end(due);
                 self.ended.push(ended.clone());
             }
-            for due in due.chunks(due.len().div_ceil(MAX_CHOSEN)) {
+            let due: Vec<Nanos> = due
+                .iter()
+                .copied()
+                .filter(|&due| passed.is_late(due))
+                .collect();
+            for due in due.chunks(due.len().div_ceil(MAX_CHOSEN).max(1)) {
                 let late = late(without_wake(due[due.len() / 2]));
                 self.chosen.push(AttachChosen {
                     passed: due.len() as u64,

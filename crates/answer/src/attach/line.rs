@@ -80,7 +80,7 @@ pub(super) struct LineState {
     timeline: Timeline,
     /// Timers of the thread, if they are known.
     timers: ThreadTimers,
-    /// Misses without a wakeup since the last call of [`LineState::take_passed`].
+    /// Cycles without a wakeup since the last call of [`LineState::take_passed`].
     passed: Vec<PassedCycles>,
     /// Newest due times.
     pub(super) newest: VecDeque<Nanos>,
@@ -299,7 +299,7 @@ impl LineState {
         self.timeline.end_with(cycle);
     }
 
-    /// Counts the late cycles without a wakeup that were due during `cycle` or an earlier one.
+    /// Counts the cycles without a wakeup that were due during `cycle` or an earlier one.
     /// `is_due`: `cycle`, which has this response, belongs to this line.
     fn follow_timeline(
         &mut self,
@@ -322,7 +322,7 @@ impl LineState {
         let newest = self.phases.last().map(|phase| phase.period);
         let passed = self.timeline.add(entry, newest);
         if self.has_usual_timeline() && (self.is_given || has_deadline) {
-            self.count_late(passed);
+            self.count_without_wakeup(passed);
         }
     }
 
@@ -335,12 +335,12 @@ impl LineState {
         }
     }
 
-    /// Counts late cycles without a wakeup, and late cycles that were first counted as two cycles.
-    fn count_late(&mut self, late: Vec<PassedCycles>) {
-        for joined in late.iter().filter(|cycles| cycles.is_joined) {
+    /// Counts cycles without a wakeup, and late cycles that were first counted as two cycles.
+    fn count_without_wakeup(&mut self, cycles: Vec<PassedCycles>) {
+        for joined in cycles.iter().filter(|cycles| cycles.is_joined) {
             self.add_joined(joined);
         }
-        self.count_passed(late);
+        self.count_passed(cycles);
     }
 
     /// Adds the response of a cycle that was first counted as two cycles, if it is a further miss.
@@ -506,7 +506,7 @@ impl LineState {
         missed
     }
 
-    /// Returns the misses without a wakeup since the last call.
+    /// Returns the cycles without a wakeup since the last call.
     pub(super) fn take_passed(&mut self) -> Vec<PassedCycles> {
         std::mem::take(&mut self.passed)
     }
@@ -528,7 +528,7 @@ impl LineState {
 
     /// Number of cycles, including cycles without a wakeup.
     pub(super) fn cycles(&self) -> u64 {
-        self.response.count() + self.counted.passed
+        self.response.count() + self.counted.passed + self.counted.passed_in_time
     }
 
     /// Returns whether most cycles have the same period. Threads that wake each other freely have
@@ -562,7 +562,7 @@ impl LineState {
         }
         let late = self.timeline.settle();
         if self.is_given || has_deadline {
-            self.count_late(late);
+            self.count_without_wakeup(late);
         }
         self.end_pending(has_deadline)
     }

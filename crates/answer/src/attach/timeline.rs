@@ -7,6 +7,7 @@
 mod away;
 mod catch_up;
 mod grid;
+mod passed;
 mod rounding;
 
 use std::collections::VecDeque;
@@ -17,6 +18,7 @@ use away::InnerSleep;
 pub(super) use catch_up::CatchUp;
 use catch_up::Works;
 use grid::{Grid, Place};
+pub(super) use passed::PassedCycles;
 use rounding::Rounding;
 
 use super::cycle::ThreadCycle;
@@ -38,40 +40,8 @@ const MAX_STRAYS: usize = 64;
 const MIN_OTHERS: u64 = 4;
 const MIN_OTHER_SHARE: f64 = 0.01;
 const MIN_SAME_SHARE: f64 = 0.5;
-/// Maximum number of late cycles that wait until it is known whether the program keeps its
-/// timeline.
-const MAX_AMBIGUOUS: usize = 64;
 /// Maximum number of due times in one cycle.
 const MAX_PASSED: usize = 100_000;
-
-/// Cycles without a wakeup that missed the deadline: they were due while another cycle of the
-/// thread went on.
-#[derive(Clone, Debug)]
-pub(super) struct PassedCycles {
-    /// Cycle that went on.
-    pub(super) cycle: ThreadCycle,
-    pub(super) policy: ThreadPolicy,
-    pub(super) deadline: Nanos,
-    /// Due times, in order; at least one.
-    pub(super) due: Vec<Nanos>,
-    /// Whether `cycle` was first counted as two cycles, because the thread slept within it by the
-    /// same call as between cycles.
-    pub(super) is_joined: bool,
-    /// Ends of the cycles: `cycle` ends with the last of them.
-    pub(super) catch_up: CatchUp,
-}
-
-impl PassedCycles {
-    /// Time when the cycle ended that was due at `due`.
-    pub(super) fn end(&self, due: Nanos) -> Nanos {
-        self.catch_up.end(due, self.cycle.whole.done)
-    }
-
-    /// Returns the first cycle only, without the cycles that the thread caught up with after it.
-    pub(super) fn first(&self) -> ThreadCycle {
-        self.cycle.until(self.end(self.cycle.whole.origin))
-    }
-}
 
 /// Cycle of the thread, in order of their ends.
 #[derive(Clone, Debug)]
@@ -100,13 +70,14 @@ pub(super) struct Timeline {
     /// Newest cycles before the grid is known.
     early: VecDeque<TimelineCycle>,
     searches: u32,
-    /// Late due times. The next wakeup shows whether the program has kept its timeline.
+    /// Due times that passed while the thread was not asleep. The next wakeup shows whether the
+    /// program has kept its timeline.
     waiting: Vec<PassedCycles>,
     /// Number of times that the program kept its timeline after a late cycle.
     kept: u32,
     /// Number of times that it started a new timeline instead.
     restarted: u32,
-    /// Late due times before wakeups that were on the grid, or started a new timeline. They wait
+    /// Such due times before wakeups that were on the grid, or started a new timeline. They wait
     /// until the other late cycles show what the program does.
     ambiguous: Vec<PassedCycles>,
     misfits: u32,
@@ -142,7 +113,7 @@ impl Timeline {
         self.grid.map(|grid| Nanos::from_f64(grid.period))
     }
 
-    /// Adds a cycle, and returns the late cycles that turned out to be due. `usual`: the period of
+    /// Adds a cycle, and returns the cycles without a wakeup that turned out to be due. `usual`: the period of
     /// the line, if it is known.
     pub(super) fn add(
         &mut self,
@@ -285,7 +256,7 @@ impl Timeline {
         self.free_since = self.free_since.max(activation.done);
     }
 
-    /// Returns the late due times that the end of the measurement leaves undecided, if the program
+    /// Returns the due times without a wakeup that the end of the measurement leaves undecided, if the program
     /// has kept its timeline before.
     pub(super) fn settle(&mut self) -> Vec<PassedCycles> {
         let mut passed = Vec::new();
@@ -418,7 +389,8 @@ impl Timeline {
                     self.strays.push(entry.clone());
                 }
                 Place::Before | Place::After => {
-                    self.restarted += u32::from(!self.waiting.is_empty() || self.is_away);
+                    let is_late = self.waiting.iter().any(PassedCycles::has_late);
+                    self.restarted += u32::from(is_late || self.is_away);
                     self.waiting.clear();
                     if self.restarted > self.kept {
                         self.ambiguous.clear();
@@ -485,7 +457,7 @@ impl Timeline {
         }
     }
 
-    /// Notes the late due times within a cycle.
+    /// Notes the due times within a cycle.
     fn evaluate(&mut self, mut grid: Grid, entry: TimelineCycle) {
         let activation = &entry.cycle.whole;
         grid.free_since = grid.free_since.max(activation.done);
@@ -497,7 +469,7 @@ impl Timeline {
         let due = if self.is_away {
             Vec::new()
         } else {
-            grid.late_within(activation, deadline, &catch_up)
+            grid.due_within(activation)
         };
         if !due.is_empty() {
             self.waiting.push(PassedCycles {
@@ -512,57 +484,6 @@ impl Timeline {
         self.grid = (self.misfits < MAX_MISFITS).then_some(grid);
         if self.grid.is_none() {
             self.misfits = 0;
-        }
-    }
-
-    /// Returns the late due times before a wakeup on the grid. The due time of the wakeup is not one
-    /// of them: its cycle was delayed, not skipped.
-    fn skipped(&mut self, origin: Nanos, tolerance: f64) -> Vec<PassedCycles> {
-        let tolerance = Nanos::from_f64(tolerance);
-        let mut skipped = Vec::new();
-        for late in std::mem::take(&mut self.waiting) {
-            let with = |due: Vec<Nanos>| PassedCycles {
-                due,
-                ..late.clone()
-            };
-            let due = late.due.iter().copied();
-            let before: Vec<Nanos> = due.filter(|&due| due + tolerance < origin).collect();
-            let due = late.due.iter().copied();
-            let after: Vec<Nanos> = due.filter(|&due| due > origin + tolerance).collect();
-            if !before.is_empty() {
-                skipped.push(with(before));
-            }
-            if !after.is_empty() {
-                self.waiting.push(with(after));
-            }
-        }
-        skipped
-    }
-
-    /// Counts skipped cycles if the program keeps its timeline. `is_restart`: the wakeup can also
-    /// be the first one of a new timeline.
-    fn decide(
-        &mut self,
-        skipped: Vec<PassedCycles>,
-        is_restart: bool,
-        passed: &mut Vec<PassedCycles>,
-    ) {
-        if skipped.is_empty() {
-            return;
-        }
-        if is_restart && self.kept == self.restarted && self.ambiguous.len() < MAX_AMBIGUOUS {
-            self.ambiguous.extend(skipped);
-            return;
-        }
-        if !is_restart {
-            self.kept += 1;
-        }
-        if self.kept > self.restarted {
-            let ambiguous = std::mem::take(&mut self.ambiguous);
-            self.pass(ambiguous, passed);
-        }
-        if !is_restart || self.kept > self.restarted {
-            self.pass(skipped, passed);
         }
     }
 

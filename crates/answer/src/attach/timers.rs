@@ -62,7 +62,7 @@ impl TimerFigures {
         self.largest = self.largest.max(response);
     }
 
-    /// Counts late cycles that were due while another cycle went on.
+    /// Counts cycles that were due while another cycle went on.
     pub(super) fn pass(&mut self, passed: &PassedCycles) {
         for &due in &passed.due {
             let response = passed.end(due).saturating_sub(due);
@@ -106,8 +106,8 @@ impl ThreadTimers {
         most.period.filter(|_| self.are_several())
     }
 
-    /// Adds a cycle. Returns the late cycles of all timers that were due during this cycle or an
-    /// earlier one. `deadline`: the given deadline, otherwise it is the period of each timer.
+    /// Adds a cycle. Returns the cycles of all timers that were due during this cycle or an earlier
+    /// one. `deadline`: the given deadline, otherwise it is the period of each timer.
     pub(super) fn add(
         &mut self,
         cycle: &ThreadCycle,
@@ -191,7 +191,7 @@ impl TimerState {
         }
     }
 
-    /// Counts the expiries during a cycle of the thread, and adds the late ones.
+    /// Counts and adds the expiries during a cycle of the thread.
     fn pass(
         &mut self,
         cycle: &ThreadCycle,
@@ -208,7 +208,7 @@ impl TimerState {
             return;
         }
         let deadline = deadline.unwrap_or(period);
-        let mut late = Vec::new();
+        let mut expiries = Vec::new();
         for _ in 0..MAX_PASSED {
             let due = self.last + period;
             if due >= activation.done {
@@ -220,16 +220,14 @@ impl TimerState {
             }
             let response = activation.done.saturating_sub(due);
             self.figures.end(response, Some(deadline));
-            if response > deadline {
-                late.push(due);
-            }
+            expiries.push(due);
         }
-        if !late.is_empty() {
+        if !expiries.is_empty() {
             passed.push(PassedCycles {
                 cycle: cycle.clone(),
                 policy,
                 deadline,
-                due: late,
+                due: expiries,
                 is_joined: false,
                 catch_up: CatchUp::default(),
             });

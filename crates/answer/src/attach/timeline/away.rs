@@ -135,8 +135,8 @@ impl Timeline {
         *grid = before_sleep;
     }
 
-    /// Returns the misses of a cycle that went on until the end of the cycles `away`: the cycle itself
-    /// and those that were due in it. `None`: there are none, or the thread paused.
+    /// Returns a cycle that went on until the end of the cycles `away`, with the cycles that were due in
+    /// it. The cycle itself is one of them if it is a further miss. `None`: there are none, or the thread paused.
     fn late_cycles(
         &self,
         grid: &mut Grid,
@@ -157,7 +157,7 @@ impl Timeline {
         let is_late = catch_up.end(whole.origin, whole.done) > whole.origin + deadline;
         let is_first = is_late && before.response <= deadline;
         let mut due: Vec<Nanos> = is_first.then_some(whole.origin).into_iter().collect();
-        due.extend(grid.late_within(whole, deadline, &catch_up));
+        due.extend(grid.due_within(whole));
         (!due.is_empty()).then_some(PassedCycles {
             cycle,
             policy: before.policy,

@@ -2,7 +2,7 @@
 
 use laggard_model::{Nanos, ThreadActivation, WokenBy};
 
-use super::{CatchUp, MAX_EARLY, MAX_PASSED, MIN_WAKES, TimelineCycle};
+use super::{MAX_EARLY, MAX_PASSED, MIN_WAKES, TimelineCycle};
 use crate::attach::cycle::ThreadCycle;
 use crate::attach::period::{Wake, differ, sleeps_past};
 
@@ -374,28 +374,21 @@ impl Grid {
         (response > self.period).then_some(response % self.period)
     }
 
-    /// Returns the due times during a cycle that were not evaluated before and that were late when
-    /// the cycle ended.
-    pub(super) fn late_within(
-        &mut self,
-        cycle: &ThreadActivation,
-        deadline: Nanos,
-        catch_up: &CatchUp,
-    ) -> Vec<Nanos> {
+    /// Returns the due times during a cycle that were not evaluated before.
+    pub(super) fn due_within(&mut self, cycle: &ThreadActivation) -> Vec<Nanos> {
         let from = self.evaluated.max(cycle.origin);
-        let mut late = Vec::new();
+        let mut passed = Vec::new();
         let first = self.steps_to(from);
         for steps in (first..).take(MAX_PASSED) {
             let due = self.point(steps);
             if due >= cycle.done {
                 break;
             }
-            let is_new = due.saturating_sub(from).as_f64() > Self::MAX_TOLERANCE * self.period;
-            if is_new && due + deadline < catch_up.end(due, cycle.done) {
-                late.push(due);
+            if due.saturating_sub(from).as_f64() > Self::MAX_TOLERANCE * self.period {
+                passed.push(due);
                 self.evaluated = due;
             }
         }
-        late
+        passed
     }
 }

@@ -1,0 +1,120 @@
+//! Cycles without a wakeup, and whether they count: a program that starts a new timeline after a
+//! late cycle skips them.
+
+use laggard_model::{Nanos, ThreadPolicy};
+
+use super::{CatchUp, Timeline};
+use crate::attach::cycle::ThreadCycle;
+
+/// Maximum number of cycles that wait until it is known whether the program keeps its
+/// timeline.
+const MAX_AMBIGUOUS: usize = 64;
+
+/// Cycles without a wakeup: they were due while another cycle of the thread went on.
+#[derive(Clone, Debug)]
+pub(in crate::attach) struct PassedCycles {
+    /// Cycle that went on.
+    pub(in crate::attach) cycle: ThreadCycle,
+    pub(in crate::attach) policy: ThreadPolicy,
+    pub(in crate::attach) deadline: Nanos,
+    /// Due times, in order; at least one.
+    pub(in crate::attach) due: Vec<Nanos>,
+    /// Whether `cycle` was first counted as two cycles, because the thread slept within it by the
+    /// same call as between cycles.
+    pub(in crate::attach) is_joined: bool,
+    /// Ends of the cycles: `cycle` ends with the last of them.
+    pub(in crate::attach) catch_up: CatchUp,
+}
+
+impl PassedCycles {
+    /// Time when the cycle ended that was due at `due`.
+    pub(in crate::attach) fn end(&self, due: Nanos) -> Nanos {
+        self.catch_up.end(due, self.cycle.whole.done)
+    }
+
+    /// Returns whether the cycle that was due at `due` missed the deadline.
+    pub(in crate::attach) fn is_late(&self, due: Nanos) -> bool {
+        self.end(due) > due + self.deadline
+    }
+
+    pub(super) fn has_late(&self) -> bool {
+        self.due.iter().any(|&due| self.is_late(due))
+    }
+
+    /// Returns the first cycle only, without the cycles that the thread caught up with after it.
+    pub(in crate::attach) fn first(&self) -> ThreadCycle {
+        self.cycle.until(self.end(self.cycle.whole.origin))
+    }
+}
+
+impl Timeline {
+    /// Returns the due times without a wakeup before a wakeup on the grid. The due time of the wakeup is not one
+    /// of them: its cycle was delayed, not skipped.
+    pub(super) fn skipped(&mut self, origin: Nanos, tolerance: f64) -> Vec<PassedCycles> {
+        let tolerance = Nanos::from_f64(tolerance);
+        let mut skipped = Vec::new();
+        for late in std::mem::take(&mut self.waiting) {
+            let with = |due: Vec<Nanos>| PassedCycles {
+                due,
+                ..late.clone()
+            };
+            let due = late.due.iter().copied();
+            let before: Vec<Nanos> = due.filter(|&due| due + tolerance < origin).collect();
+            let due = late.due.iter().copied();
+            let after: Vec<Nanos> = due.filter(|&due| due > origin + tolerance).collect();
+            if !before.is_empty() {
+                skipped.push(with(before));
+            }
+            if !after.is_empty() {
+                self.waiting.push(with(after));
+            }
+        }
+        skipped
+    }
+
+    /// Counts skipped cycles if the program keeps its timeline. `is_restart`: the wakeup can also
+    /// be the first one of a new timeline.
+    pub(super) fn decide(
+        &mut self,
+        skipped: Vec<PassedCycles>,
+        is_restart: bool,
+        passed: &mut Vec<PassedCycles>,
+    ) {
+        let (skipped, in_time): (Vec<_>, Vec<_>) =
+            skipped.into_iter().partition(PassedCycles::has_late);
+        self.decide_in_time(in_time, is_restart, passed);
+        if skipped.is_empty() {
+            return;
+        }
+        if is_restart && self.kept == self.restarted && self.ambiguous.len() < MAX_AMBIGUOUS {
+            self.ambiguous.extend(skipped);
+            return;
+        }
+        if !is_restart {
+            self.kept += 1;
+        }
+        if self.kept > self.restarted {
+            let ambiguous = std::mem::take(&mut self.ambiguous);
+            self.pass(ambiguous, passed);
+        }
+        if !is_restart || self.kept > self.restarted {
+            self.pass(skipped, passed);
+        }
+    }
+
+    /// Counts cycles that ended in time. They do not show what the program does after a late cycle.
+    fn decide_in_time(
+        &mut self,
+        in_time: Vec<PassedCycles>,
+        is_restart: bool,
+        passed: &mut Vec<PassedCycles>,
+    ) {
+        let is_relative = in_time.iter().any(|cycles| cycles.cycle.is_relative);
+        let is_kept = !is_restart && !is_relative && self.restarted == 0;
+        if is_kept || self.kept > self.restarted {
+            self.pass(in_time, passed);
+        } else if self.ambiguous.len() < MAX_AMBIGUOUS / 2 {
+            self.ambiguous.extend(in_time);
+        }
+    }
+}
