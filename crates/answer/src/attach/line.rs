@@ -299,6 +299,11 @@ impl LineState {
         self.timeline.end_with(cycle);
     }
 
+    /// Forgets the due times that have passed in the last cycle of a thread that exits.
+    pub(super) fn forget_passed_in(&mut self, cycle: &ThreadActivation) {
+        self.timeline.forget_passed_in(cycle.origin);
+    }
+
     /// Counts the cycles without a wakeup that were due during `cycle` or an earlier one.
     /// `is_due`: `cycle`, which has this response, belongs to this line.
     fn follow_timeline(

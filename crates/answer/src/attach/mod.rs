@@ -574,6 +574,10 @@ impl AttachCollector {
                     state.unfinished = None;
                 }
                 self.end_cycle(number, seen);
+                self.end_late(number, None);
+                if let Some(line) = self.lines.get_mut(&(number, cycle.whole.woken.way())) {
+                    line.forget_passed_in(&cycle.whole);
+                }
             } else if let Some(line) = self.lines.get_mut(&(number, cycle.whole.woken.way())) {
                 line.end_with(&cycle);
             }

@@ -88,6 +88,8 @@ pub(super) struct Timeline {
     /// the thread was not at its home wait.
     is_away: bool,
     inner_sleep: Option<InnerSleep>,
+    /// Number of cycles with such a sleep.
+    joined: u32,
     /// Cycles since the last expiry on the grid.
     strays: Vec<TimelineCycle>,
     regular: TimerFigures,
@@ -158,7 +160,9 @@ impl Timeline {
             let wakes = self.early.iter().filter(|entry| entry.is_due);
             let mut wakes = wakes.map(|entry| entry.cycle.whole.woken);
             found.has_timer = wakes.any(|woken| matches!(woken, WokenBy::Timer(_)));
-            for entry in std::mem::take(&mut self.early) {
+            let mut early = std::mem::take(&mut self.early);
+            let others = found.others_before(&mut early);
+            for entry in early {
                 let origin = entry.cycle.whole.origin;
                 if origin > found.anchor {
                     self.follow(entry, &mut passed);
@@ -166,6 +170,9 @@ impl Timeline {
                     self.count_regular(&entry);
                     if origin == found.anchor {
                         self.evaluate(found, entry);
+                        for other in &others {
+                            passed.extend(self.other_timers().add(other.clone(), None));
+                        }
                     }
                 }
             }

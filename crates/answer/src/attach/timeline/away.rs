@@ -43,9 +43,12 @@ impl Timeline {
     }
 
     /// Adds the last cycle of a thread that exits. If the thread slept past a due time before it, it
-    /// is a part of the earlier cycle.
+    /// is a part of the earlier cycle. A thread that did not do so before may have ended its loop.
     pub(in crate::attach) fn end_with(&mut self, cycle: &ThreadCycle) {
-        if let Some(sleep) = self.inner_sleep.as_mut() {
+        if self.joined == 0 {
+            (self.inner_sleep, self.is_away) = (None, false);
+            self.away.clear();
+        } else if let Some(sleep) = self.inner_sleep.as_mut() {
             if sleep.resumed.is_none() {
                 sleep.after.push(cycle.clone());
             }
@@ -60,6 +63,13 @@ impl Timeline {
         }
     }
 
+    /// Forgets the due times that have passed in the last cycle of a thread, which was due at `origin`:
+    /// a thread that exits has ended its loop.
+    pub(in crate::attach) fn forget_passed_in(&mut self, origin: Nanos) {
+        self.waiting
+            .retain(|late| late.cycle.whole.origin != origin);
+    }
+
     /// Joins the cycles since the last one on the grid if the thread has slept past a due time. They
     /// wait until it is known whether the program keeps its timeline.
     pub(super) fn return_to_grid(&mut self, grid: &mut Grid) {
@@ -72,6 +82,7 @@ impl Timeline {
                 self.count_regular(&stray);
             }
             let late = self.late_cycles(grid, &last, &away);
+            self.joined += u32::from(late.is_some());
             self.waiting.extend(late);
         }
     }
@@ -129,6 +140,7 @@ impl Timeline {
         self.kept += 1;
         let mut before_sleep = sleep.grid;
         let late = self.late_cycles(&mut before_sleep, &sleep.before, &sleep.after);
+        self.joined += u32::from(late.is_some());
         self.pass(late.into_iter().collect(), passed);
         before_sleep.free_since = grid.free_since;
         before_sleep.adjust(resumed, self.given_period, resolution);

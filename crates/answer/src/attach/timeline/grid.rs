@@ -1,5 +1,7 @@
 //! Grid of due times, found in the wakeups of a thread.
 
+use std::collections::VecDeque;
+
 use laggard_model::{Nanos, ThreadActivation, WokenBy};
 
 use super::{MAX_EARLY, MAX_PASSED, MIN_WAKES, TimelineCycle};
@@ -219,12 +221,35 @@ impl Grid {
         self.steps_to(time.saturating_sub(half))
     }
 
+    /// Takes the first cycles of another timer out of the cycles before the first one on the grid. Many
+    /// such cycles had another period.
+    pub(super) fn others_before(&self, early: &mut VecDeque<TimelineCycle>) -> Vec<TimelineCycle> {
+        const MAX_OTHERS: usize = 3;
+        let is_other = |entry: &TimelineCycle| {
+            let activation = &entry.cycle.whole;
+            let is_timer = matches!(activation.woken, WokenBy::Timer(_));
+            let phase = self.phase(activation.origin).abs();
+            let is_off = activation.origin < self.anchor && phase > Self::MAX_SHIFT * self.period;
+            entry.is_due && is_timer && is_off && !entry.cycle.is_relative
+        };
+        let others: Vec<TimelineCycle> = early.iter().filter(|it| is_other(it)).cloned().collect();
+        if others.len() > MAX_OTHERS {
+            return Vec::new();
+        }
+        early.retain(|entry| !is_other(entry));
+        others
+    }
+
     /// Returns whether a recent time is a due time.
     pub(super) fn has(&self, time: Nanos) -> bool {
+        self.phase(time).abs() <= Self::MAX_TOLERANCE * self.period
+    }
+
+    /// Distance between a time and the due time next to it, ns.
+    fn phase(&self, time: Nanos) -> f64 {
         let distance = self.anchor.max(time).saturating_sub(self.anchor.min(time));
         let distance = distance.as_f64();
-        let phase = distance - (distance / self.period).round() * self.period;
-        phase.abs() <= Self::MAX_TOLERANCE * self.period
+        distance - (distance / self.period).round() * self.period
     }
 
     /// Returns whether a later time is a due time.
@@ -267,10 +292,7 @@ impl Grid {
     pub(super) fn is_close(&self, other: &Self) -> bool {
         let periods = (other.period / self.period).round().clamp(1.0, 2.0);
         let [first, second] = [periods * self.period, other.period].map(Nanos::from_f64);
-        let (from, to) = (self.anchor.min(other.anchor), self.anchor.max(other.anchor));
-        let distance = to.saturating_sub(from).as_f64();
-        let phase = distance - (distance / self.period).round() * self.period;
-        !differ(first, second) && phase.abs() <= Self::MAX_SHIFT * self.period
+        !differ(first, second) && self.phase(other.anchor).abs() <= Self::MAX_SHIFT * self.period
     }
 
     pub(super) fn point(&self, steps: u64) -> Nanos {

@@ -319,3 +319,24 @@ fn sleep_within_a_cycle_past_due_times_does_not_end_it() {
         assert_eq!(largest.slept_ns, us(4_510));
     }
 }
+
+/// The program ends its loop with a pause, or with long work, and exits.
+#[test]
+fn due_times_after_the_last_cycle_of_a_thread_that_exits_are_no_misses() {
+    let misses = |exit: (u64, u64, u64)| {
+        let mut script = Script::new(1);
+        script.add_cycles(0..50, SLEEP_UNTIL);
+        script.add(TIMER, (50_000, 50_010, 52_400), SLEEP_UNTIL);
+        script.add_cycles(53..100, SLEEP_UNTIL);
+        script.exit(exit);
+        let report = report(request_without_deadline(None), script.records);
+        let row = &report.rows[0];
+        let misses = row.deadline.as_ref().unwrap().misses;
+        (misses, row.activations)
+    };
+
+    // Two cycles are late, the third of them in time.
+    assert_eq!(misses((109_150, 109_160, 109_200)), (2, 100));
+    // The last cycle, without those that would have been due.
+    assert_eq!(misses((100_000, 100_010, 107_500)), (3, 101));
+}
