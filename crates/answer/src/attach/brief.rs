@@ -1,5 +1,5 @@
-//! Brief threads: a cycle starts them, and they end by themselves, such as the function of a POSIX
-//! timer with `SIGEV_THREAD`. The cycle goes on until they have ended.
+//! Brief threads: the C library starts one per expiry of a POSIX timer with `SIGEV_THREAD`, and it
+//! ends with the timer's function. The cycle goes on until it has ended.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use laggard_model::{Nanos, ThreadActivation, ThreadHappening, ThreadTold, Tid, W
 use super::cycle::{Home, MAX_UNDECIDED_AGE, ThreadCycle};
 use super::{AttachCollector, ThreadState};
 
-/// Cycles of a thread, in order. A cycle may go on in threads that it started.
+/// Cycles of a thread, in order. A cycle of a POSIX timer may go on in threads that it started.
 #[derive(Debug, Default)]
 pub(super) struct HeldCycles {
     /// Threads that were started since the last cycle: time of the start, and number.
@@ -50,6 +50,14 @@ impl StartedThread {
     }
 }
 
+/// Returns whether the thread of the C library that starts the functions of POSIX timers ended this
+/// activation: it waits for the timers' signals. A thread that any other cycle starts, such as one
+/// that uploads a file, does not delay the next cycle.
+fn starts_functions(whole: &ThreadActivation) -> bool {
+    let call = whole.site.call.map(|call| call.name);
+    matches!(whole.woken, WokenBy::Timer(_)) && call == Some("rt_sigtimedwait")
+}
+
 impl AttachCollector {
     /// Notes which threads are started, before the cycles of the same records end.
     pub(super) fn note_started(&mut self, records: &[ThreadTold]) {
@@ -70,8 +78,7 @@ impl AttachCollector {
         let whole = &cycle.whole;
         let mut started = Vec::new();
         while let Some((at, thread)) = held.started.pop_front_if(|(at, _)| *at <= whole.done) {
-            // Only the program knows when threads without a timer end a cycle.
-            if at >= whole.running && matches!(whole.woken, WokenBy::Timer(_)) {
+            if at >= whole.running && starts_functions(whole) {
                 started.push(thread);
             }
         }

@@ -32,15 +32,18 @@ fn home_wait_of_an_event_loop_is_not_the_sleep_of_a_callback() {
     }
 }
 
+const SIGNAL: &str = "rt_sigtimedwait";
+
 /// Returns the records of a timer with `SIGEV_THREAD`: each expiry starts a thread, which ends
-/// after 300 us or, each fifth, after 1.5 ms. `process`: the process of these threads.
-fn threads_of_a_timer(process: u32) -> Vec<ThreadTold> {
+/// after 300 us or, each fifth, after 1.5 ms. `process`: the process of these threads. `home`: the
+/// system call in which the thread waits that starts them.
+fn threads_of_a_timer(process: u32, home: &'static str) -> Vec<ThreadTold> {
     let mut helper = Script::new(1);
     let mut records = Vec::new();
     for cycle in 0..40_u32 {
         let due = 2_000 * u64::from(cycle);
         let length = if cycle % 5 == 4 { 1_500 } else { 300 };
-        let signal = wait("rt_sigtimedwait", 0, 0, 0);
+        let signal = wait(home, 0, 0, 0);
         helper.add(TIMER, (due, due + 10, due + 60), signal);
         let (start, end) = (us(due + 40), us(due + length));
         let exit = ThreadExit {
@@ -82,10 +85,12 @@ fn cycle_goes_on_in_the_thread_that_it_starts() {
         evidence
     };
 
-    let mut collector = collector(&request, threads_of_a_timer(1_000));
+    let mut collector = collector(&request, threads_of_a_timer(1_000, SIGNAL));
     let chosen = collector.choose();
     let own = report_of(collector, request.clone(), us(100_000));
-    let foreign = report(request, threads_of_a_timer(7));
+    let foreign = report(request.clone(), threads_of_a_timer(7, SIGNAL));
+    // A loop that starts a thread in each cycle and does not wait for it.
+    let other = report(request, threads_of_a_timer(1_000, "clock_nanosleep"));
 
     for cycle in chosen.iter().filter(|cycle| cycle.missed()) {
         let parts = cycle.taken(started_thread_runs, &mut NoNames::default());
@@ -103,6 +108,7 @@ fn cycle_goes_on_in_the_thread_that_it_starts() {
     assert_eq!(figures(&own), (40, 8, us(1_500)));
     // A process has its own cycles.
     assert_eq!(figures(&foreign), (40, 0, us(60)));
+    assert_eq!(figures(&other), (40, 0, us(60)));
 }
 
 /// The period of a thread that is nearly always late is not regular; its sleeps until an absolute
