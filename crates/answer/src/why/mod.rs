@@ -58,7 +58,7 @@ pub struct WhyReport {
     pub duration_ns: Nanos,
     /// Requested service. Absent: all.
     pub service: Option<Service>,
-    /// Series with late wakeups, the most urgent thread first.
+    /// Series with late wakeups, the most urgent thread first. Series without a threshold are last.
     pub series: Vec<LateWakeups>,
     /// Series without late wakeups.
     pub on_time: Vec<LateWakeups>,
@@ -87,7 +87,8 @@ impl Explained<'_> {
             let only = self.only(Some(series.service));
             only.by(series.route).report(top)
         });
-        let (series, on_time): (Vec<_>, Vec<_>) = series.partition(LateWakeups::has_late);
+        let (mut series, on_time): (Vec<_>, Vec<_>) = series.partition(LateWakeups::has_late);
+        series.sort_by_key(LateWakeups::is_without_threshold);
         WhyReport {
             schema: WHY_SCHEMA,
             path: late.path.clone(),
@@ -107,11 +108,14 @@ impl Explained<'_> {
     /// Returns the first series with late wakeups, which is what the first screen of the
     /// recording shows.
     pub fn foremost(&self) -> Option<Self> {
-        let mut series = self.series().into_iter();
-        series.find_map(|series| {
+        let series = self.series().into_iter().filter_map(|series| {
             let only = self.only(Some(series.service)).by(series.route);
-            only.report(0).has_late().then_some(only)
-        })
+            let report = only.report(0);
+            let order = report.is_without_threshold();
+            report.has_late().then_some((order, only))
+        });
+        let first = series.min_by_key(|(order, _)| *order);
+        first.map(|(_, only)| only)
     }
 
     /// Returns the series of this scope: the most urgent thread first, directly and via
@@ -143,6 +147,11 @@ impl Explained<'_> {
 }
 
 impl LateWakeups {
+    /// Returns whether no wakeup is late by a deadline: the largest latencies were kept.
+    fn is_without_threshold(&self) -> bool {
+        self.threshold().is_none()
+    }
+
     /// Returns whether a wakeup was late, if known.
     fn has_late(&self) -> bool {
         let is_max_missing = |remark: &Remark| matches!(remark, Remark::MaxNotKept { .. });
