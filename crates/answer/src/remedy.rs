@@ -211,6 +211,8 @@ pub(crate) fn fix_on(
         CauseClass::KernelLock if row.cause.who.as_ref().is_some_and(|who| who.contains(MMAP_LOCK)) => {
             Fix::MapElsewhere
         }
+        // Without samples, it may also be page faults.
+        CauseClass::SystemCall if row.cause.who.is_none() => Fix::ReduceWork,
         CauseClass::SystemCall
         | CauseClass::KernelLock
         | CauseClass::Blocked

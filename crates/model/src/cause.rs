@@ -144,7 +144,7 @@ impl CauseClass {
             Self::ReturnToUser => "return to user code",
             Self::OwnWork => "execution time",
             Self::Overrun => "overrun",
-            Self::SystemCall => "system call",
+            Self::SystemCall => "execution time in the kernel",
             Self::PageFault => "page fault",
             Self::Reclaim => "memory reclaim",
             Self::Lock => "lock",
