@@ -7,9 +7,6 @@ use super::{MAX_STRAYS, PassedCycles, Timeline, TimelineCycle};
 use crate::attach::cycle::ThreadCycle;
 use crate::attach::line::MIN_PAUSE_PERIODS;
 
-/// Minimum length of a sleep that is a pause of the thread, and not within a cycle.
-const MIN_PAUSE: Nanos = Nanos::from_ms(250);
-
 /// Sleep past due times that may have been within a cycle.
 #[derive(Clone, Debug)]
 pub(super) struct InnerSleep {
@@ -161,14 +158,7 @@ impl Timeline {
         let first = before.cycle.clone();
         let cycle = away.iter().fold(first, |sum, next| sum.with_next(next));
         let pause = Nanos::from_f64(MIN_PAUSE_PERIODS as f64 * grid.period);
-        let mut free_since = before.cycle.whole.done;
-        let sleeps = away.iter().map(|next| {
-            let slept = next.whole.origin.saturating_sub(free_since);
-            free_since = next.whole.done;
-            slept
-        });
-        let longest = sleeps.max().unwrap_or(Nanos::ZERO);
-        if cycle.longest_input_wait() >= pause || longest >= pause.max(MIN_PAUSE) {
+        if cycle.longest_input_wait() >= pause {
             return None;
         }
         let deadline = before

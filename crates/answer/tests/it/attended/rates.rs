@@ -340,24 +340,3 @@ fn due_times_after_the_last_cycle_of_a_thread_that_exits_are_no_misses() {
     // The last cycle, without those that would have been due.
     assert_eq!(misses((100_000, 100_010, 107_500)), (3, 101));
 }
-
-/// Phases of 10, 4 and 20 ms with 0.7 s of sleep between them, by the same call.
-#[test]
-fn sleep_between_two_phases_is_no_late_cycle() {
-    let mut script = Script::new(1);
-    let mut due = 10_000;
-    for (period, cycles) in [(10_000, 150), (4_000, 500), (20_000, 100)] {
-        for _ in 0..cycles {
-            script.add_cycle(due, SLEEP_UNTIL);
-            due += period;
-        }
-        due += 700_000;
-    }
-    script.add_cycle(due, SLEEP_UNTIL);
-
-    let report = report(request_without_deadline(None), script.records);
-
-    let row = &report.rows[0];
-    assert_eq!(row.deadline.as_ref().unwrap().misses, 0);
-    assert_eq!(row.largest_response.as_ref().unwrap().response_ns, us(100));
-}
