@@ -413,6 +413,7 @@ impl Timeline {
                         && self.inner_sleep.is_none()
                         && self.is_main()
                         && by_timer
+                        && !entry.cycle.waits_for_all_events()
                         && (is_paced_sleep || grid.is_slept_long_past(activation.origin))
                         && !grid.is_near(activation.origin, resolution)
                     {
@@ -431,7 +432,8 @@ impl Timeline {
             }
         }
         if !is_expected && self.last.is_some() && self.is_main() {
-            self.is_away |= grid.is_slept_past(activation.origin, resolution);
+            self.is_away |= !entry.cycle.waits_for_all_events()
+                && grid.is_slept_past(activation.origin, resolution);
             self.away.push(entry.cycle.clone());
             if self.away.len() > MAX_STRAYS {
                 self.last = None;

@@ -19,7 +19,7 @@ use pace::{Pace, PaceStart};
 pub(super) use site::SiteKey;
 pub(super) use site::wait_kind;
 pub use site::{AttachSite, WaitKind};
-use site::{is_restarted, timeout_resolution};
+use site::{is_for_all_events, is_restarted, timeout_resolution};
 pub(super) use unfinished::UnfinishedCycle;
 
 /// laggard searches for the home wait after these numbers of sleeps: few for an unambiguous kind.
@@ -89,6 +89,12 @@ impl ThreadCycle {
         });
         let lengths = waits.map(|two| two[1].waking.saturating_sub(two[0].done));
         lengths.max().unwrap_or(Nanos::ZERO)
+    }
+
+    /// Returns whether the thread waits for all its events after this cycle. If it sleeps past a due
+    /// time there, it has set its timer for a later time.
+    pub(super) fn waits_for_all_events(&self) -> bool {
+        is_for_all_events(&self.whole.site)
     }
 
     /// Returns the cycle that consists of this one and the next.

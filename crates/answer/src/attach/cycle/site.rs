@@ -166,6 +166,18 @@ pub(in crate::attach) fn is_event_loop(site: &WaitSite) -> bool {
     site.call.is_some_and(|call| NAMES.contains(&call.name))
 }
 
+/// Returns whether a wait of this call is always the wait for all events of the thread: no function
+/// that a callback calls waits there. `poll` may wait for any descriptor.
+pub(super) fn is_for_all_events(site: &WaitSite) -> bool {
+    const NAMES: [&str; 4] = [
+        "epoll_pwait",
+        "epoll_pwait2",
+        "epoll_wait",
+        "rt_sigtimedwait",
+    ];
+    site.call.is_some_and(|call| NAMES.contains(&call.name))
+}
+
 /// Returns the resolution of the timeout of a call.
 pub(in crate::attach) fn timeout_resolution(site: &WaitSite) -> Nanos {
     const NAMES: [&str; 3] = ["epoll_pwait", "epoll_wait", "poll"];

@@ -58,7 +58,9 @@ impl Timeline {
         {
             let origin = cycle.whole.origin;
             let is_pause = grid.slept(origin) >= MIN_PAUSE_PERIODS as f64 * grid.period;
-            self.is_away |= !is_pause && grid.is_slept_past(origin, cycle.timeout_resolution);
+            self.is_away |= !is_pause
+                && !cycle.waits_for_all_events()
+                && grid.is_slept_past(origin, cycle.timeout_resolution);
             self.away.push(cycle.clone());
         }
     }

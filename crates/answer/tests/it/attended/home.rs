@@ -5,7 +5,7 @@ use laggard_model::{CauseClass, ThreadExit, ThreadHappening, ThreadTold};
 
 use super::{
     FIFO, NoNames, POLL, SLEEP_UNTIL, Script, TIMER, activation, by_thread, collector, record,
-    report, report_of, request, switch, us, wait, watched_thread_runs,
+    report, report_of, request, request_without_deadline, switch, us, wait, watched_thread_runs,
 };
 
 /// A callback of an event loop sleeps, with the period of its timer. The loop has more sleeps.
@@ -131,4 +131,29 @@ fn irregular_sleeps_until_a_time_are_the_home_wait() {
     assert_eq!((report.rows.len(), row.activations), (1, 40));
     assert_eq!(row.home.as_ref().unwrap().kind, WaitKind::SleepUntil);
     assert_eq!(row.deadline.as_ref().unwrap().misses, 40);
+}
+
+/// A loop that waits for all its events at one place sets its timer for a later time when a request
+/// comes. `poll` may have waited for another descriptor: the answer that a cycle needs.
+#[test]
+fn loop_that_sleeps_past_a_due_time_has_set_its_timer_later() {
+    let misses = |home| {
+        let mut script = Script::new(1);
+        for cycle in 0..200 {
+            let due = 10_000 * cycle;
+            if cycle % 20 == 10 {
+                let request = due + 6_000;
+                let client = by_thread(5, "client");
+                script.add(client, (request, request, request + 50), home);
+            } else {
+                script.add_cycle(due, home);
+            }
+        }
+        let report = report(request_without_deadline(None), script.records);
+        let rows = report.rows.iter().filter_map(|row| row.deadline.as_ref());
+        rows.map(|deadline| deadline.misses).sum::<u64>()
+    };
+
+    assert_eq!(misses(POLL), 0);
+    assert!(misses(wait("ppoll", 0x7000, 1, 0)) >= 10);
 }

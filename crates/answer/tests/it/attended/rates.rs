@@ -4,8 +4,8 @@ use laggard_answer::attach::AttachRow;
 use laggard_model::WokenWay;
 
 use super::{
-    DEADLINE, NoNames, POLL, SLEEP_UNTIL, Script, TIMER, Wait, by_thread, collector,
-    explained_report, report, request, request_without_deadline, us, wait, watched_thread_runs,
+    DEADLINE, NoNames, SLEEP_UNTIL, Script, TIMER, Wait, by_thread, collector, explained_report,
+    report, request, request_without_deadline, us, wait, watched_thread_runs,
 };
 
 /// Loop of 10 ms that does not sleep if it is late: it runs the cycles that were due one after the
@@ -127,23 +127,24 @@ fn loop_that_sleeps_for_a_time_has_passed_cycles_if_it_keeps_its_timeline() {
     }
 }
 
-/// Loop with timeouts in whole milliseconds. Each 25th cycle waits for an answer with the call that
+/// Loop with timeouts in whole milliseconds. Each 25th cycle waits for an answer with `poll`, which also
 /// ends the cycles, or the program waits for a command and starts a new timeline.
 #[test]
 fn wait_for_an_event_within_a_cycle_does_not_end_it() {
+    let poll = wait("poll", 0x7000, 1, 0);
     for keeps_timeline in [true, false] {
         let mut script = Script::new(1);
         let (mut due, mut now, mut missed) = (10_000_u64, 100, 0);
         let mut cycle = (TIMER, 0, 0);
         for number in 0..400_u64 {
             if due > now {
-                script.add(cycle.0, (cycle.1, cycle.2, now), POLL);
+                script.add(cycle.0, (cycle.1, cycle.2, now), poll);
                 let expiry = now + (due - now).div_ceil(1_000) * 1_000;
                 cycle = (TIMER, expiry, expiry + 10);
                 now = expiry + 40;
             }
             if number % 25 == 24 {
-                script.add(cycle.0, (cycle.1, cycle.2, now), POLL);
+                script.add(cycle.0, (cycle.1, cycle.2, now), poll);
                 let answer = now + 25_500 + number * 31 % 7_000;
                 cycle = (by_thread(7, "server"), answer, answer + 10);
                 now = answer + 50;
@@ -152,7 +153,7 @@ fn wait_for_an_event_within_a_cycle_does_not_end_it() {
             missed += u64::from(now > due + 10_000);
             due = if keeps_timeline { due } else { now } + 10_000;
         }
-        script.add(cycle.0, (cycle.1, cycle.2, now), POLL);
+        script.add(cycle.0, (cycle.1, cycle.2, now), poll);
 
         let report = report(request_without_deadline(None), script.records);
 
