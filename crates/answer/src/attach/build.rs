@@ -344,7 +344,7 @@ fn row(
         killed: killed(state),
         asked: period(source, line, measured),
         latency: AttachFigures::new(&line.latency),
-        response: AttachFigures::new(&line.response),
+        response: AttachFigures::new(&line.responses()),
         execution: AttachFigures::new(&line.execution),
         course: line.course.course(),
         preemptions: line.preemptions,
@@ -489,8 +489,9 @@ fn deadline(
     measured: &AttachMeasured,
 ) -> Option<AttachDeadline> {
     let deadline = line.deadline?;
-    let most = line.response.max()?;
-    let p999 = AttachFigures::new(&line.response)?.p999_ns;
+    let responses = line.responses();
+    let most = responses.max()?;
+    let p999 = AttachFigures::new(&responses)?.p999_ns;
     let margin = |response: Nanos| signed(deadline) - signed(response);
     Some(AttachDeadline {
         deadline_ns: deadline,

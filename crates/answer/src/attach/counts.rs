@@ -1,6 +1,6 @@
 //! Counts of misses.
 
-use laggard_model::Nanos;
+use laggard_model::{Histogram, Nanos};
 
 use super::growth::{AttachJob, GROWTHS};
 use super::timeline::PassedCycles;
@@ -18,23 +18,26 @@ pub(super) struct AttachCounts {
     pub(super) halved: u64,
     /// Misses that were due while an earlier cycle went on, without a wakeup.
     pub(super) passed: u64,
-    /// Cycles that kept the deadline, and were due in the same way.
-    pub(super) passed_in_time: u64,
     /// Due times of the misses, up to [`MAX_MISSES`].
     pub(super) missed_at: Vec<Nanos>,
     pub(super) last_missed: Option<Nanos>,
+    /// Responses of the cycles without a wakeup.
+    pub(super) responses: Histogram,
 }
 
 impl AttachCounts {
     pub(super) fn pass(&mut self, passed: &[PassedCycles]) {
         for passed in passed {
             for &due in &passed.due {
+                // Otherwise it is the joined cycle itself.
+                let is_another = due > passed.cycle.whole.origin;
+                if is_another {
+                    self.responses.add(passed.end(due).saturating_sub(due));
+                }
                 if !passed.is_late(due) {
-                    self.passed_in_time += 1;
                     continue;
                 }
-                // Otherwise it is the joined cycle itself.
-                self.passed += u64::from(due > passed.cycle.whole.origin);
+                self.passed += u64::from(is_another);
                 self.miss(due);
             }
         }

@@ -531,9 +531,16 @@ impl LineState {
         }
     }
 
+    /// Returns the responses of all cycles, also of those without a wakeup.
+    pub(super) fn responses(&self) -> Histogram {
+        let mut responses = self.response.clone();
+        responses.merge(&self.counted.responses);
+        responses
+    }
+
     /// Number of cycles, including cycles without a wakeup.
     pub(super) fn cycles(&self) -> u64 {
-        self.response.count() + self.counted.passed + self.counted.passed_in_time
+        self.response.count() + self.counted.responses.count()
     }
 
     /// Returns whether most cycles have the same period. Threads that wake each other freely have

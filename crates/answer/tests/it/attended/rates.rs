@@ -1,6 +1,6 @@
 //! Loops that keep a rate, and loops that only sleep for a time: late cycles, and sleeps within cycles.
 
-use laggard_answer::attach::AttachRow;
+use laggard_answer::attach::{AttachRequest, AttachRow};
 use laggard_model::WokenWay;
 
 use super::{
@@ -340,4 +340,36 @@ fn due_times_after_the_last_cycle_of_a_thread_that_exits_are_no_misses() {
     assert_eq!(misses((109_150, 109_160, 109_200)), (2, 100));
     // The last cycle, without those that would have been due.
     assert_eq!(misses((100_000, 100_010, 107_500)), (3, 101));
+}
+
+/// The thread works for another thread when its timer expires. These cycles have no wakeup.
+#[test]
+fn longest_response_may_be_of_a_cycle_without_a_wakeup() {
+    let home = wait("ppoll", 0x7000, 2, 0);
+    let mut script = Script::new(1);
+    for cycle in 0..200 {
+        let due = 10_000 * cycle;
+        if cycle % 20 == 10 {
+            let request = due - 3_000;
+            let client = by_thread(7, "client");
+            script.add(client, (request, request + 10, due + 8_000), home);
+        } else {
+            script.add(TIMER, (due, due + 10, due + 100), home);
+        }
+    }
+    let request = AttachRequest {
+        deadline: Some(us(5_000)),
+        ..request()
+    };
+
+    let report = report(request, script.records);
+
+    let mut rows = report.rows.iter();
+    let row = rows.find(|row| row.activations > 100).unwrap();
+    let deadline = row.deadline.as_ref().unwrap();
+    assert_eq!(
+        (deadline.misses, deadline.passed, row.activations),
+        (10, 10, 200)
+    );
+    assert_eq!(row.response.unwrap().largest_ns, us(8_000));
 }
