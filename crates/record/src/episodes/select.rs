@@ -205,7 +205,7 @@ impl EpisodeSelector {
                 continue;
             };
             // Nearly all rows: their other columns need not be read.
-            if !batch.missed[row] && line.skip_early(Nanos::from_ns(latency)) {
+            if !batch.missed[row] && line.skip_in_time(Nanos::from_ns(latency)) {
                 continue;
             }
             let activation = batch.get(row);
@@ -283,15 +283,16 @@ impl Watched {
         !std::mem::replace(&mut self.is_waiting, true)
     }
 
-    /// Returns whether a wakeup with this latency is neither late nor a new maximum, and counts it.
-    fn skip_early(&mut self, latency: Nanos) -> bool {
-        let is_early = self
+    /// Returns whether a wakeup with this latency is neither late nor a new maximum. Expiries that
+    /// pass after it do not belong to an earlier late wakeup.
+    fn skip_in_time(&mut self, latency: Nanos) -> bool {
+        let is_in_time = self
             .threshold
             .is_some_and(|threshold| latency <= threshold && latency <= self.largest);
-        if is_early {
+        if is_in_time {
             self.newest = None;
         }
-        is_early
+        is_in_time
     }
 
     /// Adds a wakeup. If it is late, it becomes a candidate.

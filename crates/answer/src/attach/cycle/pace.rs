@@ -16,11 +16,11 @@ use crate::attach::line::MIN_PAUSE_PERIODS;
 pub(super) const MAX_SLEEPS: usize = 256;
 /// Number of sleeps between two searches.
 const SEARCH_SLEEPS: usize = 32;
-/// Number of searches in vain before a rate is given up, and before searches become rarer.
+/// Number of searches in vain before a rate is given up. Each further one doubles the number of sleeps
+/// until the next search, because most threads never have a rate.
 const MAX_FAILED: u32 = 4;
-/// Searches become rarer by up to two to this power: most threads never have a rate, and a search
-/// takes some ms.
-const MAX_RARER: u32 = 4;
+/// Maximum number of these doublings.
+const MAX_DOUBLINGS: u32 = 4;
 /// Minimum number of sleeps that end at due times.
 const MIN_DUE: usize = 8;
 /// Number of expiries in a row at other times that start a new timeline, and maximum number of
@@ -97,8 +97,8 @@ impl Pace {
             self.last = None;
         }
         self.slept_since = is_home.then_some(activation.done);
-        let rarer = self.failed.saturating_sub(MAX_FAILED).min(MAX_RARER);
-        if self.added >= SEARCH_SLEEPS << rarer {
+        let doublings = self.failed.saturating_sub(MAX_FAILED).min(MAX_DOUBLINGS);
+        if self.added >= SEARCH_SLEEPS << doublings {
             self.search();
         }
     }
