@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use laggard_answer::attach::AttachCollector;
 use laggard_measure::linux::{self, AttachError, AttachProbe, MarkReader};
-use laggard_model::Nanos;
 use laggard_model::text::count;
+use laggard_model::{Absence, Nanos};
 
 use super::activations::ActivationFile;
 use super::explain::LateWatch;
@@ -135,7 +135,17 @@ impl AttachLooks {
             return;
         }
         let from = linux::now();
-        let states = self.probe.states().unwrap_or_default();
+        let states = match self.probe.states() {
+            Ok(states) => states,
+            Err(absence) => {
+                self.next_states = Nanos::MAX;
+                let Absence { reason, remedy, .. } = absence;
+                pipe::say(&format!(
+                    "late cycles are shown when they have ended: {reason}; {remedy}"
+                ));
+                return;
+            }
+        };
         let to = linux::now();
         self.next_states = to + Nanos::from_ns(SHARE * to.saturating_sub(from).ns());
         let overdue = self.seen.overdue(&states, to);

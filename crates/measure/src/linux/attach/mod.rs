@@ -261,13 +261,13 @@ impl AttachProbe {
     }
 
     /// Returns the states of the watched threads that have slept: the activation that a thread is in,
-    /// and the number of its next record. Takes some 100 ns per thread of the machine.
+    /// and the number of its next record. Visits each thread of the machine.
     ///
     /// # Errors
     /// If the kernel does not iterate over its threads.
-    pub fn states(&self) -> Result<Vec<ThreadTold>, AttachError> {
+    pub fn states(&self) -> Result<Vec<ThreadTold>, Absence> {
         let states = self.go_through("show_states");
-        let states = states.map_err(|refused| AttachError::Absent(absent(&refused)))?;
+        let states = states.map_err(|refused| absent(&refused))?;
         let states = states.chunks_exact(AttachRecord::BYTES);
         let states = states.filter_map(|bytes| AttachRecord::from_bytes(bytes)?.told());
         Ok(states.collect())
