@@ -29,7 +29,8 @@ mod table;
 pub use destination::Destination;
 pub use disk::put_answer;
 pub use episodes::{
-    ChosenActivation, EpisodeSelector, EpisodeWriter, Episodes, PassedExpiry, Threshold,
+    ChosenActivation, EpisodeSelector, EpisodeWriter, Episodes, FLUSH_EVERY, PassedExpiry,
+    Threshold,
 };
 pub use error::{CreateError, OpenError, WriteError};
 pub use folder::Folder;

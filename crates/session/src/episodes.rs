@@ -16,7 +16,9 @@ use laggard_model::{
     Batch, Caveat, CaveatKind, Cpu, Episode, EpisodeNotes, Evidence, Line, LineId, Nanos,
     ProgramCost, Tid, Untraced,
 };
-use laggard_record::{EpisodeSelector, EpisodeWriter, Folder, PassedExpiry, Threshold, WriteError};
+use laggard_record::{
+    EpisodeSelector, EpisodeWriter, FLUSH_EVERY, Folder, PassedExpiry, Threshold, WriteError,
+};
 
 use crate::handlers::HandlerWatch;
 use crate::system::{self, SymbolBook, SymbolSource};
@@ -52,8 +54,6 @@ const MAX_OPEN: usize = 64;
 /// Maximum time that an episode waits for expiries that passed during it. They are known at
 /// the next wakeup of its thread, which may be late in turn.
 const MAX_OPEN_TIME: Nanos = Nanos::from_secs(30);
-/// Interval of the writes of pending data.
-const FLUSH_INTERVAL: Nanos = Nanos::from_secs(5);
 /// Interval between two checks whether the writing thread has ended.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -326,7 +326,7 @@ impl EpisodeQueue {
     /// Returns whether the pending data is to be written. A request wakes the writing thread, which
     /// a request per pass would do in vain.
     fn is_flush_due(&self, now: Nanos) -> bool {
-        let is_over = |last: Nanos| now >= last + FLUSH_INTERVAL;
+        let is_over = |last: Nanos| now >= last + FLUSH_EVERY;
         self.flushed_at.is_none_or(is_over)
     }
 

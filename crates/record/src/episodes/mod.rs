@@ -17,7 +17,7 @@ mod write;
 
 pub use read::Episodes;
 pub use select::{ChosenActivation, EpisodeSelector, PassedExpiry, Threshold};
-pub use write::EpisodeWriter;
+pub use write::{EpisodeWriter, FLUSH_EVERY};
 
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use crate::folder::Folder;
 use crate::{WriteError, disk};
 
 /// Maximum wait of an episode before it is written.
-const FLUSH_EVERY: Nanos = Nanos::from_secs(5);
+pub const FLUSH_EVERY: Nanos = Nanos::from_secs(5);
 /// Maximum number of waiting bytes.
 const FLUSH_BYTES: usize = 1 << 20;
 /// The next file starts after this file size.
@@ -63,8 +63,8 @@ impl EpisodeWriter {
         }
     }
 
-    /// Writes if a flush is due at `now`, `CLOCK_MONOTONIC`. Call it about every
-    /// second.
+    /// Writes if a flush is due at `now`, `CLOCK_MONOTONIC`. A call within [`FLUSH_EVERY`]
+    /// of the last write does nothing.
     ///
     /// # Errors
     /// If the disk refuses.
