@@ -276,6 +276,40 @@ pub struct ThreadActivation {
 }
 
 impl ThreadActivation {
+    /// Creates an activation on one CPU without waits, all of which was seen: when it was due, when
+    /// the thread ran, and when it slept again.
+    pub fn new(woken: WokenBy, cpu: Cpu, [origin, running, done]: [Nanos; 3]) -> Self {
+        Self {
+            woken,
+            timer: None,
+            wake_seen: true,
+            run_seen: true,
+            back_seen: true,
+            origin,
+            due: origin,
+            waking: origin,
+            waker_cpu: cpu,
+            arrived: None,
+            left_cpu: None,
+            running,
+            first_cpu: cpu,
+            done,
+            preempted: Nanos::ZERO,
+            blocked: Nanos::ZERO,
+            preemptions: 0,
+            migrations: 0,
+            blocks: 0,
+            cpu,
+            start_seen: true,
+            was_frozen: false,
+            end: ActivationEnd::Slept,
+            site: WaitSite::default(),
+            lock: None,
+            usage: ThreadUsage::default(),
+            waits: CycleWaits::default(),
+        }
+    }
+
     /// Returns the time from the origin until the thread ran.
     pub fn latency(&self) -> Nanos {
         self.running.saturating_sub(self.origin)

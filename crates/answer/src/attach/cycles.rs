@@ -248,7 +248,7 @@ pub struct AttachCycles {
 
 #[cfg(test)]
 mod tests {
-    use laggard_model::{ActivationEnd, Cpu, CycleWaits, ThreadUsage, WaitSite, WokenBy};
+    use laggard_model::{Cpu, WokenBy};
 
     use super::*;
 
@@ -257,35 +257,8 @@ mod tests {
     }
 
     fn lived(origin: u64, done: u64) -> ThreadActivation {
-        ThreadActivation {
-            woken: WokenBy::Vector,
-            wake_seen: true,
-            run_seen: true,
-            timer: None,
-            back_seen: true,
-            origin: us(origin),
-            due: us(origin),
-            waking: us(origin),
-            waker_cpu: Cpu(0),
-            arrived: None,
-            left_cpu: None,
-            running: us(origin + 5),
-            first_cpu: Cpu(0),
-            done: us(done),
-            preempted: Nanos::ZERO,
-            blocked: Nanos::ZERO,
-            preemptions: 0,
-            migrations: 0,
-            blocks: 0,
-            cpu: Cpu(0),
-            start_seen: true,
-            was_frozen: false,
-            end: ActivationEnd::Slept,
-            site: WaitSite::default(),
-            lock: None,
-            usage: ThreadUsage::default(),
-            waits: CycleWaits::default(),
-        }
+        let times = [origin, origin + 5, done].map(us);
+        ThreadActivation::new(WokenBy::Vector, Cpu(0), times)
     }
 
     fn mark(time: u64, number: u64, kind: MarkKind) -> ThreadMark {

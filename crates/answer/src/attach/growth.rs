@@ -57,40 +57,16 @@ impl Backlog {
 
 #[cfg(test)]
 mod tests {
-    use laggard_model::{ActivationEnd, Cpu, CycleWaits, ThreadUsage, Tid, WaitSite, WokenBy};
+    use laggard_model::{Cpu, Tid, WokenBy};
 
     use super::*;
 
     fn ran(origin: u64, running: u64, done: u64, preempted: u64) -> ThreadActivation {
-        let us = Nanos::from_us;
+        let woken = WokenBy::Thread(Tid(1), laggard_model::ThreadName::default());
+        let times = [origin, running, done].map(Nanos::from_us);
         ThreadActivation {
-            woken: WokenBy::Thread(Tid(1), laggard_model::ThreadName::default()),
-            wake_seen: true,
-            run_seen: true,
-            back_seen: true,
-            timer: None,
-            origin: us(origin),
-            due: us(origin),
-            waking: us(origin),
-            waker_cpu: Cpu(0),
-            arrived: None,
-            left_cpu: None,
-            first_cpu: Cpu(0),
-            running: us(running),
-            done: us(done),
-            preempted: us(preempted),
-            blocked: Nanos::ZERO,
-            preemptions: 0,
-            migrations: 0,
-            blocks: 0,
-            cpu: Cpu(0),
-            start_seen: true,
-            was_frozen: false,
-            end: ActivationEnd::Slept,
-            site: WaitSite::default(),
-            lock: None,
-            usage: ThreadUsage::default(),
-            waits: CycleWaits::default(),
+            preempted: Nanos::from_us(preempted),
+            ..ThreadActivation::new(woken, Cpu(0), times)
         }
     }
 

@@ -1,9 +1,6 @@
 //! Cycles that have not ended.
 
-use laggard_model::{
-    ActivationEnd, Cpu, CycleWaits, Nanos, ThreadActivation, ThreadUsage, UnfinishedActivation,
-    WaitSite, WatchedThread, WokenBy,
-};
+use laggard_model::{Cpu, Nanos, ThreadActivation, UnfinishedActivation, WatchedThread, WokenBy};
 
 use super::pace::PaceStart;
 use super::{CycleBuilder, CycleChoice, Home, ThreadCycle, WaitKind, joined, wait_kind};
@@ -129,34 +126,11 @@ impl CycleBuilder {
 fn so_far(last: Option<UnfinishedActivation>, cpu: Cpu, now: Nanos) -> ThreadActivation {
     let origin = last.map_or(now, |last| last.origin);
     let running = last.and_then(|last| last.running).unwrap_or(now);
+    let woken = last.map_or(WokenBy::Interrupt, |last| last.woken);
     ThreadActivation {
-        woken: last.map_or(WokenBy::Interrupt, |last| last.woken),
-        timer: None,
-        wake_seen: true,
-        run_seen: true,
         // Only the trace data show when it had its CPU.
         back_seen: false,
-        origin,
-        due: origin,
-        waking: origin,
-        waker_cpu: cpu,
-        arrived: None,
-        left_cpu: None,
-        running,
-        first_cpu: cpu,
-        done: now,
-        preempted: Nanos::ZERO,
-        blocked: Nanos::ZERO,
-        preemptions: 0,
-        migrations: 0,
-        blocks: 0,
-        cpu,
         start_seen: last.is_none_or(|last| last.start_seen),
-        was_frozen: false,
-        end: ActivationEnd::Slept,
-        site: WaitSite::default(),
-        lock: None,
-        usage: ThreadUsage::default(),
-        waits: CycleWaits::default(),
+        ..ThreadActivation::new(woken, cpu, [origin, running, now])
     }
 }

@@ -178,44 +178,20 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
 
 #[cfg(test)]
 mod tests {
-    use laggard_model::{ActivationEnd, CycleWaits, ThreadName, Tid, WaitSite, WokenBy};
+    use laggard_model::{ThreadName, Tid, WokenBy};
 
     use super::*;
 
     fn activation(faults: u32, system: Nanos) -> ThreadActivation {
-        let zero = Nanos::ZERO;
+        let woken = WokenBy::Thread(Tid(1), ThreadName::default());
+        let times = [Nanos::ZERO, Nanos::ZERO, Nanos::from_ms(5)];
         ThreadActivation {
-            woken: WokenBy::Thread(Tid(1), ThreadName::default()),
-            timer: None,
-            wake_seen: true,
-            run_seen: true,
-            back_seen: true,
-            origin: zero,
-            due: zero,
-            waking: zero,
-            waker_cpu: Cpu(0),
-            arrived: None,
-            left_cpu: None,
-            running: zero,
-            first_cpu: Cpu(0),
-            done: Nanos::from_ms(5),
-            preempted: zero,
-            blocked: zero,
-            preemptions: 0,
-            migrations: 0,
-            blocks: 0,
-            cpu: Cpu(0),
-            start_seen: true,
-            was_frozen: false,
-            end: ActivationEnd::Slept,
-            site: WaitSite::default(),
-            lock: None,
             usage: ThreadUsage {
                 system,
                 minor_faults: faults,
                 ..ThreadUsage::default()
             },
-            waits: CycleWaits::default(),
+            ..ThreadActivation::new(woken, Cpu(0), times)
         }
     }
 

@@ -15,9 +15,9 @@ use laggard_answer::attach::{
     AttachCollector, AttachLost, AttachMeasured, AttachReport, AttachRequest, CycleChoice,
 };
 use laggard_model::{
-    ActivationEnd, Address, Cpu, CycleWaits, Evidence, FlightEvent, Happening, Host, Names, Nanos,
-    Symbols, SystemCall, ThreadActivation, ThreadExit, ThreadHappening, ThreadName, ThreadPolicy,
-    ThreadTold, ThreadUsage, Tid, UnfinishedActivation, WaitSite, WatchedThread, WokenBy,
+    ActivationEnd, Address, Cpu, Evidence, FlightEvent, Happening, Host, Names, Nanos, Symbols,
+    SystemCall, ThreadActivation, ThreadExit, ThreadHappening, ThreadName, ThreadPolicy,
+    ThreadTold, Tid, UnfinishedActivation, WaitSite, WatchedThread, WokenBy,
 };
 
 const CYCLE: Nanos = Nanos::from_us(1_000);
@@ -84,34 +84,10 @@ fn record(
 /// Returns an activation that was due at 1 ms, started after 700 us and ended after 800 us, as
 /// changed by `change`.
 fn activation(change: impl Fn(&mut ThreadActivation)) -> ThreadActivation {
+    let times = [CYCLE, CYCLE + us(700), CYCLE + us(800)];
     let mut activation = ThreadActivation {
-        woken: TIMER,
-        wake_seen: true,
-        run_seen: true,
-        back_seen: true,
-        timer: None,
-        origin: CYCLE,
-        due: CYCLE,
         waking: CYCLE + us(5),
-        waker_cpu: Cpu(0),
-        arrived: None,
-        left_cpu: None,
-        running: CYCLE + us(700),
-        first_cpu: Cpu(0),
-        done: CYCLE + us(800),
-        preempted: Nanos::ZERO,
-        blocked: Nanos::ZERO,
-        preemptions: 0,
-        migrations: 0,
-        blocks: 0,
-        cpu: Cpu(0),
-        start_seen: true,
-        was_frozen: false,
-        end: ActivationEnd::Slept,
-        site: WaitSite::default(),
-        lock: None,
-        usage: ThreadUsage::default(),
-        waits: CycleWaits::default(),
+        ..ThreadActivation::new(TIMER, Cpu(0), times)
     };
     change(&mut activation);
     activation
