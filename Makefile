@@ -80,7 +80,7 @@ run:
 test:
 	@scripts/test
 
-# Tests that need root, BPF, a test host or real time, one at a time.
+# Tests that need root, BPF, a test host or real time.
 test-system:
 	@scripts/test system
 

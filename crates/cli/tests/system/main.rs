@@ -1,4 +1,4 @@
-//! Tests that need root, BPF, a test host or real time: `make test-system`. One at a time.
+//! Tests that need root, BPF, a test host or real time: `make test-system`.
 
 mod attach_beside_root;
 mod attach_marks_root;

@@ -1,5 +1,4 @@
-//! Tests that need root, BPF, a test host or real time: `make test-system`. They run one at a
-//! time.
+//! Tests on test hosts: `make test-system`, two at a time.
 
 mod hosts;
 mod kernels;
