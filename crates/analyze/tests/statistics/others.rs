@@ -52,7 +52,7 @@ fn side(times: f64, (between, within): (f64, f64), random: &mut Pcg64Mcg) -> Vec
 pub(crate) fn tables(page: &mut Page) {
     page.section_of(
         "`compare`: ratio of a quantile",
-        "95 % interval of the ratio of p99, eight and eight recordings of 2,000 latencies. The second side is twice as late.",
+        "95 % interval of the ratio of p99, eight and eight recordings of 2,000 latencies. The second side has twice the latency.",
         "deviation",
     );
     for deviations in [(0.0, 0.0), (0.0, 0.5), (0.2, 0.5)] {
