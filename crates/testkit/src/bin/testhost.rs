@@ -74,7 +74,7 @@ struct RunArguments {
     /// Seed of the guest's random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Maximum real time, including the boot.
+    /// Maximum real time, including the boot, without the time for which QEMU waits for a CPU.
     #[arg(long, default_value = "120s")]
     deadline: Nanos,
     /// Directory for `output` and the files that the command leaves in /result.

@@ -129,10 +129,7 @@ impl Guest {
         let mut planned = stalls.iter().peekable();
         let mut made = Vec::new();
         loop {
-            let mut until = self.booted_at + deadline;
-            if self.input.is_none() {
-                until += GRACE;
-            }
+            let until = self.ends_by(deadline);
             let due = match (self.began_at, planned.peek()) {
                 (Some(began), Some(stall)) => Some(began + stall.at),
                 _ => None,
@@ -159,6 +156,8 @@ impl Guest {
                     let is_due = due.is_some_and(|due| due <= Instant::now());
                     if let Some(stall) = planned.next_if(|_| is_due) {
                         made.push(self.stall(stall.length)?);
+                    } else if Instant::now() < self.ends_by(deadline) {
+                        // It waited for a CPU in the meantime.
                     } else if let Some(mut input) = self.input.take() {
                         // Asks init to end the command. A guest that cannot read this is ended
                         // after the grace time.
@@ -173,6 +172,17 @@ impl Guest {
                 }
             }
         }
+    }
+
+    /// Returns the latest time at which the guest has to be asked to stop, or after that to have
+    /// ended. A busy machine does not shorten its time.
+    fn ends_by(&self, deadline: Duration) -> Instant {
+        let grace = if self.input.is_none() {
+            GRACE
+        } else {
+            Duration::ZERO
+        };
+        self.booted_at + deadline + grace + self.process.waited()
     }
 
     fn show(&mut self, line: &str, arrived: Instant) {
@@ -265,6 +275,17 @@ impl Process {
         Pid::from_raw(i32::try_from(self.0.id()).expect("Linux counts processes to 2^22"))
     }
 
+    /// Time for which QEMU was runnable without a CPU: of its thread with the longest time. Zero
+    /// on kernels without this figure.
+    fn waited(&self) -> Duration {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.0.id()));
+        let delays =
+            tasks.into_iter().flatten().flatten().filter_map(|task| {
+                run_delay(&fs::read_to_string(task.path().join("schedstat")).ok()?)
+            });
+        delays.max().unwrap_or_default()
+    }
+
     /// Connects when QEMU listens.
     fn connect(
         &mut self,
@@ -298,6 +319,13 @@ impl Drop for Process {
     }
 }
 
+/// Returns the time without a CPU from the text of `schedstat`: time on a CPU and time runnable
+/// without one in ns, then the number of time slices.
+fn run_delay(schedstat: &str) -> Option<Duration> {
+    let ns = schedstat.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(Duration::from_nanos(ns))
+}
+
 /// Returns QEMU's error messages.
 fn last_words(scratch: &Path) -> Result<String, GuestError> {
     let path = scratch.join("qemu.err");
@@ -320,4 +348,38 @@ fn watch_console(output: impl Read, sender: &Sender<GuestEvent>) {
     }
     // The receiver is gone after the guest is dropped.
     let _ = sender.send(GuestEvent::Gone);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_without_a_cpu_is_the_second_figure() {
+        assert_eq!(
+            run_delay("8000000 2500000000 17\n"),
+            Some(Duration::from_millis(2_500))
+        );
+        assert_eq!(run_delay("0"), None);
+    }
+
+    #[test]
+    fn a_busy_process_beside_another_on_its_cpu_waits_for_it() {
+        // SCHED_IDLE, so that it delays nothing else.
+        let busy = || {
+            let arguments = "--pdeathsig KILL chrt --idle 0 taskset -c 0 sh -c";
+            let mut command = Command::new("setpriv");
+            command
+                .args(arguments.split(' '))
+                .arg("while :; do :; done");
+            command.spawn().map(Process).unwrap()
+        };
+        let (first, second) = (busy(), busy());
+        let give_up = Instant::now() + Duration::from_secs(60);
+
+        while first.waited().min(second.waited()) < Duration::from_millis(20) {
+            assert!(Instant::now() < give_up, "neither waits for the other");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
 }

@@ -264,7 +264,8 @@ impl TestHost {
         self
     }
 
-    /// Sets the maximum real time, including the boot; the default is 120 s.
+    /// Sets the maximum real time, including the boot, without the time for which QEMU waits for a
+    /// CPU; the default is 120 s.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
