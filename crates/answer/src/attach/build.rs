@@ -13,13 +13,14 @@ use super::cause::AttachCause;
 use super::course::signed;
 use super::cycle::{UnfinishedCycle, WaitKind, wait_kind};
 use super::growth::GROWTHS;
-use super::line::{LargestCycle, LineState, Waker};
+use super::line::{LargestCycle, LineState};
 use super::row::{
     AttachDeadline, AttachFigures, AttachGrowth, AttachHeld, AttachKill, AttachLargest, AttachLate,
     AttachOthers, AttachPeriod, AttachPhase, AttachPolicy, AttachRanked, AttachRow,
     AttachUnfinished, AttachWaker, AttachWakerKind, CountsFrom, DeadlineSource,
 };
 use super::sums::CauseSum;
+use super::waker::Waker;
 use super::{
     ATTACH_SCHEMA, AttachCollector, AttachCycles, AttachMeasured, AttachReport, AttachWorst,
     ThreadState, unfinished_taken,
@@ -488,7 +489,7 @@ fn deadline(
     line: &LineState,
     measured: &AttachMeasured,
 ) -> Option<AttachDeadline> {
-    let deadline = line.deadline?;
+    let deadline = line.usual_deadline()?;
     let responses = line.responses();
     let most = responses.max()?;
     let p999 = AttachFigures::new(&responses)?.p999_ns;
@@ -501,7 +502,7 @@ fn deadline(
             (Some(_), Some(_)) => DeadlineSource::Application,
             (Some(_), None) => DeadlineSource::Given,
         },
-        least_margin_ns: margin(most),
+        least_margin_ns: line.counted.least_margin.unwrap_or(margin(most)),
         p999_margin_ns: p999.map(margin),
         misses: line.counted.misses,
         passed: line.counted.passed,

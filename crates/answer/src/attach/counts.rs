@@ -2,6 +2,7 @@
 
 use laggard_model::{Histogram, Nanos};
 
+use super::course::signed;
 use super::growth::{AttachJob, GROWTHS};
 use super::timeline::PassedCycles;
 
@@ -23,6 +24,10 @@ pub(super) struct AttachCounts {
     pub(super) last_missed: Option<Nanos>,
     /// Responses of the cycles without a wakeup.
     pub(super) responses: Histogram,
+    /// Shortest deadline of a cycle.
+    pub(super) shortest: Option<Nanos>,
+    /// Smallest difference between the deadline and the response of a cycle, ns.
+    pub(super) least_margin: Option<i64>,
 }
 
 impl AttachCounts {
@@ -31,9 +36,11 @@ impl AttachCounts {
             for &due in &passed.due {
                 // Otherwise it is the joined cycle itself.
                 let is_another = due > passed.cycle.whole.origin;
+                let response = passed.end(due).saturating_sub(due);
                 if is_another {
-                    self.responses.add(passed.end(due).saturating_sub(due));
+                    self.responses.add(response);
                 }
+                self.compare(response, passed.deadline);
                 if !passed.is_late(due) {
                     continue;
                 }
@@ -41,6 +48,14 @@ impl AttachCounts {
                 self.miss(due);
             }
         }
+    }
+
+    fn compare(&mut self, response: Nanos, deadline: Nanos) {
+        let margin = signed(deadline) - signed(response);
+        let shortest = self.shortest.unwrap_or(deadline);
+        self.shortest = Some(shortest.min(deadline));
+        let least = self.least_margin.unwrap_or(margin);
+        self.least_margin = Some(least.min(margin));
     }
 
     fn miss(&mut self, due: Nanos) {
@@ -52,6 +67,7 @@ impl AttachCounts {
     }
 
     pub(super) fn hold(&mut self, job: AttachJob, deadline: Nanos) {
+        self.compare(job.response, deadline);
         if job.response > deadline {
             self.miss(job.at);
         }

@@ -18,6 +18,7 @@ impl AttachCollector {
             return;
         };
         state.stops.add(&cycle);
+        self.end_pause(number, &cycle);
         self.end_late(number, Some(cycle.whole.origin));
         let Some(state) = self.threads.get_mut(&number) else {
             return;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use laggard_model::{Histogram, Nanos, ThreadActivation, ThreadPolicy, Tid, WokenBy};
+use laggard_model::{Histogram, Nanos, ThreadActivation, ThreadPolicy, Tid};
 
 use super::cause::AttachTaken;
 use super::counts::AttachCounts;
@@ -13,6 +13,7 @@ use super::period::{Wake, differ, grid, multiple_of, period_of_wakes};
 use super::sums::CauseSums;
 use super::timeline::{PassedCycles, Timeline, TimelineCycle};
 use super::timers::{AttachTimer, ThreadTimers};
+use super::waker::Waker;
 
 /// Number of newest cycles that a period is estimated from.
 const MAX_FOR_PERIOD: usize = 32;
@@ -25,7 +26,6 @@ pub(super) const MIN_PAUSE_PERIODS: u64 = 16;
 /// Maximum number of periods per thread.
 const MAX_PHASES: usize = 32;
 const MAX_NEWEST: usize = 64;
-const MAX_WAKERS: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct LineState {
@@ -76,8 +76,10 @@ pub(super) struct LineState {
     is_given: bool,
     /// Cycles whose period is not known yet: at least the newest.
     pending: VecDeque<DueUnknown>,
+    /// Due time of the first cycle since the last pause.
+    pub(super) series_from: Nanos,
     /// Due times of the cycles, unless the thread has several known timers.
-    timeline: Timeline,
+    pub(super) timeline: Timeline,
     /// Timers of the thread, if they are known.
     timers: ThreadTimers,
     /// Cycles without a wakeup since the last call of [`LineState::take_passed`].
@@ -139,13 +141,6 @@ pub(super) struct MissedEarlier {
     pub(super) deadline: Nanos,
 }
 
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) enum Waker {
-    Function(laggard_model::Address),
-    Thread(laggard_model::ThreadName),
-    None,
-}
-
 impl LineState {
     /// Creates a line with a given deadline, otherwise its period is the deadline. `steps`:
     /// figures of intervals are requested.
@@ -181,6 +176,7 @@ impl LineState {
             counted: AttachCounts::default(),
             is_given: deadline.is_some(),
             pending: VecDeque::new(),
+            series_from: Nanos::ZERO,
             timeline: Timeline::new(given_period),
             timers: ThreadTimers::default(),
             passed: Vec::new(),
@@ -425,6 +421,7 @@ impl LineState {
         }
         let newest = self.pending.iter().rev().take(MAX_FOR_PERIOD - 1);
         let newest = newest.map(|pending| &pending.cycle.whole);
+        let newest = newest.take_while(|cycle| cycle.origin >= self.series_from);
         let mut wakes: Vec<Wake> = newest.map(Wake::new).collect();
         wakes.reverse();
         wakes.push(Wake::at(next));
@@ -509,6 +506,13 @@ impl LineState {
             }
         }
         missed
+    }
+
+    /// Deadline of most cycles, if it is known.
+    pub(super) fn usual_deadline(&self) -> Option<Nanos> {
+        let newest = self.deadline?;
+        let usual = self.period().filter(|_| !self.is_given);
+        Some(usual.unwrap_or(newest))
     }
 
     /// Returns the cycles without a wakeup since the last call.
@@ -607,25 +611,5 @@ impl LineState {
         self.explained += cycles;
         let excess = activation.response().saturating_sub(deadline);
         self.taken.add(taken, excess, cycles);
-    }
-
-    fn note_waker(&mut self, woken: WokenBy) {
-        let who = match woken {
-            WokenBy::Timer(function) | WokenBy::Wheel(function) => Waker::Function(function),
-            WokenBy::Thread(_, name) | WokenBy::Sender(_, name) => Waker::Thread(name),
-            WokenBy::Irq(_) | WokenBy::Vector | WokenBy::Softirq(_) | WokenBy::Interrupt => {
-                Waker::None
-            }
-        };
-        if let WokenBy::Thread(tid, _) = woken
-            && (self.waker_tids.len() < MAX_WAKERS || self.waker_tids.contains_key(&tid))
-        {
-            *self.waker_tids.entry(tid).or_default() += 1;
-        }
-        if self.wakers.len() == MAX_WAKERS && !self.wakers.contains_key(&who) {
-            self.other_wakers += 1;
-        } else {
-            *self.wakers.entry(who).or_default() += 1;
-        }
     }
 }

@@ -16,6 +16,7 @@ mod late;
 mod line;
 mod overdue;
 mod paced;
+mod pause;
 mod period;
 mod pool;
 mod ready;
@@ -25,6 +26,7 @@ mod sums;
 mod taken;
 mod timeline;
 mod timers;
+mod waker;
 mod worst;
 
 use std::cmp::Reverse;
@@ -48,6 +50,7 @@ use cycles::MarkedCycles;
 use growth::Backlog;
 pub use late::{CYCLE_SCHEMA, LateCycle};
 use line::LineState;
+use pause::InnerWaits;
 use ready::ReadySpans;
 pub use row::{
     AttachDeadline, AttachFigures, AttachGrowth, AttachHeld, AttachHolder, AttachKill,
@@ -229,6 +232,7 @@ struct ThreadState {
     interruption: Option<ThreadCycle>,
     /// Cycle that ended after further ones were due. The next cycle shows which of them had a wakeup.
     late: Option<ThreadCycle>,
+    inner_waits: InnerWaits,
 }
 
 impl ThreadState {
@@ -502,6 +506,7 @@ impl AttachCollector {
             uncounted: 0,
             interruption: None,
             late: None,
+            inner_waits: InnerWaits::default(),
         });
         state.came += 1;
         state.newest = record.at;
@@ -569,6 +574,7 @@ impl AttachCollector {
                 Some(running) if is_process => cycle.until(running),
                 _ => cycle.clone(),
             };
+            let seen = self.before_pause(number, &seen).unwrap_or(seen);
             if self.is_past_deadline(number, &seen) {
                 if let Some(state) = self.threads.get_mut(&number) {
                     state.unfinished = None;
@@ -582,17 +588,6 @@ impl AttachCollector {
                 line.end_with(&cycle);
             }
         }
-    }
-
-    /// Returns whether a cycle of a periodic thread took longer than its deadline.
-    fn is_past_deadline(&self, number: u32, cycle: &ThreadCycle) -> bool {
-        let source = cycle.whole.woken.way();
-        self.lines.get(&(number, source)).is_some_and(|line| {
-            let limit = self.asked.limit().or(line.deadline).or(line.period());
-            limit.is_some_and(|limit| cycle.whole.response() > limit)
-                && line.is_mostly_periodic()
-                && self.is_paced(number, source)
-        })
     }
 
     /// Decides the home waits of threads that have waited long for a decision.
@@ -635,9 +630,11 @@ impl AttachCollector {
         }
     }
 
-    /// Deadline of a line, if it is known.
+    /// Shortest deadline of the cycles of a line, if one is known.
     pub fn deadline(&self, number: u32, source: WokenWay) -> Option<Nanos> {
-        self.lines.get(&(number, source))?.deadline
+        let line = self.lines.get(&(number, source))?;
+        line.deadline?;
+        line.counted.shortest.or(line.deadline)
     }
 }
 

@@ -38,6 +38,8 @@ impl AttachCollector {
                 let next = next.filter(|&next| next < late.whole.done);
                 let line = self.lines.get(&(number, late.whole.woken.way()));
                 let first = line.and_then(|line| line.without_caught_up(late, next));
+                // The next cycle shows whether the thread has paused.
+                let first = self.before_pause(number, late).or(first);
                 let first = first.unwrap_or_else(|| late.clone());
                 overdue.extend(self.overdue_cycle(number, first, false));
             }
@@ -103,5 +105,16 @@ impl AttachCollector {
         let lines = lines.take_while(|((owner, _), _)| *owner == number);
         let limits = lines.filter_map(|(&(_, way), _)| self.current_limit(number, way));
         limits.chain(self.wanted_above).min()
+    }
+
+    /// Returns whether a cycle of a periodic thread took longer than its deadline.
+    pub(super) fn is_past_deadline(&self, number: u32, cycle: &ThreadCycle) -> bool {
+        let source = cycle.whole.woken.way();
+        self.lines.get(&(number, source)).is_some_and(|line| {
+            let limit = self.asked.limit().or(line.deadline).or(line.period());
+            limit.is_some_and(|limit| cycle.whole.response() > limit)
+                && line.is_mostly_periodic()
+                && self.is_paced(number, source)
+        })
     }
 }

@@ -89,6 +89,20 @@ impl Timeline {
         }
     }
 
+    /// Returns whether a wakeup that was due at `origin` is the first of a new series: the thread has
+    /// kept exact due times, and the timer that it set at `set` is at another time, or later than the
+    /// next due time.
+    pub(in crate::attach) fn starts_series(&self, set: Nanos, origin: Nanos) -> bool {
+        self.grid
+            .is_some_and(|grid| grid.starts_series(set, origin))
+    }
+
+    /// Forgets the due times: the thread starts a new series after it slept at `since`.
+    pub(in crate::attach) fn pause(&mut self, since: Nanos) {
+        self.forget_grid();
+        self.free_since = self.free_since.max(since);
+    }
+
     /// Restores the due times from before a sleep if two wakeups after the sleep are at these due
     /// times. The sleep was then within a cycle, and due times have passed during that cycle.
     pub(super) fn resume(

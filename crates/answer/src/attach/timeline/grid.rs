@@ -288,6 +288,23 @@ impl Grid {
         origin.saturating_sub(next).as_f64()
     }
 
+    /// Returns whether a wakeup that was due at `origin` is the first of a new series. The thread set its
+    /// timer at `set`: a thread that keeps its timeline sets it for the next due time.
+    pub(super) fn starts_series(&self, set: Nanos, origin: Nanos) -> bool {
+        /// As a part of the period.
+        const EXACT: f64 = 0.01;
+        const MIN_SLEEP: f64 = 0.95;
+        /// Deviation of the period.
+        const DRIFT: f64 = 1e-5;
+        if self.jitter > (EXACT * self.period).max(Self::MIN_TOLERANCE) {
+            return false;
+        }
+        let distance = origin.saturating_sub(self.anchor).as_f64();
+        let exact = 2.0 * self.jitter + DRIFT * distance + Self::MIN_TOLERANCE;
+        let slept = origin.saturating_sub(set).as_f64();
+        self.deviation(origin) > exact || slept > MIN_SLEEP * self.period
+    }
+
     /// Returns whether the due times of another timeline are close to these, or to each second one.
     pub(super) fn is_close(&self, other: &Self) -> bool {
         let periods = (other.period / self.period).round().clamp(1.0, 2.0);

@@ -318,10 +318,11 @@ fn thread_that_waits_for_an_event_without_a_regular_period_is_not_overdue() {
     assert_eq!(overdue(0), 1);
 }
 
-/// A thread that another one controls with a pipe. A short wait for the pipe delays its cycle.
+/// A thread that another one controls with a pipe. If it continues at the old due times, a short wait
+/// for the pipe delays its cycle, and cycles that are due in the wait.
 #[test]
 fn pause_until_a_command_comes_is_not_a_miss() {
-    let misses = |length: u64, request: AttachRequest| {
+    let misses = |length: u64, phase: u64, request: AttachRequest| {
         let mut script = Script::new(1);
         script.add_cycles(0..40, SLEEP_UNTIL);
         let pipe = wait("read", 3, 0, 1);
@@ -331,15 +332,16 @@ fn pause_until_a_command_comes_is_not_a_miss() {
         script.add(by_thread(5, "main"), last, SLEEP_UNTIL);
         let first = command / 1_000 + 1;
         for cycle in 0..40 {
-            script.add_cycle(1_000 * (first + cycle) + 300, SLEEP_UNTIL);
+            script.add_cycle(1_000 * (first + cycle) + phase, SLEEP_UNTIL);
         }
         let report = report(request, script.records);
         report.rows[0].deadline.as_ref().unwrap().misses
     };
 
-    assert_eq!(misses(900_123, request_without_deadline(None)), 0);
-    assert_eq!(misses(7_123, request_without_deadline(None)), 1);
-    assert_eq!(misses(900_123, request()), 1);
+    assert_eq!(misses(900_123, 300, request_without_deadline(None)), 0);
+    assert_eq!(misses(7_123, 0, request_without_deadline(None)), 7);
+    assert_eq!(misses(7_123, 300, request_without_deadline(None)), 0);
+    assert_eq!(misses(900_123, 300, request()), 1);
 }
 
 /// A consumer that a producer wakes every 5 ms. In three of ten cycles it works for 7 ms, so that the

@@ -5,6 +5,7 @@ mod deadlines;
 mod home;
 mod locks;
 mod overdue;
+mod pauses;
 mod rates;
 mod stops;
 mod timers;

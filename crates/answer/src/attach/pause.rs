@@ -1,0 +1,127 @@
+//! Pauses: a thread that has ended a series of cycles waits for a command, or sleeps, and then starts
+//! another series. The wait is within no cycle.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use laggard_model::{Nanos, ThreadActivation, WokenBy};
+
+use super::AttachCollector;
+use super::cycle::{SiteKey, ThreadCycle, WaitKind, wait_kind};
+use super::line::LineState;
+
+/// Minimum length of a sleep that is a pause, in periods. A shorter one may be the cause of a late
+/// cycle, after which the program starts a new timeline.
+pub(super) const MIN_SLEEP_PERIODS: u64 = 8;
+/// The same for a wait for another thread of the program, which may be a lock.
+const MIN_CONDITION_PERIODS: u64 = 4;
+/// Maximum share of the cycles that wait at the site of a pause.
+const MAX_SHARE: f64 = 0.2;
+const MAX_SITES: usize = 64;
+
+/// Number of cycles that wait within them at each site.
+#[derive(Debug, Default)]
+pub(super) struct InnerWaits {
+    cycles: u64,
+    sites: BTreeMap<SiteKey, u64>,
+}
+
+impl InnerWaits {
+    pub(super) fn add(&mut self, cycle: &ThreadCycle) {
+        self.cycles += 1;
+        let parts = cycle.parts();
+        let waits = parts[..parts.len() - 1].iter().filter_map(SiteKey::new);
+        let waits: BTreeSet<SiteKey> = waits.collect();
+        for key in waits {
+            if self.sites.len() < MAX_SITES || self.sites.contains_key(&key) {
+                *self.sites.entry(key).or_default() += 1;
+            }
+        }
+    }
+
+    /// Returns whether most cycles do not wait where the thread waits after an activation.
+    fn is_unusual(&self, before: &ThreadActivation) -> bool {
+        let count = SiteKey::new(before).and_then(|key| self.sites.get(&key));
+        let count = count.copied().unwrap_or(0);
+        count as f64 <= MAX_SHARE * self.cycles as f64
+    }
+}
+
+/// Shortest wait that may be a pause, in periods; `None`: the wait is a part of the cycle.
+fn min_periods(before: &ThreadActivation, woken: WokenBy) -> Option<u64> {
+    let is_timeout = matches!(woken, WokenBy::Timer(_) | WokenBy::Wheel(_));
+    match wait_kind(before) {
+        WaitKind::SleepFor | WaitKind::SleepUntil => Some(MIN_SLEEP_PERIODS),
+        WaitKind::Event if is_timeout => Some(MIN_SLEEP_PERIODS),
+        WaitKind::Event => Some(1),
+        WaitKind::Condition => Some(MIN_CONDITION_PERIODS),
+        WaitKind::Period
+        | WaitKind::Unknown
+        | WaitKind::Lock
+        | WaitKind::Output
+        | WaitKind::Child => None,
+    }
+}
+
+impl ThreadCycle {
+    /// Returns this cycle until the longest wait in it that may be a pause. `None`: there is none.
+    pub(super) fn before_pause(&self, waits: &InnerWaits, period: Nanos) -> Option<Self> {
+        let parts = self.parts();
+        let length = |place: usize| parts[place].waking.saturating_sub(parts[place - 1].done);
+        let may_be = |place: &usize| {
+            let before = &parts[*place - 1];
+            min_periods(before, parts[*place].woken).is_some_and(|periods| {
+                length(*place).ns() >= periods * period.ns() && waits.is_unusual(before)
+            })
+        };
+        let places = (1..parts.len()).filter(may_be);
+        let place = places.max_by_key(|place| length(*place))?;
+        Some(self.until(parts[place - 1].done))
+    }
+}
+
+impl LineState {
+    /// Forgets the due times: the thread slept at `since`, and its next cycle, which is due at `origin`,
+    /// starts a new series.
+    fn pause(&mut self, since: Nanos, origin: Nanos) {
+        self.timeline.pause(since);
+        self.series_from = origin;
+    }
+}
+
+impl AttachCollector {
+    /// Ends the late cycle of a thread before the pause in it, if `next`, the cycle after it, starts
+    /// another series of cycles.
+    pub(super) fn end_pause(&mut self, number: u32, next: &ThreadCycle) {
+        let is_given = self.asked.limit().is_some();
+        let Some(state) = self.threads.get_mut(&number) else {
+            return;
+        };
+        let waits = &mut state.inner_waits;
+        waits.add(next);
+        let Some(late) = state.late.take_if(|_| !is_given) else {
+            return;
+        };
+        let key = (number, late.whole.woken.way());
+        let first = self.lines.get_mut(&key).and_then(|line| {
+            let first = late.before_pause(waits, line.timeline.period()?)?;
+            let is_new = next.whole.woken.way() == key.1
+                && line
+                    .timeline
+                    .starts_series(late.whole.done, next.whole.origin);
+            is_new.then(|| {
+                line.pause(late.whole.done, next.whole.origin);
+                first
+            })
+        });
+        if let Some(state) = self.threads.get_mut(&number) {
+            state.late = Some(first.unwrap_or(late));
+        }
+    }
+
+    /// Returns a late cycle until the wait in it that may be a pause. `None`: there is none.
+    pub(super) fn before_pause(&self, number: u32, last: &ThreadCycle) -> Option<ThreadCycle> {
+        let state = self.threads.get(&number)?;
+        let line = self.lines.get(&(number, last.whole.woken.way()))?;
+        last.before_pause(&state.inner_waits, line.timeline.period()?)
+    }
+}

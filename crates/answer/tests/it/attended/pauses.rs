@@ -1,0 +1,157 @@
+//! Pauses: waits between two series of cycles, which are within no cycle.
+
+use laggard_answer::attach::AttachReport;
+use laggard_model::WokenWay;
+
+use super::{
+    SLEEP_UNTIL, Script, TIMER, Wait, by_thread, collector, report_of, request_without_deadline,
+    us, wait,
+};
+
+/// Wait between two series.
+#[derive(Clone, Copy)]
+struct Pause {
+    /// `None`: a sleep for a time.
+    command: Option<Wait>,
+    /// Length of each pause, us.
+    lengths: [u64; 3],
+    /// Whether the due times of all series are whole periods apart.
+    is_rounded: bool,
+    /// Whether each cycle waits there for a short time.
+    is_usual: bool,
+}
+
+const NAP: Wait = wait("clock_nanosleep", 0, 0, 0);
+
+/// Returns the report of series of 60 cycles with these periods in us, and pauses between them. The
+/// 31st cycle of each series takes 1.4 periods.
+fn series(periods: [u64; 4], pause: Pause) -> (AttachReport, Option<u64>) {
+    let mut script = Script::new(1);
+    let mut now = 400;
+    let mut wakeup = (TIMER, 0, 0);
+    for (number, period) in periods.into_iter().enumerate() {
+        let mut due = if pause.is_rounded {
+            (now / period + 2) * period
+        } else {
+            now + period
+        };
+        for cycle in 0..60 {
+            if due > now {
+                script.add(wakeup.0, (wakeup.1, wakeup.2, now), SLEEP_UNTIL);
+                wakeup = (TIMER, due, due + 10);
+                now = due + 10;
+            }
+            if pause.is_usual
+                && let Some(wait) = pause.command
+            {
+                script.add(wakeup.0, (wakeup.1, wakeup.2, now + 50), wait);
+                wakeup = (by_thread(7, "main"), now + 150, now + 160);
+                now += 160;
+            }
+            now += if cycle == 30 { period * 7 / 5 } else { 100 };
+            due += period;
+        }
+        if let Some(length) = pause.lengths.get(number) {
+            let wait = pause.command.unwrap_or(NAP);
+            script.add(wakeup.0, (wakeup.1, wakeup.2, now), wait);
+            now += length + 137 * number as u64;
+            let waker = pause.command.map_or(TIMER, |_| by_thread(7, "main"));
+            wakeup = (waker, now, now + 10);
+            now += 60;
+        }
+    }
+    script.add(wakeup.0, (wakeup.1, wakeup.2, now), SLEEP_UNTIL);
+    let request = request_without_deadline(None);
+    let mut collector = collector(&request, script.records);
+    collector.settle();
+    let deadline = collector.deadline(1, WokenWay::Timer);
+    let report = report_of(collector, request, us(now));
+    (report, deadline.map(|deadline| deadline.ns() / 1_000))
+}
+
+#[test]
+fn wait_for_a_command_between_two_series_is_in_no_cycle() {
+    let read = wait("read", 3, 0, 1);
+    let receive = wait("recvfrom", 5, 0, 1);
+    let condition = wait("futex", 0x2000, 0x189, 0);
+    for (place, command) in [read, receive, condition].into_iter().enumerate() {
+        for is_rounded in [false, true] {
+            let pause = Pause {
+                command: Some(command),
+                lengths: [30_000, 60_000, 120_000],
+                is_rounded,
+                is_usual: false,
+            };
+
+            let (report, _) = series([5_000; 4], pause);
+
+            let row = &report.rows[0];
+            let deadline = row.deadline.as_ref().unwrap();
+            let largest = row.largest_response.as_ref().unwrap().response_ns;
+            assert_eq!(
+                (deadline.misses, largest),
+                (4, us(7_010)),
+                "{place}, rounded: {is_rounded}"
+            );
+            assert_eq!(row.activations, 240 + 1);
+        }
+    }
+}
+
+/// The waits for an answer are in each cycle, so that a long one makes its cycle late.
+#[test]
+fn usual_wait_of_the_cycles_is_no_pause() {
+    let pause = Pause {
+        command: Some(wait("read", 3, 0, 1)),
+        lengths: [30_000, 60_000, 70_000],
+        is_rounded: false,
+        is_usual: true,
+    };
+
+    let (report, _) = series([5_000; 4], pause);
+
+    let row = &report.rows[0];
+    assert_eq!(row.deadline.as_ref().unwrap().misses, 4 + 3);
+    assert!(row.largest_response.as_ref().unwrap().response_ns > us(70_000));
+}
+
+/// Series of 10, 4, 20 and 4 ms with 0.7 s of sleep between them.
+#[test]
+fn each_series_has_the_deadline_of_its_period() {
+    let pause = Pause {
+        command: None,
+        lengths: [700_000, 701_000, 702_000],
+        is_rounded: false,
+        is_usual: false,
+    };
+
+    let (report, shortest) = series([10_000, 4_000, 20_000, 4_000], pause);
+
+    let row = &report.rows[0];
+    let deadline = row.deadline.as_ref().unwrap();
+    assert_eq!(deadline.misses, 4);
+    assert_eq!(deadline.least_margin_ns, -8_010_000);
+    let phases: Vec<u64> = row.phases.iter().map(|phase| phase.misses).collect();
+    assert_eq!(phases, [1, 1, 1, 1]);
+    assert_eq!(shortest, Some(4_000));
+    assert_eq!(
+        row.largest_response.as_ref().unwrap().response_ns,
+        us(28_010)
+    );
+}
+
+/// The last cycle of a program ends before the sleep after its loop.
+#[test]
+fn sleep_before_the_exit_of_a_program_is_in_no_cycle() {
+    let mut script = Script::new(1);
+    script.add_cycles(0..40, SLEEP_UNTIL);
+    script.add(TIMER, (40_000, 40_010, 40_100), NAP);
+    script.exit((50_100, 50_110, 50_200));
+    let request = request_without_deadline(None);
+
+    let report = super::report(request, script.records);
+
+    let row = &report.rows[0];
+    assert_eq!(row.deadline.as_ref().unwrap().misses, 0);
+    assert_eq!(row.largest_response.as_ref().unwrap().response_ns, us(100));
+}
