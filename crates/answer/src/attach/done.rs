@@ -3,8 +3,9 @@
 use laggard_model::{ActivationEnd, Nanos, WokenWay};
 
 use super::cycle::ThreadCycle;
-use super::line::{LineState, MissedEarlier};
+use super::line::LineState;
 use super::timeline::PassedCycles;
+use super::undecided::MissedEarlier;
 use super::{AttachChosen, AttachCollector, AttachStops, MAX_LINES, above};
 
 impl AttachCollector {
@@ -124,13 +125,16 @@ impl AttachCollector {
             });
         }
         self.choose_passed((number, source), &passed);
-        let by_timer = (number, WokenWay::Timer);
-        if source != WokenWay::Timer
-            && let Some(line) = self.lines.get_mut(&by_timer)
-        {
-            line.add_other(&cycle, policy);
-            let passed = line.take_passed();
-            self.choose_passed(by_timer, &passed);
+        // The timers and messages of the thread may be due during the cycle.
+        let lines = self.lines.range((number, WokenWay::Timer)..);
+        let lines = lines.take_while(|((owner, _), _)| *owner == number);
+        let others: Vec<WokenWay> = lines.map(|((_, way), _)| *way).collect();
+        for way in others.into_iter().filter(|way| *way != source) {
+            if let Some(line) = self.lines.get_mut(&(number, way)) {
+                line.add_other(&cycle, policy);
+                let passed = line.take_passed();
+                self.choose_passed((number, way), &passed);
+            }
         }
         self.ended.push(counted);
     }

@@ -13,6 +13,7 @@ use super::period::{Wake, differ, grid, multiple_of, period_of_wakes};
 use super::sums::CauseSums;
 use super::timeline::{PassedCycles, Timeline, TimelineCycle};
 use super::timers::{AttachTimer, ThreadTimers};
+use super::undecided::{MissedEarlier, UndecidedMisses};
 use super::waker::Waker;
 
 /// Number of newest cycles that a period is estimated from.
@@ -84,6 +85,8 @@ pub(super) struct LineState {
     timers: ThreadTimers,
     /// Cycles without a wakeup since the last call of [`LineState::take_passed`].
     passed: Vec<PassedCycles>,
+    /// Misses while it is not known whether the thread has a deadline.
+    undecided: UndecidedMisses,
     /// Newest due times.
     pub(super) newest: VecDeque<Nanos>,
 }
@@ -133,14 +136,6 @@ pub(super) struct Selection {
     pub(super) earlier: Vec<MissedEarlier>,
 }
 
-/// Earlier cycle that missed its deadline.
-#[derive(Clone, Debug)]
-pub(super) struct MissedEarlier {
-    pub(super) cycle: ThreadCycle,
-    pub(super) policy: ThreadPolicy,
-    pub(super) deadline: Nanos,
-}
-
 impl LineState {
     /// Creates a line with a given deadline, otherwise its period is the deadline. `steps`:
     /// figures of intervals are requested.
@@ -180,6 +175,7 @@ impl LineState {
             timeline: Timeline::new(given_period),
             timers: ThreadTimers::default(),
             passed: Vec::new(),
+            undecided: UndecidedMisses::default(),
             newest: VecDeque::new(),
         }
     }
@@ -322,7 +318,11 @@ impl LineState {
         };
         let newest = self.phases.last().map(|phase| phase.period);
         let passed = self.timeline.add(entry, newest);
-        if self.has_usual_timeline() && (self.is_given || has_deadline) {
+        if self.has_usual_timeline() {
+            self.undecided.pass(passed);
+        }
+        if self.is_given || has_deadline {
+            let passed = std::mem::take(&mut self.undecided.passed);
             self.count_without_wakeup(passed);
         }
     }
@@ -477,14 +477,9 @@ impl LineState {
             self.pending.clear();
             return Vec::new();
         };
-        let has_deadline = has_deadline && !self.is_given;
-        if has_deadline {
-            self.deadline = Some(phase.period);
-        }
-        let mut missed = Vec::new();
         for pending in self.pending.drain(..) {
             phase.cycles += 1;
-            if !has_deadline {
+            if self.is_given {
                 continue;
             }
             let cycle = &pending.cycle.whole;
@@ -498,14 +493,18 @@ impl LineState {
             self.counted.hold(pending.job, limit);
             if cycle.response() > limit {
                 phase.misses += 1;
-                missed.push(MissedEarlier {
+                self.undecided.miss(MissedEarlier {
                     cycle: pending.cycle,
                     policy: pending.policy,
                     deadline: limit,
                 });
             }
         }
-        missed
+        if !has_deadline || self.is_given {
+            return Vec::new();
+        }
+        self.deadline = Some(phase.period);
+        std::mem::take(&mut self.undecided.missed)
     }
 
     /// Deadline of most cycles, if it is known.
@@ -528,6 +527,7 @@ impl LineState {
         self.deadline = None;
         self.counted = AttachCounts::default();
         self.passed.clear();
+        self.undecided = UndecidedMisses::default();
         self.explained = 0;
         self.taken = CauseSums::default();
         for phase in &mut self.phases {
@@ -576,9 +576,10 @@ impl LineState {
         if self.pending.len() > MIN_MISFITS {
             self.pending.clear();
         }
-        let late = self.timeline.settle();
+        self.undecided.pass(self.timeline.settle());
         if self.is_given || has_deadline {
-            self.count_without_wakeup(late);
+            let passed = std::mem::take(&mut self.undecided.passed);
+            self.count_without_wakeup(passed);
         }
         self.end_pending(has_deadline)
     }

@@ -26,6 +26,7 @@ mod sums;
 mod taken;
 mod timeline;
 mod timers;
+mod undecided;
 mod waker;
 mod worst;
 

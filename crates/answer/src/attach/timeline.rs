@@ -431,7 +431,7 @@ impl Timeline {
                 }
             }
         }
-        if !is_expected && self.last.is_some() && self.is_main() {
+        if !is_expected && self.last.is_some() && self.is_main() && grid.has_timer {
             self.is_away |= !entry.cycle.waits_for_all_events()
                 && grid.is_slept_past(activation.origin, resolution);
             self.away.push(entry.cycle.clone());

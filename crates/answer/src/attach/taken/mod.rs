@@ -16,8 +16,8 @@ use laggard_model::{
 
 use super::cause::{AttachCause, AttachCauseKind, AttachTaken};
 use super::cycle::ThreadCycle;
-use super::line::MissedEarlier;
 use super::ready::ReadySpan;
+use super::undecided::MissedEarlier;
 
 pub(super) use execution::KernelTime;
 pub(super) use unfinished::unfinished_taken;

@@ -4,6 +4,7 @@ mod causes;
 mod deadlines;
 mod home;
 mod locks;
+mod messages;
 mod overdue;
 mod pauses;
 mod rates;
