@@ -22,7 +22,7 @@
  * an object, an uninterruptible wait, or a stop. User space joins the
  * activations of one cycle.
  *
- * The state of a thread is in its task storage, so a reused TID inherits
+ * The state of a thread belongs to its task, so a reused TID inherits
  * nothing, and programs return early for threads that are not watched. A
  * record goes to the ring of the CPU where the activation ended.
  *
@@ -195,26 +195,35 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 static __always_inline struct attach_thread *watch(struct task_struct *task, u32 follows,
 						   u32 starter)
 {
-	struct attach_thread *thread;
+	struct task_struct___stored *stored = (void *)task;
+	struct attach_thread *in_storage, *thread;
 	struct attach_state *now = state();
+	struct attach_place *place;
 	u64 begun;
 
 	if (!now)
 		return NULL;
-	thread = bpf_task_storage_get(&threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!thread) {
+	in_storage = bpf_task_storage_get(&threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!in_storage) {
 		__sync_fetch_and_add(&now->no_storage, 1);
 		return NULL;
 	}
 	/* It is watched already. */
-	if (thread->number)
+	if (in_storage->number)
 		return NULL;
+	place = take_place(task, in_storage);
+	thread = place ? &place->thread : in_storage;
 	thread->follows = follows;
 	begun = bpf_ktime_get_ns();
 	becomes_unknown(thread, begun);
 	thread->cpu = task->thread_info.cpu;
 	thread->number = __sync_fetch_and_add(&now->threads, 1) + 1;
 	thread->wake.who = starter;
+	if (place) {
+		place->storage = (u64)stored->bpf_storage;
+		barrier();
+		in_storage->number = ATTACH_PLACED;
+	}
 	write_record(thread, task, ATTACH_BEGAN, begun);
 	return thread;
 }
@@ -224,8 +233,11 @@ SEC("tp_btf/task_newtask")
 int BPF_PROG(on_task_newtask, struct task_struct *task)
 {
 	struct task_struct *parent = bpf_get_current_task_btf();
-	struct attach_thread *thread = bpf_task_storage_get(&threads, parent, NULL, 0);
+	struct attach_thread *thread = watched(parent);
 
+	if (!thread)
+		/* laggard itself, which starts a program. */
+		thread = bpf_task_storage_get(&threads, parent, NULL, 0);
 	if (!thread || !thread->follows)
 		return 0;
 	thread = watch(task, 1, thread->number);
@@ -286,6 +298,7 @@ int BPF_PROG(on_sched_process_exit, struct task_struct *task)
 	write_record(thread, task, ATTACH_ENDED, now);
 	thread->number = 0;
 	thread->follows = 0;
+	leave_place(task);
 	counts = state();
 	if (counts)
 		__sync_fetch_and_add(&counts->ended, 1);
