@@ -216,14 +216,17 @@ impl Rate {
             .filter(|(period, _)| *period >= MIN_PERIOD)
             .collect();
         candidates.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut by_length = sleeps.to_vec();
+        by_length.sort_by(|a, b| a.length.total_cmp(&b.length));
         candidates
             .into_iter()
-            .find_map(|(period, last)| Self::with_period(&sleeps[..=last], period))
+            .find_map(|(period, last)| Self::with_period(&sleeps[..=last], &by_length, period))
     }
 
     /// Returns the rate with about this period if the newest sleep and enough sleeps before it end
-    /// at due times, and their lengths make up for the work.
-    fn with_period(sleeps: &[TimedSleep], period: f64) -> Option<Self> {
+    /// at due times, and their lengths make up for the work. `by_length`: these and later sleeps in
+    /// order of length.
+    fn with_period(sleeps: &[TimedSleep], by_length: &[TimedSleep], period: f64) -> Option<Self> {
         const MAX_GAP: f64 = 6.0;
         const MIN_PRESENT: f64 = 0.7;
         /// Part of the sleeps that the due times have to span.
@@ -264,20 +267,30 @@ impl Rate {
             && present >= MIN_PRESENT * periods
             && spans as f64 >= MIN_SPAN * sleeps.len() as f64;
         // By chance, deviations are spread over the tolerance.
-        if !is_dense || spread(deviations.clone()) > MAX_SPREAD * rate.tolerance() {
+        if !is_dense {
+            return None;
+        }
+        let deviation = spread(deviations);
+        if deviation > MAX_SPREAD * rate.tolerance() {
             return None;
         }
         rate.anchor = newest.expiry;
-        let others: Vec<TimedSleep> = sleeps[first..]
+        let span = sleeps[first].expiry..=newest.expiry;
+        // Due sleeps are in descending order.
+        let is_due = |sleep: &TimedSleep| {
+            let order = |due: &TimedSleep| sleep.expiry.cmp(&due.expiry);
+            due.binary_search_by(order).is_ok()
+        };
+        let others: Vec<TimedSleep> = by_length
             .iter()
-            .filter(|sleep| due.iter().all(|due| due.expiry != sleep.expiry))
+            .filter(|sleep| span.contains(&sleep.expiry) && !is_due(sleep))
             .copied()
             .collect();
-        rate.inner = inner_lengths(others)?;
+        rate.inner = inner_lengths(&others)?;
         let lengths = due.iter().map(|sleep| sleep.length);
         let lengths: Vec<f64> = lengths.filter(|&length| !rate.is_inner(length)).collect();
         let is_usual = lengths.len() as f64 >= MIN_USUAL * due.len() as f64;
-        let keeps_rate = rate.has_adapted(&lengths) || varies_more(lengths, deviations);
+        let keeps_rate = rate.has_adapted(&lengths) || varies_more(lengths, deviation);
         (is_usual && keeps_rate).then_some(rate)
     }
 
@@ -360,17 +373,18 @@ impl Rate {
     }
 }
 
-/// Returns whether the lengths of sleeps vary more than the times between their expiries.
-fn varies_more(lengths: Vec<f64>, gaps: Vec<f64>) -> bool {
+/// Returns whether the lengths of sleeps vary more than the times between their expiries, whose
+/// spread is `gaps`.
+fn varies_more(lengths: Vec<f64>, gaps: f64) -> bool {
     const FACTOR: f64 = 2.0;
     /// ns
     const MIN_DEVIATION: f64 = 1e3;
-    spread(lengths) >= FACTOR * spread(gaps) + MIN_DEVIATION
+    spread(lengths) >= FACTOR * gaps + MIN_DEVIATION
 }
 
-/// Returns the lengths of the sleeps within cycles among these, which do not end at due times.
-/// `None`: they are other sleeps, such as those until another timer expires.
-fn inner_lengths(mut others: Vec<TimedSleep>) -> Option<Vec<[f64; 2]>> {
+/// Returns the lengths of the sleeps within cycles among these, which do not end at due times and are
+/// in order of length. `None`: they are other sleeps, such as those until another timer expires.
+fn inner_lengths(others: &[TimedSleep]) -> Option<Vec<[f64; 2]>> {
     const MIN_INNER: usize = 4;
     const MIN_SHARE: f64 = 0.75;
     /// Sleeps of the same length differ by a smaller part of it.
@@ -378,12 +392,11 @@ fn inner_lengths(mut others: Vec<TimedSleep>) -> Option<Vec<[f64; 2]>> {
     if others.len() < MIN_INNER {
         return Some(Vec::new());
     }
-    others.sort_by(|a, b| a.length.total_cmp(&b.length));
     let is_same = |a: &TimedSleep, b: &TimedSleep| b.length <= SAME * a.length;
     let is_inner = |sleeps: &&[TimedSleep]| {
         let lengths = sleeps.iter().map(|sleep| sleep.length).collect();
         let gaps: Vec<f64> = sleeps.iter().filter_map(|sleep| sleep.since_last).collect();
-        sleeps.len() >= MIN_INNER && varies_more(gaps, lengths)
+        sleeps.len() >= MIN_INNER && varies_more(gaps, spread(lengths))
     };
     let inner: Vec<&[TimedSleep]> = others.chunk_by(is_same).filter(is_inner).collect();
     let count: usize = inner.iter().map(|sleeps| sleeps.len()).sum();
