@@ -319,7 +319,9 @@ pub struct Episode {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub censored: bool,
     /// Later expiries of the line that passed before the service ran, as times after
-    /// `expiry_ns`. Each is a late wakeup with the causes of the time since it was due.
+    /// `expiry_ns`. Each is a late wakeup with the causes of the time since it was due. With
+    /// `causes`, each is a late cycle with a share of them, and its response is the latency minus
+    /// this time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passed_ns: Vec<Nanos>,
     /// Thread of the line's service. `None` if the service is not a thread, or an earlier version

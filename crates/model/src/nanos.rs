@@ -98,6 +98,13 @@ impl Nanos {
         }
     }
 
+    /// Returns the share of this time that `part` is of `whole`; 0 if `whole` is 0.
+    pub fn share(self, part: Self, whole: Self) -> Self {
+        let scaled = u128::from(self.0) * u128::from(part.0);
+        let scaled = scaled.checked_div(u128::from(whole.0)).unwrap_or(0);
+        Self(u64::try_from(scaled).unwrap_or(u64::MAX))
+    }
+
     /// Returns this time minus `other`, or zero if `other` is longer.
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))

@@ -14,7 +14,8 @@ pub struct PassedShare {
     pub total: Nanos,
 }
 
-/// Returns the share of each of `causes`, in their order. Empty if no expiry passed.
+/// Returns the share of each of `causes`, in their order. Empty if no expiry passed. The order in
+/// time of recorded causes is unknown: each expiry has a share of all of them.
 ///
 /// The cost is the number of parts plus the number of expiries, times the logarithm of
 /// the latter. It does not grow with their product.
@@ -26,7 +27,17 @@ pub(super) fn passed_shares(
     if episode.passed_ns.is_empty() {
         return Vec::new();
     }
+    let latency = episode.latency();
     let passed = episode.passed_ns.iter();
+    if !episode.causes.is_empty() {
+        let left = passed.map(|&after| latency.saturating_sub(after));
+        let left = left.fold(Nanos::ZERO, |sum, time| sum + time);
+        let shares = causes.iter().map(|cause| PassedShare {
+            wakeups: episode.passed_ns.len() as u64,
+            total: cause.time_ns.share(left, latency),
+        });
+        return shares.collect();
+    }
     let mut due: Vec<Nanos> = passed.map(|&after| episode.expiry_ns + after).collect();
     due.sort_unstable();
     // Sums of the first n times, for every n.

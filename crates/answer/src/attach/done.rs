@@ -117,7 +117,7 @@ impl AttachCollector {
                 policy,
                 cycle: counted.clone(),
                 missed: picked.missed,
-                passed: 0,
+                passed: Vec::new(),
                 is_ongoing: false,
                 deadline: line.deadline,
                 page_fault,
@@ -140,7 +140,7 @@ impl AttachCollector {
     }
 
     /// Adds the cycles that were due while an earlier one went on to the ended cycles, and chooses
-    /// some of them: each represents the cycles next to it.
+    /// some of them: each represents the cycles after it.
     pub(super) fn choose_passed(&mut self, key: (u32, WokenWay), passed: &[PassedCycles]) {
         const MAX_CHOSEN: usize = 8;
         // The cycle that went on may belong to another line.
@@ -184,9 +184,10 @@ impl AttachCollector {
                 .filter(|&due| passed.is_late(due))
                 .collect();
             for due in due.chunks(due.len().div_ceil(MAX_CHOSEN).max(1)) {
-                let late = late(without_wake(due[due.len() / 2]));
+                let late = late(without_wake(due[0]));
+                let responses = due.iter().map(|&due| passed.end(due).saturating_sub(due));
                 self.chosen.push(AttachChosen {
-                    passed: due.len() as u64,
+                    passed: responses.collect(),
                     ..AttachChosen::new(key, late, self.asked.page_fault)
                 });
             }

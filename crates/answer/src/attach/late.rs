@@ -1,4 +1,5 @@
-//! One late cycle as JSON, the input of the commands that run on late cycles.
+//! Late cycles: the cycles that one represents, and its description as JSON, the input of the commands
+//! that run on late cycles.
 
 use laggard_model::{Cpu, Nanos, Tid};
 use schemars::JsonSchema;
@@ -30,6 +31,22 @@ pub struct LateCycle {
     pub deadline_ns: Option<Nanos>,
     /// Causes, longest time first. Empty without trace data.
     pub causes: Vec<AttachTaken>,
+}
+
+impl AttachChosen {
+    /// Number of cycles without a wakeup that it represents: they were due while another cycle
+    /// of the thread went on. 0: it is a cycle with a wakeup.
+    pub const fn passed(&self) -> u64 {
+        self.passed.len() as u64
+    }
+
+    /// Returns the responses of the cycles that it represents, its own first.
+    pub fn responses(&self) -> Vec<Nanos> {
+        match self.passed.as_slice() {
+            [] => vec![self.cycle.whole.response()],
+            passed => passed.to_vec(),
+        }
+    }
 }
 
 impl LateCycle {

@@ -592,14 +592,14 @@ impl LineState {
             .any(|largest| largest.activation == *activation)
     }
 
-    /// Adds the causes of the time of a cycle, which represents `cycles`. `missed`: the deadline
-    /// that they missed.
+    /// Adds the causes of the time of a cycle, which represents cycles with these `responses`.
+    /// `missed`: the deadline that they missed.
     pub(super) fn explain(
         &mut self,
         activation: &ThreadActivation,
         missed: Option<Nanos>,
         taken: &[AttachTaken],
-        cycles: u64,
+        responses: &[Nanos],
     ) {
         for largest in [&mut self.slowest, &mut self.latest].into_iter().flatten() {
             if largest.activation == *activation {
@@ -609,8 +609,7 @@ impl LineState {
         let Some(deadline) = missed else {
             return;
         };
-        self.explained += cycles;
-        let excess = activation.response().saturating_sub(deadline);
-        self.taken.add(taken, excess, cycles);
+        self.explained += responses.len() as u64;
+        self.taken.add(taken, deadline, responses);
     }
 }

@@ -391,7 +391,7 @@ impl AttachCollector {
         }
         chosen.sort_by_key(|cycle| {
             let urgency = (cycle.policy.is_real_time(), cycle.activation().response());
-            (cycle.passed > 0, Reverse(urgency))
+            (!cycle.passed.is_empty(), Reverse(urgency))
         });
         chosen
     }
@@ -426,7 +426,7 @@ impl AttachCollector {
     pub fn explain(&mut self, cycle: &AttachChosen, taken: &[AttachTaken]) {
         if let Some(line) = self.lines.get_mut(&(cycle.number, cycle.way)) {
             let missed = cycle.deadline.filter(|_| cycle.missed);
-            line.explain(cycle.activation(), missed, taken, cycle.passed.max(1));
+            line.explain(cycle.activation(), missed, taken, &cycle.responses());
         }
     }
 

@@ -69,7 +69,7 @@ impl AttachCollector {
             way,
             policy: cycle.thread.policy,
             missed,
-            passed: 0,
+            passed: Vec::new(),
             is_ongoing,
             deadline,
             page_fault: self.asked.page_fault,

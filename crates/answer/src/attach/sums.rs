@@ -22,18 +22,35 @@ pub(super) struct CauseSums {
 }
 
 impl CauseSums {
-    /// Adds the causes of the time of a cycle that ended `excess` after its deadline. It represents
-    /// `cycles`.
-    pub(super) fn add(&mut self, taken: &[AttachTaken], excess: Nanos, cycles: u64) {
-        let parts = parts(taken);
-        let removals = removals(&parts, excess);
+    /// Adds the causes of the time of a cycle that missed its deadline. It represents cycles with
+    /// these `responses`, its own first; each has a share of its causes.
+    pub(super) fn add(&mut self, taken: &[AttachTaken], deadline: Nanos, responses: &[Nanos]) {
+        let whole = responses.first().copied().unwrap_or_default();
+        for &response in responses {
+            self.add_cycle(taken, deadline, (response, whole));
+        }
+    }
+
+    /// Adds a cycle with a share of the causes of another, by their responses.
+    fn add_cycle(
+        &mut self,
+        taken: &[AttachTaken],
+        deadline: Nanos,
+        (response, whole): (Nanos, Nanos),
+    ) {
+        let shares = taken.iter().map(|part| AttachTaken {
+            cause: part.cause.clone(),
+            time_ns: part.time_ns.share(response, whole),
+        });
+        let parts = parts(shares);
+        let removals = removals(&parts, response.saturating_sub(deadline));
         for (place, (part, removal)) in parts.into_iter().zip(removals).enumerate() {
             if self.causes.len() == MAX_CAUSES && !self.causes.contains_key(&part.cause) {
-                self.others += times(part.time, cycles);
+                self.others += part.time;
                 continue;
             }
             let sum = self.causes.entry(part.cause.clone()).or_default();
-            sum.add(&part, place == 0, removal, cycles);
+            sum.add(&part, place == 0, removal);
         }
     }
 }
@@ -69,22 +86,22 @@ enum Removal {
 }
 
 impl CauseSum {
-    /// Adds the time in `cycles` cycles that are alike.
-    fn add(&mut self, part: &CyclePart, is_most: bool, removal: Removal, cycles: u64) {
+    /// Adds the time in a cycle.
+    fn add(&mut self, part: &CyclePart, is_most: bool, removal: Removal) {
         match removal {
-            Removal::Avoids => self.avoided += cycles,
-            Removal::AvoidsJointly => self.jointly += cycles,
+            Removal::Avoids => self.avoided += 1,
+            Removal::AvoidsJointly => self.jointly += 1,
             Removal::IsNotEnough => {}
         }
-        self.time += times(part.time, cycles);
-        self.overrun += times(part.overrun, cycles);
+        self.time += part.time;
+        self.overrun += part.overrun;
         for (state, time) in &part.states {
             if self.states.len() < MAX_STATES || self.states.contains_key(state) {
-                *self.states.entry(state.clone()).or_default() += times(*time, cycles);
+                *self.states.entry(state.clone()).or_default() += *time;
             }
         }
-        self.activations += cycles;
-        self.mainly += u64::from(is_most) * cycles;
+        self.activations += 1;
+        self.mainly += u64::from(is_most);
         self.largest = self.largest.max(part.time);
     }
 }
@@ -100,12 +117,12 @@ struct CyclePart {
 }
 
 /// Returns the time of each cause of a cycle, longest first.
-fn parts(taken: &[AttachTaken]) -> Vec<CyclePart> {
+fn parts(taken: impl Iterator<Item = AttachTaken>) -> Vec<CyclePart> {
     let mut parts: Vec<CyclePart> = Vec::new();
     for AttachTaken { cause, time_ns } in taken {
         let source = cause.overrun_of();
         let is_overrun = source.is_some();
-        let mut cause = source.unwrap_or_else(|| cause.clone());
+        let mut cause = source.unwrap_or(cause);
         let state = cause.take_holder_state();
         let place = parts.iter().position(|part| part.cause == cause);
         let place = place.unwrap_or_else(|| {
@@ -117,12 +134,12 @@ fn parts(taken: &[AttachTaken]) -> Vec<CyclePart> {
             });
             parts.len() - 1
         });
-        parts[place].time += *time_ns;
+        parts[place].time += time_ns;
         if is_overrun {
-            parts[place].overrun += *time_ns;
+            parts[place].overrun += time_ns;
         }
         if let Some(state) = state {
-            *parts[place].states.entry(state).or_default() += *time_ns;
+            *parts[place].states.entry(state).or_default() += time_ns;
         }
     }
     parts.sort_by_key(|part| Reverse(part.time));
@@ -145,8 +162,4 @@ fn removals(parts: &[CyclePart], excess: Nanos) -> Vec<Removal> {
         }
     };
     parts.iter().map(removal).collect()
-}
-
-fn times(time: Nanos, count: u64) -> Nanos {
-    Nanos::from_ns(time.ns().saturating_mul(count))
 }

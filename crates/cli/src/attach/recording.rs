@@ -70,6 +70,8 @@ struct LineState {
     /// Deadline; `None`: not known.
     deadline: Option<Nanos>,
     rows: u64,
+    /// Latency of its longest episode.
+    longest: Nanos,
     late: LineWatch,
     account: Account,
 }
@@ -178,7 +180,7 @@ impl AttachRecording {
             // It was analysed before its deadline was known.
             Some(episode) if cycle.missed() => writing.write(episode),
             _ => {
-                writing.leave_out(cycle, cycle.passed().max(1));
+                writing.leave_out(cycle);
                 Ok(())
             }
         });
@@ -309,6 +311,7 @@ impl Writing {
             thread: (thread.number, woken_by),
             deadline: None,
             rows: 0,
+            longest: Nanos::ZERO,
             late: LineWatch {
                 from_ns: Some(Nanos::ZERO),
                 ..LineWatch::default()
@@ -354,11 +357,8 @@ impl Writing {
             None => self.episode(cycle, taken, evidence),
         };
         match late {
-            Some(episode) => {
-                self.write(episode)?;
-                self.leave_out(cycle, cycle.passed().saturating_sub(1));
-            }
-            None => self.leave_out(cycle, cycle.passed().max(1)),
+            Some(episode) => self.write(episode)?,
+            None => self.leave_out(cycle),
         }
         Ok(())
     }
@@ -401,7 +401,9 @@ impl Writing {
 
     fn write(&mut self, episode: Episode) -> anyhow::Result<()> {
         self.kept += 1;
-        self.kept_lines[usize::from(episode.line.0)].late.kept += 1;
+        let line = &mut self.kept_lines[usize::from(episode.line.0)];
+        line.late.kept += 1;
+        line.longest = line.longest.max(episode.latency());
         self.overwritten += u64::from(episode.evidence.overwritten);
         self.book.note(&episode.evidence);
         if let Some(waiter) = episode.thread {
@@ -413,19 +415,18 @@ impl Writing {
         })?)
     }
 
-    /// Counts cycles like this one that do not have an episode.
-    fn leave_out(&mut self, cycle: &AttachChosen, cycles: u64) {
-        if cycles == 0 {
-            return;
-        }
+    /// Counts a cycle that does not have an episode, with the others that it represents.
+    fn leave_out(&mut self, cycle: &AttachChosen) {
         let activation = *cycle.activation();
         let woken = activation.woken.way();
         let line = self.line(activation.first_cpu, cycle.thread(), woken);
         if let Some(line) = line.filter(|_| cycle.missed()) {
             let late = &mut self.kept_lines[usize::from(line.0)].late;
-            late.surplus += cycles;
             let untraced = late.untraced.get_or_insert_default();
-            untraced.add(cycles, activation.response() * cycles);
+            for response in cycle.responses() {
+                late.surplus += 1;
+                untraced.add(1, response);
+            }
         }
     }
 
@@ -448,12 +449,15 @@ impl Writing {
         mut caveats: Vec<Caveat>,
         unseen_switches: Option<u64>,
     ) -> anyhow::Result<()> {
-        // Without a deadline, the longest cycles are the episodes.
-        for (_, episode) in std::mem::take(&mut self.undecided) {
-            if self.kept_lines[usize::from(episode.line.0)]
-                .deadline
-                .is_none()
-            {
+        // Without a deadline, the longest cycles are the episodes. Otherwise the longest cycle is one
+        // of them if it was later than the deadline that became known.
+        let mut undecided: Vec<Episode> =
+            std::mem::take(&mut self.undecided).into_values().collect();
+        undecided.sort_by_key(|episode| std::cmp::Reverse(episode.latency()));
+        for episode in undecided {
+            let line = &self.kept_lines[usize::from(episode.line.0)];
+            let is_longest = |deadline| episode.latency() > line.longest.max(deadline);
+            if line.deadline.is_none_or(is_longest) {
                 self.write(episode)?;
             }
         }

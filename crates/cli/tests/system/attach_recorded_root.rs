@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use crate::scripted::{Texts as _, attach_report, computed, number};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -22,6 +24,9 @@ const WATCHED: &str = "LAGGARD_RECORDED_WATCHED";
 const EVEN: &str = "even";
 /// Wakes every 2 ms, and every tenth time waits for a mutex that another thread holds.
 const WAITS: &str = "waits";
+/// Wakes every 2 ms at absolute times, and computes for 25 ms in every 40th cycle: later cycles are
+/// due during it.
+const OVERRUNS: &str = "overruns";
 /// Repeatedly sleeps for 2 ms and computes.
 const BUSY: &str = "busy";
 const CYCLES: u64 = 150;
@@ -61,8 +66,10 @@ fn watched() {
     let mut only = CpuSet::new();
     only.set(single).unwrap();
     sched_setaffinity(own, &only).unwrap();
-    if how == WAITS {
-        return wait_for_a_lock();
+    match how.as_str() {
+        WAITS => return wait_for_a_lock(),
+        OVERRUNS => return overrun(),
+        _ => {}
     }
     let mut due = Instant::now();
     for cycle in 0..CYCLES {
@@ -73,6 +80,24 @@ fn watched() {
         }
         let begun = computed();
         while cycle % 10 == 9 && how != EVEN && computed() < begun + LONG {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// Computes until further cycles are due, and skips these.
+fn overrun() {
+    let clock = ClockId::CLOCK_MONOTONIC;
+    let now = || Duration::from(clock_gettime(clock).unwrap());
+    let mut due = now();
+    for cycle in 0..2 * CYCLES {
+        while due <= now() {
+            due += Duration::from_millis(2);
+        }
+        let until = TimeSpec::from_duration(due);
+        clock_nanosleep(clock, ClockNanosleepFlags::TIMER_ABSTIME, &until).unwrap();
+        let begun = computed();
+        while cycle % 40 == 39 && computed() < begun + 5 * LONG {
             std::hint::spin_loop();
         }
     }
@@ -166,6 +191,29 @@ fn why_names_the_lock_that_a_cycle_waited_for() {
     let longest = number(lock, "largest_episode").to_string();
     let text = laggard(&["why", "--episode", &longest, &place]).text();
     assert!(text.contains("found these causes"), "{text}");
+}
+
+/// attach analyses some of the cycles without a wakeup; the others have a share of the causes.
+#[test]
+fn recording_has_the_causes_of_cycles_without_a_wakeup() {
+    let dir = TempDir::new().unwrap();
+    let place = dir.path().join("app.laggard");
+    let Some(report) = record(&place, OVERRUNS, &["--period=2ms", "--episodes=on"]) else {
+        return;
+    };
+    let place = place.display().to_string();
+
+    let why = laggard(&["why", "--json", "--all", "-s", "task:watched/timer", &place]).json();
+
+    let deadline = &row_of(&report)["deadline"];
+    let (misses, passed) = (number(deadline, "misses"), number(deadline, "passed"));
+    assert!(passed > 30, "{report:#}");
+    let late = series(&why);
+    assert_eq!(number(late, "wakeups"), misses, "{why:#}");
+    // A busy machine may leave out some.
+    let analysed = number(deadline, "explained");
+    let untraced = late["untraced"]["wakeups"].as_u64().unwrap_or(0);
+    assert_eq!(untraced + analysed, misses, "{why:#}");
 }
 
 #[test]

@@ -195,6 +195,36 @@ fn passed_expiries_are_attributed_to_the_rest_of_the_causes() {
     assert_eq!(sum, ranking.total);
 }
 
+/// The order in time of recorded causes is unknown.
+#[test]
+fn passed_cycles_have_a_share_of_each_recorded_cause() {
+    let mut episode = late_thread(3_000).ours(3_000).episode;
+    let latency = episode.latency();
+    let lock = |time_ns| RecordedCause {
+        class: CauseClass::Lock,
+        who: None,
+        because: None,
+        contender: None,
+        time_ns,
+    };
+    episode.causes = vec![
+        lock(Nanos::from_ns(latency.ns() / 2)),
+        RecordedCause {
+            class: CauseClass::Wait,
+            ..lock(Nanos::from_ns(latency.ns() / 2))
+        },
+    ];
+    episode.passed_ns = vec![Nanos::from_ns(latency.ns() / 2)];
+
+    let explanation = explain(&episode, Service::Fifo(90), Route::Direct);
+
+    let quarter = Nanos::from_ns(latency.ns() / 4);
+    for passed in &explanation.passed {
+        assert_eq!((passed.wakeups, passed.total), (1, quarter));
+    }
+    assert_eq!(explanation.passed.len(), 2);
+}
+
 #[test]
 fn cause_is_on_the_cpus_that_lost_time_to_it() {
     let hog = |cpu: u32, late: i64| {

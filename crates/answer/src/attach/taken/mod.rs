@@ -41,9 +41,9 @@ pub struct AttachChosen {
     pub(super) cycle: ThreadCycle,
     /// Whether it ended after its deadline.
     pub(super) missed: bool,
-    /// Number of cycles without a wakeup that it represents: they were due while `cycle` went
-    /// on. 0: it is the cycle itself.
-    pub(super) passed: u64,
+    /// Responses of the cycles without a wakeup that it represents, the first of which is
+    /// `cycle`: they were due while an earlier one went on. Empty: it has a wakeup.
+    pub(super) passed: Vec<Nanos>,
     /// Whether it goes on.
     pub(super) is_ongoing: bool,
     /// Deadline, if it is known yet.
@@ -67,7 +67,7 @@ impl AttachChosen {
             policy: late.policy,
             cycle: late.cycle,
             missed: true,
-            passed: 0,
+            passed: Vec::new(),
             is_ongoing: false,
             deadline: Some(late.deadline),
             page_fault,
@@ -110,12 +110,6 @@ impl AttachChosen {
         self.deadline
     }
 
-    /// Number of cycles without a wakeup that it represents: they were due while another cycle
-    /// of the thread went on. 0: it is a cycle with a wakeup.
-    pub const fn passed(&self) -> u64 {
-        self.passed
-    }
-
     /// Converts the cycle to an episode of a recording, without number and line. `None`: the
     /// trace data of one CPU does not explain it. The thread waited or migrated, the cycle was due
     /// before the previous one had ended, or the times of its runs are unknown.
@@ -156,7 +150,8 @@ impl AttachChosen {
         })
     }
 
-    /// Converts the cycle to an episode without trace data, from the causes of its time.
+    /// Converts the cycle, with the others that it represents, to an episode without trace data,
+    /// from the causes of its time.
     /// `name` returns the name of a cause's culprit.
     pub fn episode_of_causes(
         &self,
@@ -168,7 +163,11 @@ impl AttachChosen {
         }
         let whole = &self.cycle.whole;
         let after = |time: Nanos| time.saturating_sub(whole.origin);
+        let others = self.passed.iter().skip(1);
         Some(Episode {
+            passed_ns: others
+                .map(|&response| whole.response().saturating_sub(response))
+                .collect(),
             stages: BTreeMap::from([
                 (Stage::Waking, after(whole.waking)),
                 (Stage::Running, after(whole.running)),
@@ -214,10 +213,10 @@ impl AttachChosen {
         let course = Course {
             before: &self.cycle.before,
             // The cycle that went on has all activations.
-            parts: if self.passed > 0 {
-                &[]
-            } else {
+            parts: if self.passed.is_empty() {
                 self.cycle.parts()
+            } else {
+                &[]
             },
             successor: self.cycle.successor,
         };
@@ -237,17 +236,16 @@ struct Course<'a> {
 
 /// Returns the usage of `time`, the last part of an activation that ran for `total`.
 fn part(usage: &ThreadUsage, time: Nanos, total: Nanos) -> ThreadUsage {
-    let total = u128::from(total.max(time).ns().max(1));
-    let scaled = |whole: u64| {
-        let part = u128::from(whole) * u128::from(time.ns()) / total;
-        u64::try_from(part).unwrap_or(whole)
+    let scaled = |whole: Nanos| whole.share(time, total.max(time));
+    let count = |whole: u32| {
+        let count = scaled(Nanos::from_ns(whole.into())).ns();
+        u32::try_from(count).unwrap_or(whole)
     };
-    let count = |whole: u32| u32::try_from(scaled(whole.into())).unwrap_or(whole);
     ThreadUsage {
-        system: Nanos::from_ns(scaled(usage.system.ns())),
+        system: scaled(usage.system),
         minor_faults: count(usage.minor_faults),
         major_faults: count(usage.major_faults),
-        reclaim: Nanos::from_ns(scaled(usage.reclaim.ns())),
+        reclaim: scaled(usage.reclaim),
         ..*usage
     }
 }

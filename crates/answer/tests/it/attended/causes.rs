@@ -228,6 +228,13 @@ fn cycles_that_are_due_while_another_goes_on_have_causes() {
         let sum = parts.iter().map(|part| part.time_ns.ns()).sum::<u64>();
         assert_eq!(sum, cycle.activation().response().ns(), "{parts:?}");
         collector.explain(cycle, &parts);
+        // A recording has the causes of each of them.
+        let episode = cycle.episode_of_causes(&parts, |_| None).unwrap();
+        let others = cycle.passed().saturating_sub(1);
+        assert_eq!(episode.passed_ns.len() as u64, others);
+        let responses = cycle.responses().into_iter().skip(1);
+        let left = episode.passed_ns.iter();
+        assert!(responses.eq(left.map(|&after| episode.latency().saturating_sub(after))));
     }
     let report = explained_report(collector);
 
