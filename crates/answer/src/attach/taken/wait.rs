@@ -184,6 +184,9 @@ fn states_of(
         since = time;
         state = if *tid == holder {
             HolderState::Ran
+        } else if *tid == IDLE {
+            // It went to another CPU, or the switch before was not seen.
+            HolderState::OffCpu
         } else if left == Some(holder) {
             if *preempted {
                 HolderState::Preempted(name.to_string())

@@ -1,7 +1,7 @@
 //! Locks within a cycle, and their holders.
 
 use laggard_answer::attach::{AttachCauseKind, AttachRequest, CycleChoice, HolderState, WaitKind};
-use laggard_model::{CauseClass, Cpu, Evidence, Nanos, ThreadTold, Tid};
+use laggard_model::{CauseClass, Cpu, Evidence, Happening, Nanos, ThreadTold, Tid};
 
 use super::{
     NoNames, SLEEP_UNTIL, Script, TIMER, Wait, by_thread, collector, explained_report, hogs,
@@ -189,4 +189,33 @@ fn each_sleep_ends_a_unit_if_the_user_wants_that() {
 
     assert_eq!(report.rows.len(), 2);
     assert_eq!(report.held.misses, 0);
+}
+
+#[test]
+fn idle_thread_does_not_preempt_the_holder() {
+    let chosen = collector(&request(), cycles_with_a_mutex()).choose();
+    let evidence = |cpu: Cpu, from: Nanos, to: Nanos| {
+        let mut idle = switch(from + us(500), 0, "swapper/1");
+        if let Happening::Switch {
+            before, preempted, ..
+        } = &mut idle.what
+        {
+            (*before, *preempted) = (Some(Tid(5)), true);
+        }
+        Evidence {
+            events: vec![switch(from, 5, "logger"), idle],
+            ..hogs(cpu, from, to)
+        }
+    };
+
+    let parts = chosen[0].taken(evidence, &mut NoNames::default());
+
+    let states = parts.iter().filter_map(|part| match &part.cause.kind {
+        AttachCauseKind::Lock { state, .. } => state.clone(),
+        _ => None,
+    });
+    let states: Vec<HolderState> = states.collect();
+    assert!(states.contains(&HolderState::OffCpu), "{states:?}");
+    let is_preempted = |state: &HolderState| matches!(state, HolderState::Preempted(_));
+    assert!(!states.iter().any(is_preempted), "{states:?}");
 }

@@ -177,6 +177,8 @@ impl AttachRecord {
     fn woken(&self) -> WokenBy {
         let function = Address(self.function);
         match u32::from(self.route) {
+            // The idle thread wakes no thread: an interrupt without a tracepoint did.
+            ATTACH_THREAD if self.who == 0 => WokenBy::Interrupt,
             ATTACH_THREAD => WokenBy::Thread(Tid(self.who), name(self.waker_name)),
             ATTACH_HRTIMER => WokenBy::Timer(function),
             ATTACH_TIMER => WokenBy::Wheel(function),
@@ -281,6 +283,21 @@ mod tests {
             ..record
         };
         assert_eq!(by_interrupt.timer(), None);
+    }
+
+    #[test]
+    fn idle_thread_wakes_no_thread() {
+        let woken = |who| {
+            let record = AttachRecord {
+                route: u8::try_from(ATTACH_THREAD).unwrap(),
+                who,
+                ..record()
+            };
+            record.woken()
+        };
+
+        assert_eq!(woken(0), WokenBy::Interrupt);
+        assert!(matches!(woken(7), WokenBy::Thread(Tid(7), _)));
     }
 
     #[test]
