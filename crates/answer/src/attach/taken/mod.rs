@@ -345,7 +345,7 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
                     ended,
                     (part.woken, part.waker_cpu),
                     (from, until),
-                    &activations[place + 1..],
+                    &activations[place..],
                 );
                 from = until;
             }

@@ -12,7 +12,8 @@ use crate::attach::cycle::{AttachSite, WaitKind, wait_kind};
 use crate::attach::ready::ReadySpan;
 
 impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
-    /// Explains the wait after the activation `ended`, which `woken` ended.
+    /// Explains the wait after the activation `ended`, which `woken` ended. `later`: the
+    /// activations after it.
     pub(super) fn wait(
         &mut self,
         ended: &ThreadActivation,
@@ -70,8 +71,8 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
         let is_mutex = kind == WaitKind::Lock && is_futex;
         let site = (!is_futex).then(|| self.site(ended, kind));
         // A wait with a timeout is repeated until the lock is free.
-        let waits = later.iter().take_while(|part| is_lock(part)).count();
-        let later = later.iter().take(waits + 1);
+        let repeats = later.iter().take_while(|part| repeats(ended, part));
+        let later = later.iter().skip(1).take(repeats.count());
         let releases = later.map(|part| (part.woken, part.waker_cpu));
         let holder =
             std::iter::once(release)
@@ -87,13 +88,19 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
                     | WokenBy::Interrupt => None,
                 });
         let Some((tid, holder, cpu)) = holder else {
-            let unknown = AttachCauseKind::Lock {
-                is_mutex,
-                site,
-                holder: None,
-                state: None,
+            let is_timeout = WaitEnd::from_wakeup(release.0) == Some(WaitEnd::Timeout);
+            let kind = if kind == WaitKind::Condition && is_timeout {
+                let call = ended.site.call.map(call_name);
+                AttachCauseKind::Sleep { call }
+            } else {
+                AttachCauseKind::Lock {
+                    is_mutex,
+                    site,
+                    holder: None,
+                    state: None,
+                }
             };
-            self.add(unknown, to.saturating_sub(from));
+            self.add(kind, to.saturating_sub(from));
             return;
         };
         let evidence = (self.evidence)(cpu, from.saturating_sub(BEFORE), to);
@@ -212,7 +219,12 @@ fn is_futex_call(name: &str) -> bool {
     ["futex", "futex_waitv"].contains(&name)
 }
 
-fn is_lock(activation: &ThreadActivation) -> bool {
+/// Returns whether an activation ended with the same wait as an earlier one. A condition variable
+/// has two futexes next to each other.
+fn repeats(earlier: &ThreadActivation, activation: &ThreadActivation) -> bool {
+    const MAX_DISTANCE: u64 = 15;
+    let (site, again) = (&earlier.site, &activation.site);
     activation.end == ActivationEnd::Slept
-        && matches!(wait_kind(activation), WaitKind::Lock | WaitKind::Condition)
+        && site.call == again.call
+        && site.object.abs_diff(again.object) <= MAX_DISTANCE
 }

@@ -191,6 +191,43 @@ fn each_sleep_ends_a_unit_if_the_user_wants_that() {
     assert_eq!(report.held.misses, 0);
 }
 
+/// 20 cycles of 1 ms with a wait of 300 us until its timeout, and then 100 us for a lock.
+fn cycles_with_a_timed_wait(object: u64) -> Vec<ThreadTold> {
+    const WAIT_BITSET: u64 = 0x89;
+    let mut script = Script::new(1);
+    for cycle in 0..20 {
+        let due = 1_000 * cycle;
+        let timed = wait("futex", 0x1000, WAIT_BITSET, 0);
+        script.add(TIMER, (due, due + 10, due + 300), timed);
+        let expired = (due + 600, due + 600, due + 610);
+        script.add(TIMER, expired, wait("futex", object, WAIT_BITSET, 0));
+        let back = (due + 710, due + 710, due + 720);
+        script.add(by_thread(5, "logger"), back, SLEEP_UNTIL);
+    }
+    script.records
+}
+
+/// Java's `Thread.sleep` and Python's `Event.wait` wait for a condition variable with a timeout.
+#[test]
+fn timed_wait_that_expired_is_a_sleep_unless_the_thread_waits_again() {
+    let longest = |object| {
+        let chosen = collector(&request(), cycles_with_a_timed_wait(object)).choose();
+        let parts = chosen[0].taken(hogs, &mut NoNames::default());
+        parts.into_iter().next().unwrap()
+    };
+
+    let sleep = longest(0x9000);
+    let call = Some("futex".to_owned());
+    assert_eq!(sleep.cause.kind, AttachCauseKind::Sleep { call });
+    assert_eq!(sleep.time_ns, us(300));
+    // The GIL of Python: the thread waits until the holder releases it.
+    let lock = longest(0x1004);
+    assert_eq!(
+        (lock.cause.class, lock.time_ns),
+        (CauseClass::Lock, us(400))
+    );
+}
+
 #[test]
 fn idle_thread_does_not_preempt_the_holder() {
     let chosen = collector(&request(), cycles_with_a_mutex()).choose();

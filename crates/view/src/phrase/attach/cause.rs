@@ -45,8 +45,13 @@ pub(crate) fn cause(cause: &AttachCause) -> String {
         AttachCauseKind::Stopped { is_traced: false } => "stopped by a signal".into(),
         AttachCauseKind::NextPeriod => "waiting for its next SCHED_DEADLINE period".into(),
         AttachCauseKind::Sleep { call } => {
+            let note = if is_timed_wait(call.as_deref()) {
+                " (a timed wait that expired)"
+            } else {
+                ""
+            };
             format!(
-                "sleeping in {} within the cycle",
+                "sleeping in {}{note} within the cycle",
                 call_or_kernel(call.as_deref())
             )
         }
@@ -138,7 +143,11 @@ pub(crate) fn culprit(cause: &AttachCause) -> Option<String> {
         AttachCauseKind::Overrun { of } => {
             return culprit(&AttachCause::new((**of).clone()));
         }
-        AttachCauseKind::Sleep { call } => vec![call_or_fault(call.as_deref())],
+        AttachCauseKind::Sleep { call } => {
+            let mut words = vec![call_or_fault(call.as_deref())];
+            words.extend(is_timed_wait(call.as_deref()).then(|| "timeout".into()));
+            words
+        }
         AttachCauseKind::Child { call } => {
             vec![call_or_fault(call.as_deref()), "child process".into()]
         }
@@ -180,6 +189,12 @@ pub(crate) fn culprit(cause: &AttachCause) -> Option<String> {
         AttachCauseKind::System { who, .. } => who.iter().cloned().collect(),
     };
     (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// Returns whether a sleep is the timeout of another call, such as `futex`.
+fn is_timed_wait(call: Option<&str>) -> bool {
+    const NAMES: [&str; 3] = ["futex", "futex_waitv", "semtimedop"];
+    call.is_some_and(|call| NAMES.contains(&call))
 }
 
 fn woken_by(end: Option<&WaitEnd>) -> Option<String> {
@@ -418,4 +433,19 @@ pub(crate) fn next_step(cause: &AttachCause, has_samples: bool) -> Option<String
         _ => return None,
     };
     Some(step.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timed_wait_that_expired_is_a_sleep() {
+        let call = Some("futex".to_owned());
+        let sleep = AttachCause::new(AttachCauseKind::Sleep { call });
+
+        let name = "sleeping in futex() (a timed wait that expired) within the cycle";
+        assert_eq!(cause(&sleep), name);
+        assert_eq!(culprit(&sleep).as_deref(), Some("futex(), timeout"));
+    }
 }
