@@ -121,7 +121,7 @@ pub fn courses(
     let mut floors = Floors::default();
     if is_partly {
         floors = Floors::new(&manifest.lines, &kept, &measured.fold);
-        for largest in recording.summaries().largest {
+        for largest in recording.largest_latencies().0 {
             gathered.add_largest(
                 largest.line,
                 largest.expiry,

@@ -16,7 +16,7 @@ use laggard_model::{
     DigestMinute, DigestRefusal, Keep, LoadLabel, Manifest, NamedCause, Nanos, RecordingDigest,
     RefusedBecause, Route, Service, State,
 };
-use laggard_record::{FigureHour, OpenError, Recording, Shortfall};
+use laggard_record::{OpenError, Recording, Shortfall};
 
 use crate::began::began;
 use crate::compare::settings;
@@ -86,12 +86,10 @@ fn read(
         .iter()
         .filter(|shortfall| !counts(shortfall));
     let uncounted: Vec<String> = uncounted.map(ToString::to_string).collect();
-    let summaries = recording.summaries();
-    shortfalls.extend(summaries.shortfalls);
-
-    let (lines, last, trust) = lines(manifest, &summaries.figures);
-    let mut lines = lines;
-    for (key, minutes) in minutes(manifest, &summaries.largest) {
+    let (mut lines, last, trust) = lines(&recording, &mut shortfalls);
+    let (largest, short) = recording.largest_latencies();
+    shortfalls.extend(short);
+    for (key, minutes) in minutes(manifest, &largest) {
         if let Some(line) = lines.get_mut(&key) {
             line.minutes = minutes;
         }
@@ -148,18 +146,20 @@ fn in_full(error: &dyn std::error::Error) -> String {
 /// Services by route as `show` counts them, hour by hour; when the last of the
 /// largest was due; and whether they can be trusted.
 fn lines(
-    manifest: &Manifest,
-    figures: &[FigureHour],
+    recording: &Recording,
+    shortfalls: &mut Vec<Shortfall>,
 ) -> (ByLine<DigestLine>, Option<Nanos>, Trust) {
+    let manifest = recording.manifest();
     let new = || Fold::new(manifest.lines.len(), Split::Whole);
     let mut hours: BTreeMap<u32, Fold> = BTreeMap::new();
-    let mut whole = new();
-    for stored in figures {
-        let tally = Tally::from_parts(stored.histogram.clone(), Some(stored.largest_at));
+    let (mut whole, mut last) = (new(), None);
+    shortfalls.extend(recording.each_figure(|stored| {
+        last = last.max(Some(stored.largest_at));
+        let tally = Tally::from_parts(stored.histogram, Some(stored.largest_at));
         whole.add_stored(stored.line, stored.figure, &tally);
         let hour = hours.entry(stored.hour).or_insert_with(new);
         hour.add_stored(stored.line, stored.figure, &tally);
-    }
+    }));
     whole.set_lost(Lost::new(&manifest.counts, &manifest.losses));
     let trust = judge(&Case::new(manifest, &whole.sums())).trust;
     let line = |group: Group| {
@@ -188,7 +188,6 @@ fn lines(
             }
         }
     }
-    let last = figures.iter().map(|group| group.largest_at).max();
     (lines, last, trust)
 }
 

@@ -92,14 +92,13 @@ pub(crate) fn stored(
     recording: &Recording,
     shortfalls: &mut Vec<Shortfall>,
 ) -> (Fold, Option<Nanos>) {
-    let summaries = recording.summaries();
-    shortfalls.extend(summaries.shortfalls);
     let mut fold = Fold::new(recording.manifest().lines.len(), Split::Whole);
     let mut last = Latest::default();
-    for stored in summaries.figures {
+    shortfalls.extend(recording.each_figure(|stored| {
         last.join(Latest(Some(stored.largest_at)));
         let tally = Tally::from_parts(stored.histogram, Some(stored.largest_at));
         fold.add_stored(stored.line, stored.figure, &tally);
-    }
+    }));
+    shortfalls.extend(recording.largest_latencies().1);
     (fold, last.0)
 }

@@ -40,5 +40,5 @@ pub use recording::Recording;
 pub use redact::{LeftOut, NameSort, PublicNames, RedactError, Redactor, redact};
 pub use segment::Columns;
 pub use shortfall::Shortfall;
-pub use summary::{FigureHour, Largest, Summaries};
+pub use summary::{FigureHour, Largest};
 pub use table::hush_damage;

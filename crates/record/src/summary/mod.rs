@@ -34,6 +34,16 @@ pub struct FigureHour {
     pub largest_at: Nanos,
 }
 
+impl FigureHour {
+    /// Returns the number of activations, which is zero for a part of a latency.
+    const fn activations(&self) -> u64 {
+        match self.figure {
+            Figure::Latency | Figure::Missed | Figure::Censored => self.histogram.count(),
+            Figure::Thread | Figure::Step(_) => 0,
+        }
+    }
+}
+
 /// One of the largest latencies of a line in a minute.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Largest {
@@ -53,29 +63,23 @@ pub struct Largest {
     pub censored: bool,
 }
 
-/// All summaries of a recording.
-#[derive(Debug, Default)]
-pub struct Summaries {
-    /// Ordered by hour, line and figure.
-    pub figures: Vec<FigureHour>,
-    /// Ordered by minute and line, largest first.
-    pub largest: Vec<Largest>,
-    /// Unreadable parts.
-    pub shortfalls: Vec<Shortfall>,
-}
-
 impl Recording {
-    /// Returns the summaries of a recording that kept the tail; empty if every sample
-    /// was kept.
-    pub fn summaries(&self) -> Summaries {
-        let mut summaries = Summaries::default();
+    /// Passes the histograms of a recording that kept the tail to `take`, hour by hour, each
+    /// ordered by line and figure: those of a day on 64 CPUs take 450 MB. Returns the
+    /// unreadable parts.
+    pub fn each_figure(&self, mut take: impl FnMut(FigureHour)) -> Vec<Shortfall> {
+        let mut shortfalls = Vec::new();
+        let mut activations = 0_u64;
         for file in &self.histograms {
-            let read = self.read_summary(file, histograms::decode);
-            summaries.take(file, read, |summaries| &mut summaries.figures);
-        }
-        for file in &self.largest {
-            let read = self.read_summary(file, largest::decode);
-            summaries.take(file, read, |summaries| &mut summaries.largest);
+            match self.read_summary(file, histograms::decode) {
+                Ok(figures) => {
+                    for stored in figures {
+                        activations = activations.saturating_add(stored.activations());
+                        take(stored);
+                    }
+                }
+                Err(damage) => shortfalls.push(damaged(file, &damage)),
+            }
         }
         // The manifest is written after the summaries, so it never counts more.
         if self.manifest.plan.keep == Keep::Tail {
@@ -84,14 +88,25 @@ impl Recording {
                 sum.saturating_add(count.served)
                     .saturating_add(count.missed)
             });
-            let rows = counted.saturating_sub(summaries.activations());
+            let rows = counted.saturating_sub(activations);
             if rows > 0 {
-                summaries
-                    .shortfalls
-                    .push(Shortfall::HistogramsShort { rows });
+                shortfalls.push(Shortfall::HistogramsShort { rows });
             }
         }
-        summaries
+        shortfalls
+    }
+
+    /// Returns the largest latencies of a recording that kept the tail, ordered by minute and
+    /// line, largest first, and the unreadable parts.
+    pub fn largest_latencies(&self) -> (Vec<Largest>, Vec<Shortfall>) {
+        let (mut largest, mut shortfalls) = (Vec::new(), Vec::new());
+        for file in &self.largest {
+            match self.read_summary(file, largest::decode) {
+                Ok(mut rows) => largest.append(&mut rows),
+                Err(damage) => shortfalls.push(damaged(file, &damage)),
+            }
+        }
+        (largest, shortfalls)
     }
 
     /// Returns a file of histograms, read and encoded again.
@@ -113,34 +128,6 @@ impl Recording {
     ) -> Result<Vec<T>, Damage> {
         let content = gate::read(&self.dir.join(file), MAX_FILE_BYTES)?;
         decode(content, self.manifest.lines.len())
-    }
-}
-
-impl Summaries {
-    /// Returns the number of activations in the histograms.
-    pub fn activations(&self) -> u64 {
-        let whole = |figure: &&FigureHour| {
-            matches!(
-                figure.figure,
-                Figure::Latency | Figure::Missed | Figure::Censored
-            )
-        };
-        let counts = self.figures.iter().filter(whole);
-        counts.fold(0, |sum, figure| {
-            sum.saturating_add(figure.histogram.count())
-        })
-    }
-
-    fn take<T>(
-        &mut self,
-        file: &str,
-        read: Result<Vec<T>, Damage>,
-        place: impl FnOnce(&mut Self) -> &mut Vec<T>,
-    ) {
-        match read {
-            Ok(mut rows) => place(self).append(&mut rows),
-            Err(damage) => self.shortfalls.push(damaged(file, &damage)),
-        }
     }
 }
 

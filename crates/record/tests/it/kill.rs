@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::fixture::{NO_END, Noise, Rows, START, all_rows, manifest, sorted};
+use crate::fixture::{NO_END, Noise, Rows, START, all_rows, figures, manifest, sorted};
 use laggard_model::{Activation, Figure, Keep, Nanos};
 use laggard_record::{Recorder, Recording, Shortfall};
 
@@ -134,13 +134,15 @@ fn kill_keeps_summaries_complete() {
         }
         late += 1;
 
-        let summaries = Recording::open(&dir).unwrap().summaries();
+        let recording = Recording::open(&dir).unwrap();
+        let (stored, shortfalls) = figures(&recording);
 
-        assert_eq!(summaries.shortfalls, [], "round {round}");
+        assert_eq!(shortfalls, [], "round {round}");
+        assert_eq!(recording.largest_latencies().1, [], "round {round}");
         let of_all = |figure: &&laggard_record::FigureHour| {
             matches!(figure.figure, Figure::Latency | Figure::Missed)
         };
-        let counts = summaries.figures.iter().filter(of_all);
+        let counts = stored.iter().filter(of_all);
         let counted: u64 = counts.map(|figure| figure.histogram.count()).sum();
         // A batch is a second here.
         let lost = appended.saturating_sub(usize::try_from(counted).unwrap());

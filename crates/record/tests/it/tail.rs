@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::fixture::{NO_END, Rows, START, all_rows, manifest, sorted};
+use crate::fixture::{NO_END, Rows, START, all_rows, figures, manifest, sorted};
 use laggard_model::{
     Activation, Batch, Figure, Histogram, Keep, LineId, Nanos, STAGES, Stage, State,
 };
@@ -49,11 +49,13 @@ fn hourly_histograms_are_exact() {
         }
     }
 
-    let summaries = Recording::open(dir.path()).unwrap().summaries();
+    let recording = Recording::open(dir.path()).unwrap();
+    let (stored, shortfalls) = figures(&recording);
 
-    assert_eq!(summaries.shortfalls, []);
-    assert_eq!(summaries.figures.len(), expected.len());
-    for figure in &summaries.figures {
+    assert_eq!(shortfalls, []);
+    assert_eq!(recording.largest_latencies().1, []);
+    assert_eq!(stored.len(), expected.len());
+    for figure in &stored {
         let key = (figure.hour, figure.line, figure.figure);
         assert_eq!(Some(&figure.histogram), expected.get(&key), "for {key:?}");
         let largest = rows
@@ -74,7 +76,7 @@ fn largest_eight_of_each_minute_are_exact() {
     let rows = two_hours(100_000);
     record(dir.path(), &rows).finish(State::Complete).unwrap();
 
-    let largest = Recording::open(dir.path()).unwrap().summaries().largest;
+    let (largest, _) = Recording::open(dir.path()).unwrap().largest_latencies();
 
     let minute_of = |row: &Activation| (row.expiry.ns() - START.ns()) / 60_000_000_000;
     for (line, minute) in [(LineId(0), 0), (LineId(3), 59), (LineId(1), 119)] {
@@ -159,7 +161,7 @@ fn kill_loses_less_than_ten_seconds_of_summaries() {
 
         let recording = Recording::open(dir.path()).unwrap();
         assert_eq!(recording.shortfalls(), [NO_END]);
-        let figures = recording.summaries().figures;
+        let (figures, _) = figures(&recording);
         let latency = figures
             .iter()
             .find(|figure| figure.figure == Figure::Latency)
@@ -193,7 +195,7 @@ fn activation_of_a_closed_hour_still_counts() {
     }
     recorder.finish(State::Complete).unwrap();
 
-    let figures = Recording::open(dir.path()).unwrap().summaries().figures;
+    let (figures, _) = figures(&Recording::open(dir.path()).unwrap());
 
     let latencies = figures
         .iter()
@@ -220,8 +222,13 @@ fn waiting_activations_are_in_the_histograms_too() {
     recorder.finish(State::Complete).unwrap();
 
     let recording = Recording::open(dir.path()).unwrap();
-    let summaries = recording.summaries();
+    let (stored, shortfalls) = figures(&recording);
 
-    assert_eq!(summaries.activations(), 10);
-    assert_eq!(summaries.shortfalls, []);
+    let whole = [Figure::Latency, Figure::Missed, Figure::Censored];
+    let whole = stored
+        .iter()
+        .filter(|stored| whole.contains(&stored.figure));
+    let counted: u64 = whole.map(|stored| stored.histogram.count()).sum();
+    assert_eq!(counted, 10);
+    assert_eq!(shortfalls, []);
 }
