@@ -24,7 +24,7 @@ pub(super) struct AttachCounts {
     pub(super) last_missed: Option<Nanos>,
     /// Responses of the cycles without a wakeup.
     pub(super) responses: Histogram,
-    /// Shortest deadline of a cycle.
+    /// Shortest deadline of a cycle with a wakeup.
     pub(super) shortest: Option<Nanos>,
     /// Smallest difference between the deadline and the response of a cycle, ns.
     pub(super) least_margin: Option<i64>,
@@ -52,8 +52,6 @@ impl AttachCounts {
 
     fn compare(&mut self, response: Nanos, deadline: Nanos) {
         let margin = signed(deadline) - signed(response);
-        let shortest = self.shortest.unwrap_or(deadline);
-        self.shortest = Some(shortest.min(deadline));
         let least = self.least_margin.unwrap_or(margin);
         self.least_margin = Some(least.min(margin));
     }
@@ -68,6 +66,7 @@ impl AttachCounts {
 
     pub(super) fn hold(&mut self, job: AttachJob, deadline: Nanos) {
         self.compare(job.response, deadline);
+        self.shortest = Some(self.shortest.unwrap_or(deadline).min(deadline));
         if job.response > deadline {
             self.miss(job.at);
         }

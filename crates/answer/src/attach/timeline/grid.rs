@@ -294,6 +294,8 @@ impl Grid {
         /// As a part of the period.
         const EXACT: f64 = 0.01;
         const MIN_SLEEP: f64 = 0.95;
+        /// A program that catches up does not sleep, or asks for a sleep of no length.
+        const MIN_OTHER_SLEEP: f64 = 0.1;
         /// Deviation of the period.
         const DRIFT: f64 = 1e-5;
         if self.jitter > (EXACT * self.period).max(Self::MIN_TOLERANCE) {
@@ -302,7 +304,8 @@ impl Grid {
         let distance = origin.saturating_sub(self.anchor).as_f64();
         let exact = 2.0 * self.jitter + DRIFT * distance + Self::MIN_TOLERANCE;
         let slept = origin.saturating_sub(set).as_f64();
-        self.deviation(origin) > exact || slept > MIN_SLEEP * self.period
+        let is_other = self.deviation(origin) > exact && slept > MIN_OTHER_SLEEP * self.period;
+        is_other || slept > MIN_SLEEP * self.period
     }
 
     /// Returns whether the due times of another timeline are close to these, or to each second one.

@@ -155,3 +155,30 @@ fn sleep_before_the_exit_of_a_program_is_in_no_cycle() {
     assert_eq!(row.deadline.as_ref().unwrap().misses, 0);
     assert_eq!(row.largest_response.as_ref().unwrap().response_ns, us(100));
 }
+
+/// A cycle of 50 ms waits for a lock for 1.2 s. The program catches up, and asks for sleeps of no length,
+/// which take 68 us.
+#[test]
+fn wait_that_the_program_catches_up_with_is_no_pause() {
+    let mut script = Script::new(1);
+    let (mut now, mut wakeup) = (100, (TIMER, 0, 0));
+    let lock = wait("futex", 0x2000, 0x189, 0);
+    for cycle in 1..100 {
+        let due = (50_000 * cycle).max(now + 68);
+        script.add(wakeup.0, (wakeup.1, wakeup.2, now), SLEEP_UNTIL);
+        wakeup = (TIMER, due, due + 5);
+        now = due + 15;
+        if cycle == 60 {
+            script.add(wakeup.0, (wakeup.1, wakeup.2, now), lock);
+            now += 1_200_000;
+            wakeup = (by_thread(7, "timer"), now, now + 10);
+            now += 20;
+        }
+    }
+
+    let report = super::report(request_without_deadline(None), script.records);
+
+    let row = &report.rows[0];
+    let largest = row.largest_response.as_ref().unwrap().response_ns;
+    assert!(largest > us(1_200_000), "{largest:?}");
+}
