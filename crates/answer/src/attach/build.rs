@@ -13,7 +13,8 @@ use super::cause::AttachCause;
 use super::course::signed;
 use super::cycle::{UnfinishedCycle, WaitKind, wait_kind};
 use super::growth::GROWTHS;
-use super::line::{LargestCycle, LineState};
+use super::largest::LargestCycle;
+use super::line::LineState;
 use super::row::{
     AttachDeadline, AttachFigures, AttachGrowth, AttachHeld, AttachKill, AttachLargest, AttachLate,
     AttachOthers, AttachPeriod, AttachPhase, AttachPolicy, AttachRanked, AttachRow,

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use laggard_model::{Histogram, Nanos, ThreadActivation, ThreadPolicy, Tid};
 
-use super::cause::AttachTaken;
 use super::counts::AttachCounts;
 use super::course::CourseBuilder;
-use super::cycle::ThreadCycle;
+use super::cycle::{ThreadCycle, WaitKind, wait_kind};
 use super::growth::AttachJob;
+use super::largest::LargestCycle;
 use super::period::{Wake, differ, grid, multiple_of, period_of_wakes};
 use super::sums::CauseSums;
 use super::timeline::{PassedCycles, Timeline, TimelineCycle};
@@ -97,22 +97,6 @@ pub(super) struct Phase {
     pub(super) period: Nanos,
     pub(super) cycles: u64,
     pub(super) misses: u64,
-}
-
-/// Cycle with a largest time, and the causes of its time if known.
-#[derive(Clone, Debug)]
-pub(super) struct LargestCycle {
-    pub(super) activation: ThreadActivation,
-    pub(super) taken: Vec<AttachTaken>,
-}
-
-impl LargestCycle {
-    const fn new(activation: ThreadActivation) -> Self {
-        Self {
-            activation,
-            taken: Vec::new(),
-        }
-    }
 }
 
 /// A cycle whose deadline is not known yet.
@@ -477,8 +461,11 @@ impl LineState {
             self.pending.clear();
             return Vec::new();
         };
-        for pending in self.pending.drain(..) {
-            phase.cycles += 1;
+        let settled = self.undecided.take_of_timers(&self.timeline);
+        let new = self.pending.drain(..).map(|pending| (pending, true));
+        let cycles: Vec<(DueUnknown, bool)> = settled.map(|it| (it, false)).chain(new).collect();
+        for (pending, is_new) in cycles {
+            phase.cycles += u64::from(is_new);
             if self.is_given {
                 continue;
             }
@@ -486,7 +473,18 @@ impl LineState {
             // A thread with several timers has a deadline for each.
             let limit = self.timers.period_of(cycle);
             let limit = limit.or_else(|| self.timeline.period_of_other(cycle.origin));
+            let interval = self.timeline.interval(cycle.origin);
+            let interval = interval.filter(|_| wait_kind(cycle) == WaitKind::SleepUntil);
             let limit = limit.unwrap_or(phase.period);
+            let limit = limit.min(interval.unwrap_or(limit));
+            if is_new
+                && cycle.response() > limit
+                && !pending.cycle.is_relative
+                && self.timeline.is_of_unknown_timer(cycle.origin)
+            {
+                self.undecided.wait_for_timer(pending);
+                continue;
+            }
             if pending.cycle.longest_input_wait().ns() >= MIN_PAUSE_PERIODS * limit.ns() {
                 continue;
             }
@@ -581,35 +579,7 @@ impl LineState {
             let passed = std::mem::take(&mut self.undecided.passed);
             self.count_without_wakeup(passed);
         }
+        self.undecided.end_timers();
         self.end_pending(has_deadline)
-    }
-
-    /// Returns whether the cycle still has the largest response or latency.
-    pub(super) fn is_largest(&self, activation: &ThreadActivation) -> bool {
-        [&self.slowest, &self.latest]
-            .into_iter()
-            .flatten()
-            .any(|largest| largest.activation == *activation)
-    }
-
-    /// Adds the causes of the time of a cycle, which represents cycles with these `responses`.
-    /// `missed`: the deadline that they missed.
-    pub(super) fn explain(
-        &mut self,
-        activation: &ThreadActivation,
-        missed: Option<Nanos>,
-        taken: &[AttachTaken],
-        responses: &[Nanos],
-    ) {
-        for largest in [&mut self.slowest, &mut self.latest].into_iter().flatten() {
-            if largest.activation == *activation {
-                largest.taken = taken.to_vec();
-            }
-        }
-        let Some(deadline) = missed else {
-            return;
-        };
-        self.explained += responses.len() as u64;
-        self.taken.add(taken, deadline, responses);
     }
 }

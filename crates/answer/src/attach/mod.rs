@@ -12,6 +12,7 @@ mod cycle;
 mod cycles;
 mod done;
 mod growth;
+mod largest;
 mod late;
 mod line;
 mod overdue;

@@ -70,8 +70,9 @@ pub(super) fn sleeps_past(wakes: &[Wake], period: Nanos) -> bool {
     const MAX_SHARE: f64 = 0.2;
     let slept = wakes.windows(2).filter(|two| {
         let gap = two[1].origin.saturating_sub(two[0].origin).as_f64();
-        let is_longer = multiple_of(gap, period.as_f64()).is_some_and(|periods| periods > 1);
-        is_longer && two[0].done < two[0].origin + period
+        let length = two[0].done.saturating_sub(two[0].origin).as_f64();
+        let worked = (length / period.as_f64()).ceil().max(1.0);
+        (gap / period.as_f64()).round() > worked
     });
     slept.count() as f64 > MAX_SHARE * wakes.len() as f64
 }
@@ -169,6 +170,20 @@ mod tests {
         assert_eq!(period(&late), None);
         assert_eq!(grid(&late), Some(Nanos::from_ms(5)));
         assert_eq!(grid(&late[..7]), None);
+    }
+
+    /// Timers of 10 and 25 ms, with timeouts rounded up to whole milliseconds: each second wakeup
+    /// shows that the thread sleeps past the due times of 5 ms.
+    #[test]
+    fn thread_sleeps_past_the_due_times_of_a_common_divisor() {
+        let expiries = [0, 10_600, 20_650, 25_900, 30_700, 40_650, 50_900, 60_700];
+        let wakes: Vec<Wake> = times(expiries.into_iter())
+            .into_iter()
+            .map(Wake::at)
+            .collect();
+
+        assert!(sleeps_past(&wakes, Nanos::from_ms(5)));
+        assert!(!sleeps_past(&wakes, Nanos::from_ms(10)));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 mod away;
 mod catch_up;
 mod grid;
+mod others;
 mod passed;
 mod rounding;
 
@@ -243,13 +244,6 @@ impl Timeline {
         }
         let own = entry.cycle.timeout_resolution;
         entry.cycle.timeout_resolution = own.max(resolution);
-    }
-
-    /// Returns the period of the other timer of the thread if a wakeup belongs to it.
-    pub(super) fn period_of_other(&self, origin: Nanos) -> Option<Nanos> {
-        let other = self.others.as_ref()?.grid?;
-        let is_others = other.has(origin) && !self.grid?.has(origin);
-        is_others.then(|| Nanos::from_f64(other.period))
     }
 
     /// Notes the length of the sleep before a wakeup by a timer.

@@ -4,10 +4,13 @@
 use laggard_model::{Nanos, ThreadPolicy};
 
 use super::cycle::ThreadCycle;
-use super::timeline::PassedCycles;
+use super::line::DueUnknown;
+use super::timeline::{PassedCycles, Timeline};
 
 /// Maximum number of cycles that are kept; the others are counted, and not analysed.
 const MAX_MISSES: usize = 256;
+/// Number of cycles until a timer is given up that would have started an earlier one.
+const MAX_AGE: u32 = 128;
 
 /// Earlier cycle that missed its deadline.
 #[derive(Clone, Debug)]
@@ -23,6 +26,8 @@ pub(super) struct UndecidedMisses {
     pub(super) missed: Vec<MissedEarlier>,
     /// Cycles without a wakeup, late or not.
     pub(super) passed: Vec<PassedCycles>,
+    /// Long cycles of timers that are not known yet, with the number of cycles since then.
+    of_timers: Vec<(DueUnknown, u32)>,
 }
 
 impl UndecidedMisses {
@@ -30,6 +35,32 @@ impl UndecidedMisses {
         if self.missed.len() < MAX_MISSES {
             self.missed.push(missed);
         }
+    }
+
+    /// Keeps a cycle until its timer is known.
+    pub(super) fn wait_for_timer(&mut self, cycle: DueUnknown) {
+        self.of_timers.push((cycle, 0));
+    }
+
+    /// Gives up the search for timers: the measurement has ended.
+    pub(super) fn end_timers(&mut self) {
+        for (_, age) in &mut self.of_timers {
+            *age = MAX_AGE;
+        }
+    }
+
+    /// Takes the cycles whose timers are known, or that have waited for long.
+    pub(super) fn take_of_timers(&mut self, timeline: &Timeline) -> std::vec::IntoIter<DueUnknown> {
+        let mut settled = Vec::new();
+        for (cycle, age) in std::mem::take(&mut self.of_timers) {
+            let is_unknown = timeline.is_of_unknown_timer(cycle.cycle.whole.origin);
+            if is_unknown && age < MAX_AGE {
+                self.of_timers.push((cycle, age + 1));
+            } else {
+                settled.push(cycle);
+            }
+        }
+        settled.into_iter()
     }
 
     pub(super) fn pass(&mut self, passed: Vec<PassedCycles>) {

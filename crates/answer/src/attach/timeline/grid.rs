@@ -71,7 +71,13 @@ impl Grid {
         const MAX_CANDIDATES: usize = 8;
         // A thread that sleeps for a time may also do so within its cycles. Its due times are then
         // more exact than the other wakeups.
-        let (wakes_in_cycle, min_share) = if is_relative { (3, 0.3) } else { (1, 0.4) };
+        let (wakes_in_cycle, min_share) = if is_relative {
+            (3, 0.3)
+        } else if resolution > Nanos::ZERO {
+            (3, 0.4)
+        } else {
+            (1, 0.4)
+        };
         let origins: Vec<Nanos> = wakes.iter().map(|wake| wake.origin).collect();
         let candidates = match usual {
             Some(usual) => vec![usual],
@@ -243,6 +249,11 @@ impl Grid {
     /// Returns whether a recent time is a due time.
     pub(super) fn has(&self, time: Nanos) -> bool {
         self.phase(time).abs() <= Self::MAX_TOLERANCE * self.period
+    }
+
+    /// Time until the next due time, ns.
+    pub(super) fn until_next(&self, time: Nanos) -> f64 {
+        (self.anchor.as_f64() - time.as_f64()).rem_euclid(self.period)
     }
 
     /// Distance between a time and the due time next to it, ns.

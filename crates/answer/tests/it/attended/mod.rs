@@ -3,6 +3,7 @@
 mod causes;
 mod deadlines;
 mod home;
+mod intervals;
 mod locks;
 mod messages;
 mod overdue;

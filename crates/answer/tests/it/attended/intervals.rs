@@ -1,0 +1,78 @@
+//! Threads that set their timer for different intervals.
+
+use super::{SLEEP_UNTIL, Script, TIMER, report, request_without_deadline, us};
+
+/// Intervals of 5 and 15 ms in turn. The work of the second takes 8 ms, or 18 ms in each tenth.
+#[test]
+fn cycle_of_alternating_intervals_may_last_until_the_next_due_time() {
+    for has_fault in [false, true] {
+        let mut script = Script::new(1);
+        let (mut due, mut now, mut missed) = (50_000, 100, 0);
+        let mut wakeup = (0, 0);
+        for number in 0..400 {
+            if due > now {
+                script.add(TIMER, (wakeup.0, wakeup.1, now), SLEEP_UNTIL);
+                wakeup = (due, due + 10);
+                now = due + 10;
+            }
+            let interval = if number % 2 == 0 { 5_000 } else { 15_000 };
+            now += match number {
+                _ if number % 2 == 0 => 500,
+                _ if has_fault && number % 20 == 11 => 18_000,
+                _ => 8_000,
+            };
+            missed += u64::from(now > due + interval);
+            due += interval;
+        }
+        script.add(TIMER, (wakeup.0, wakeup.1, now), SLEEP_UNTIL);
+
+        let report = report(request_without_deadline(None), script.records);
+
+        let misses = report.rows[0].deadline.as_ref().unwrap().misses;
+        assert_eq!(missed, if has_fault { 20 } else { 0 });
+        // The first is before both timelines are known.
+        assert!(missed - misses <= 1, "{misses} of {missed}");
+    }
+}
+
+/// Timers of 10, 15 and 40 ms that a thread keeps in a heap. Each fifth callback of the last takes a
+/// long time.
+#[test]
+fn each_of_three_timers_is_compared_with_its_period() {
+    for (long, is_late) in [(12_000, false), (42_000, true)] {
+        let mut script = Script::new(1);
+        let periods = [10_000, 15_000, 40_000];
+        let mut due = [50_000, 50_700, 51_400];
+        let (mut now, mut number, mut missed) = (100, 0, 0);
+        let mut wakeup = (0, 0);
+        while due[0] < 4_000_000 {
+            let next = (0..3).min_by_key(|&timer| due[timer]).unwrap();
+            if due[next] > now {
+                script.add(TIMER, (wakeup.0, wakeup.1, now), SLEEP_UNTIL);
+                wakeup = (due[next], due[next] + 10);
+                now = due[next] + 10;
+            }
+            number += u64::from(next == 2);
+            now += if next == 2 && number % 5 == 4 {
+                long
+            } else {
+                300
+            };
+            missed += u64::from(now > due[next] + periods[next]);
+            due[next] += periods[next];
+        }
+        script.add(TIMER, (wakeup.0, wakeup.1, now), SLEEP_UNTIL);
+
+        let report = report(request_without_deadline(None), script.records);
+
+        let row = &report.rows[0];
+        let found = row.timers.iter().map(|timer| timer.period_ns.unwrap());
+        assert_eq!(found.collect::<Vec<_>>(), periods.map(us));
+        let misses = row.deadline.as_ref().unwrap().misses;
+        assert_eq!(missed > 0, is_late);
+        assert!(
+            misses.abs_diff(missed) <= missed / 10,
+            "{misses} of {missed}"
+        );
+    }
+}
