@@ -121,14 +121,15 @@ pub fn courses(
     let mut floors = Floors::default();
     if is_partly {
         floors = Floors::new(&manifest.lines, &kept, &measured.fold);
-        for largest in recording.largest_latencies().0 {
+        // `measured` has the unreadable parts.
+        let _ = recording.each_largest(|largest| {
             gathered.add_largest(
                 largest.line,
                 largest.expiry,
                 largest.latency,
                 (largest.missed, largest.censored),
             );
-        }
+        });
     }
     let some = groups
         .iter()

@@ -13,7 +13,7 @@ use laggard_analyze::distribution::{Fold, Group, Lost, Split, Tally};
 use laggard_model::name::who;
 use laggard_model::{
     Backend, DIGEST_SCHEMA, Digest, DigestCause, DigestContent, DigestHour, DigestLine,
-    DigestMinute, DigestRefusal, Keep, LoadLabel, Manifest, NamedCause, Nanos, RecordingDigest,
+    DigestMinute, DigestRefusal, Keep, LoadLabel, NamedCause, Nanos, RecordingDigest,
     RefusedBecause, Route, Service, State,
 };
 use laggard_record::{OpenError, Recording, Shortfall};
@@ -87,9 +87,7 @@ fn read(
         .filter(|shortfall| !counts(shortfall));
     let uncounted: Vec<String> = uncounted.map(ToString::to_string).collect();
     let (mut lines, last, trust) = lines(&recording, &mut shortfalls);
-    let (largest, short) = recording.largest_latencies();
-    shortfalls.extend(short);
-    for (key, minutes) in minutes(manifest, &largest) {
+    for (key, minutes) in minutes(&recording, &mut shortfalls) {
         if let Some(line) = lines.get_mut(&key) {
             line.minutes = minutes;
         }
@@ -208,16 +206,17 @@ fn hour_of(hour: u32, group: &Group) -> Option<DigestHour> {
 }
 
 /// Returns the maximum of each minute over all CPUs.
-fn minutes(manifest: &Manifest, largest: &[laggard_record::Largest]) -> ByLine<Vec<DigestMinute>> {
+fn minutes(recording: &Recording, shortfalls: &mut Vec<Shortfall>) -> ByLine<Vec<DigestMinute>> {
+    let lines = &recording.manifest().lines;
     let mut most: ByLine<BTreeMap<u32, Nanos>> = BTreeMap::new();
-    for largest_late in largest {
-        let Some(line) = manifest.lines.get(usize::from(largest_late.line.0)) else {
-            continue;
+    shortfalls.extend(recording.each_largest(|largest| {
+        let Some(line) = lines.get(usize::from(largest.line.0)) else {
+            return;
         };
         let of_line = most.entry((line.service, line.route)).or_default();
-        let max = of_line.entry(largest_late.minute).or_default();
-        *max = (*max).max(largest_late.latency);
-    }
+        let max = of_line.entry(largest.minute).or_default();
+        *max = (*max).max(largest.latency);
+    }));
     let minutes = |by_minute: BTreeMap<u32, Nanos>| {
         let minutes = by_minute.into_iter();
         minutes

@@ -99,6 +99,6 @@ pub(crate) fn stored(
         let tally = Tally::from_parts(stored.histogram, Some(stored.largest_at));
         fold.add_stored(stored.line, stored.figure, &tally);
     }));
-    shortfalls.extend(recording.largest_latencies().1);
+    shortfalls.extend(recording.each_largest(drop));
     (fold, last.0)
 }

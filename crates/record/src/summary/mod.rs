@@ -96,17 +96,17 @@ impl Recording {
         shortfalls
     }
 
-    /// Returns the largest latencies of a recording that kept the tail, ordered by minute and
-    /// line, largest first, and the unreadable parts.
-    pub fn largest_latencies(&self) -> (Vec<Largest>, Vec<Shortfall>) {
-        let (mut largest, mut shortfalls) = (Vec::new(), Vec::new());
+    /// Passes the largest latencies of a recording that kept the tail to `take`, hour by hour,
+    /// each ordered by minute and line, largest first. Returns the unreadable parts.
+    pub fn each_largest(&self, mut take: impl FnMut(Largest)) -> Vec<Shortfall> {
+        let mut shortfalls = Vec::new();
         for file in &self.largest {
             match self.read_summary(file, largest::decode) {
-                Ok(mut rows) => largest.append(&mut rows),
+                Ok(rows) => rows.into_iter().for_each(&mut take),
                 Err(damage) => shortfalls.push(damaged(file, &damage)),
             }
         }
-        (largest, shortfalls)
+        shortfalls
     }
 
     /// Returns a file of histograms, read and encoded again.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::fixture::{NO_END, Rows, all_rows, figures, manifest};
+use crate::fixture::{NO_END, Rows, all_rows, figures, largest, manifest};
 use laggard_model::{Activation, Batch, Keep, Nanos, State};
 use laggard_record::{Columns, OpenError, Recorder, Recording, Shortfall};
 use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
@@ -50,7 +50,7 @@ fn read_all(dir: &Path) -> Result<(Vec<Activation>, Vec<Shortfall>), OpenError> 
     let mut shortfalls = recording.shortfalls().to_vec();
     shortfalls.extend(recording.scan(Columns::all(), |batch| rows.extend(batch.iter())));
     shortfalls.extend(figures(&recording).1);
-    shortfalls.extend(recording.largest_latencies().1);
+    shortfalls.extend(largest(&recording).1);
     Ok((rows, shortfalls))
 }
 

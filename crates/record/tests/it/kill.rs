@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::fixture::{NO_END, Noise, Rows, START, all_rows, figures, manifest, sorted};
+use crate::fixture::{NO_END, Noise, Rows, START, all_rows, figures, largest, manifest, sorted};
 use laggard_model::{Activation, Figure, Keep, Nanos};
 use laggard_record::{Recorder, Recording, Shortfall};
 
@@ -138,7 +138,7 @@ fn kill_keeps_summaries_complete() {
         let (stored, shortfalls) = figures(&recording);
 
         assert_eq!(shortfalls, [], "round {round}");
-        assert_eq!(recording.largest_latencies().1, [], "round {round}");
+        assert_eq!(largest(&recording).1, [], "round {round}");
         let of_all = |figure: &&laggard_record::FigureHour| {
             matches!(figure.figure, Figure::Latency | Figure::Missed)
         };

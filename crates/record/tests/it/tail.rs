@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::fixture::{NO_END, Rows, START, all_rows, figures, manifest, sorted};
+use crate::fixture::{NO_END, Rows, START, all_rows, figures, largest, manifest, sorted};
 use laggard_model::{
     Activation, Batch, Figure, Histogram, Keep, LineId, Nanos, STAGES, Stage, State,
 };
@@ -53,7 +53,7 @@ fn hourly_histograms_are_exact() {
     let (stored, shortfalls) = figures(&recording);
 
     assert_eq!(shortfalls, []);
-    assert_eq!(recording.largest_latencies().1, []);
+    assert_eq!(largest(&recording).1, []);
     assert_eq!(stored.len(), expected.len());
     for figure in &stored {
         let key = (figure.hour, figure.line, figure.figure);
@@ -76,7 +76,7 @@ fn largest_eight_of_each_minute_are_exact() {
     let rows = two_hours(100_000);
     record(dir.path(), &rows).finish(State::Complete).unwrap();
 
-    let (largest, _) = Recording::open(dir.path()).unwrap().largest_latencies();
+    let (largest, _) = largest(&Recording::open(dir.path()).unwrap());
 
     let minute_of = |row: &Activation| (row.expiry.ns() - START.ns()) / 60_000_000_000;
     for (line, minute) in [(LineId(0), 0), (LineId(3), 59), (LineId(1), 119)] {
