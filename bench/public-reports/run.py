@@ -299,7 +299,7 @@ def other_answers(report, comm, directory, others):
                                  "cause": False}
     if "perf" in others:
         latency = subprocess.run(["perf", "sched", "latency", "-p", "-i", directory / "perf.data"],
-                                 capture_output=True, text=True).stdout
+                                 capture_output=True, text=True, errors="replace").stdout
         delays = [float(line.split("max:")[1].split("ms")[0]) for line in latency.splitlines()
                   if line.strip().startswith(f"{comm}:") and "max:" in line]
         figure = f"max delay {max(delays):.1f} ms" if delays else "failed"
