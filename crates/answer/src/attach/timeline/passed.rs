@@ -93,6 +93,12 @@ impl Timeline {
         if !is_restart {
             self.kept += 1;
         }
+        // After a relative sleep, the first wakeup may be at an old due time by chance.
+        let is_relative = skipped.iter().any(|cycles| cycles.cycle.is_relative);
+        if is_relative && self.kept == 1 && self.ambiguous.len() < MAX_AMBIGUOUS {
+            self.ambiguous.extend(skipped);
+            return;
+        }
         if self.kept > self.restarted {
             let ambiguous = std::mem::take(&mut self.ambiguous);
             self.pass(ambiguous, passed);

@@ -97,6 +97,28 @@ fn cycles_that_are_due_while_an_earlier_one_goes_on_are_misses() {
     assert_eq!(run(25_700, relative), (41, 1, 0));
 }
 
+/// A loop that sleeps for the same time after each cycle, and once continues at an old due time.
+#[test]
+fn one_wakeup_at_an_old_due_time_may_be_by_chance() {
+    let relative = wait("clock_nanosleep", 0, 0, 0);
+    let mut script = Script::new(1);
+    script.add_cycles(0..20, relative);
+    let mut due = 20_000;
+    for goes_on_after in [5_000, 5_700, 5_600, 5_300] {
+        // 4.8 ms of work without a sleep.
+        script.add(TIMER, (due, due + 10, due + 4_800), relative);
+        for cycle in 0..20 {
+            script.add_cycle(due + goes_on_after + 1_000 * cycle, relative);
+        }
+        due += goes_on_after + 20_000;
+    }
+
+    let report = report(request(), script.records);
+
+    let deadline = report.rows[0].deadline.as_ref().unwrap();
+    assert_eq!((deadline.misses, deadline.passed), (4, 0));
+}
+
 /// Two loops that sleep for a time: one until it is due, which catches up after each stall, the
 /// other for 5 ms after each cycle.
 #[test]
