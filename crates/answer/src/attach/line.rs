@@ -302,12 +302,23 @@ impl LineState {
         };
         let newest = self.phases.last().map(|phase| phase.period);
         let passed = self.timeline.add(entry, newest);
-        if self.has_usual_timeline() {
-            self.undecided.pass(passed);
-        }
+        let passed = if self.has_usual_timeline() {
+            passed
+        } else {
+            Vec::new()
+        };
+        self.pass(passed, has_deadline);
+    }
+
+    /// Counts cycles without a wakeup, or keeps them until it is known whether the thread has a
+    /// deadline.
+    fn pass(&mut self, passed: Vec<PassedCycles>, has_deadline: bool) {
         if self.is_given || has_deadline {
-            let passed = std::mem::take(&mut self.undecided.passed);
-            self.count_without_wakeup(passed);
+            let mut cycles = std::mem::take(&mut self.undecided.passed);
+            cycles.extend(passed);
+            self.count_without_wakeup(cycles);
+        } else {
+            self.undecided.pass(passed);
         }
     }
 
@@ -574,11 +585,8 @@ impl LineState {
         if self.pending.len() > MIN_MISFITS {
             self.pending.clear();
         }
-        self.undecided.pass(self.timeline.settle());
-        if self.is_given || has_deadline {
-            let passed = std::mem::take(&mut self.undecided.passed);
-            self.count_without_wakeup(passed);
-        }
+        let passed = self.timeline.settle();
+        self.pass(passed, has_deadline);
         self.undecided.end_timers();
         self.end_pending(has_deadline)
     }

@@ -7,9 +7,11 @@ use super::cycle::ThreadCycle;
 use super::line::DueUnknown;
 use super::timeline::{PassedCycles, Timeline};
 
-/// Maximum number of cycles that are kept; the others are counted, and not analysed.
+/// Maximum number of misses that are kept for analysis, and of groups of cycles without a wakeup. The
+/// other misses are only counted; the other groups are not counted.
 const MAX_MISSES: usize = 256;
-/// Number of cycles until a timer is given up that would have started an earlier one.
+/// Number of cycles after which a long cycle is compared with the period although its timer is not
+/// known.
 const MAX_AGE: u32 = 128;
 
 /// Earlier cycle that missed its deadline.
