@@ -1,5 +1,5 @@
-//! Late cycles: the cycles that one represents, and its description as JSON, the input of the commands
-//! that run on late cycles.
+//! Late cycles: which other cycles an analysed one represents, and its description as JSON, the input
+//! of the commands that run on late cycles.
 
 use laggard_model::{Cpu, Nanos, Tid};
 use schemars::JsonSchema;

@@ -302,10 +302,10 @@ impl Grid {
     /// Returns whether a wakeup that was due at `origin` is the first of a new series. The thread set its
     /// timer at `set`: a thread that keeps its timeline sets it for the next due time.
     pub(super) fn starts_series(&self, set: Nanos, origin: Nanos) -> bool {
-        /// As a part of the period.
+        /// Fractions of the period.
         const EXACT: f64 = 0.01;
         const MIN_SLEEP: f64 = 0.95;
-        /// A program that catches up does not sleep, or asks for a sleep of no length.
+        /// A program that catches up does not sleep, or its sleeps have zero length.
         const MIN_OTHER_SLEEP: f64 = 0.1;
         /// Deviation of the period.
         const DRIFT: f64 = 1e-5;

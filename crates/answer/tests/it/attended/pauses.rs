@@ -156,7 +156,7 @@ fn sleep_before_the_exit_of_a_program_is_in_no_cycle() {
     assert_eq!(row.largest_response.as_ref().unwrap().response_ns, us(100));
 }
 
-/// A cycle of 50 ms waits for a lock for 1.2 s. The program catches up, and asks for sleeps of no length,
+/// A cycle of 50 ms waits for a lock for 1.2 s. The program catches up, and its sleeps have zero length,
 /// which take 68 us.
 #[test]
 fn wait_that_the_program_catches_up_with_is_no_pause() {
