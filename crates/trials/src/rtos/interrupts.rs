@@ -16,10 +16,11 @@ use std::thread::JoinHandle;
 
 use laggard_model::{Absence, Cpu, CpuList, Lacks, Nanos, RtosInterrupt};
 
+use super::WOKEN_PRIORITY;
 use super::call::CpuCall;
 use super::interrupt_watch::{HandlerTimes, InterruptMemory};
+use super::runs::{MAX_RUNS, RUN, run_starts};
 use super::trial::{TrialEnding, TrialPart, play, refused, set_priority};
-use super::{MAX_RUNS, RUN, WOKEN_PRIORITY, run_starts};
 use crate::random::Random;
 use laggard_measure::linux::{allowed_cpus, clock, policy};
 
