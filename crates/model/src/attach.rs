@@ -192,6 +192,73 @@ pub struct ThreadUsage {
     pub spun_for: Option<(Tid, ThreadName)>,
 }
 
+/// Move of a waiting thread to another CPU.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ThreadMove {
+    /// Time of the move, `CLOCK_MONOTONIC`.
+    pub at: Nanos,
+    /// CPU that the thread left.
+    pub left: Cpu,
+}
+
+/// Moves of a thread while it waited for a CPU, in one activation. The first few are known, and
+/// the last one before it ran.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ThreadMoves {
+    known: [ThreadMove; Self::MAX_KNOWN],
+    before_run: u32,
+    preempted: u32,
+}
+
+impl ThreadMoves {
+    /// Maximum number of known moves.
+    pub const MAX_KNOWN: usize = 4;
+    /// No moves.
+    pub const NONE: Self = {
+        let none = ThreadMove {
+            at: Nanos::ZERO,
+            left: Cpu(0),
+        };
+        Self::new([none; Self::MAX_KNOWN], 0, 0)
+    };
+
+    /// Creates the moves from the known ones, and the numbers of moves before the thread ran and
+    /// while it was preempted.
+    pub const fn new(
+        known: [ThreadMove; Self::MAX_KNOWN],
+        before_run: u32,
+        preempted: u32,
+    ) -> Self {
+        Self {
+            known,
+            before_run,
+            preempted,
+        }
+    }
+
+    fn known_before_run(&self) -> usize {
+        (self.before_run as usize).min(Self::MAX_KNOWN)
+    }
+
+    /// Known moves before the thread ran; the last one is the last before it ran.
+    pub fn before_run(&self) -> &[ThreadMove] {
+        &self.known[..self.known_before_run()]
+    }
+
+    /// Returns whether all moves before it ran are known; otherwise some before the last one are
+    /// not.
+    pub const fn are_known_before_run(&self) -> bool {
+        self.before_run as usize <= Self::MAX_KNOWN
+    }
+
+    /// Known moves while it was preempted.
+    pub fn preempted(&self) -> &[ThreadMove] {
+        let from = self.known_before_run();
+        let to = (from + self.preempted as usize).min(Self::MAX_KNOWN);
+        &self.known[from..to]
+    }
+}
+
 /// Waits between the activations that are joined to one cycle.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct CycleWaits {
@@ -233,12 +300,8 @@ pub struct ThreadActivation {
     pub waking: Nanos,
     /// CPU of the code that woke the thread.
     pub waker_cpu: Cpu,
-    /// Time of the last migration before the thread ran; `None` if it did not migrate, or if the
-    /// time is unknown.
-    pub arrived: Option<Nanos>,
-    /// CPU that the thread left then. It had waited there since the wakeup. `None` if there were
-    /// several.
-    pub left_cpu: Option<Cpu>,
+    /// Moves to another CPU while the thread waited for a CPU.
+    pub moves: ThreadMoves,
     /// Time when the thread ran.
     pub running: Nanos,
     /// CPU where it ran first.
@@ -289,8 +352,7 @@ impl ThreadActivation {
             due: origin,
             waking: origin,
             waker_cpu: cpu,
-            arrived: None,
-            left_cpu: None,
+            moves: ThreadMoves::NONE,
             running,
             first_cpu: cpu,
             done,

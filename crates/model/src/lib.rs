@@ -61,8 +61,8 @@ pub use activation::{Activation, Batch};
 pub use application::AskedApplication;
 pub use attach::{
     ActivationEnd, CycleWaits, KernelLock, MarkKind, SystemCall, ThreadActivation, ThreadExit,
-    ThreadHappening, ThreadMark, ThreadPolicy, ThreadTold, ThreadUsage, UnfinishedActivation,
-    WaitSite, WatchedThread, WokenBy,
+    ThreadHappening, ThreadMark, ThreadMove, ThreadMoves, ThreadPolicy, ThreadTold, ThreadUsage,
+    UnfinishedActivation, WaitSite, WatchedThread, WokenBy,
 };
 pub use audio::{AudioFinding, AudioNeed, AudioState};
 pub use because::Because;

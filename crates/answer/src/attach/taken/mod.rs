@@ -1,5 +1,6 @@
 //! Causes of the time of a cycle, from when it was due until it ended.
 
+mod cpus;
 mod execution;
 mod unfinished;
 mod wait;
@@ -118,11 +119,11 @@ impl AttachChosen {
         if self.cycle.parts().len() > 1 || !self.cycle.before.is_empty() || whole.was_frozen {
             return None;
         }
-        let is_moved = whole.arrived.is_some() || whole.waker_cpu != whole.first_cpu;
-        let waited = whole
-            .arrived
-            .map(|arrived| arrived.saturating_sub(whole.waking));
-        let is_on_one = whole.migrations == 0 && waited.unwrap_or(Nanos::ZERO) <= MAX_MOVE;
+        let moved = whole.moves.before_run().last();
+        let is_moved = moved.is_some() || whole.waker_cpu != whole.first_cpu;
+        let waited = moved.map_or(Nanos::ZERO, |last| last.at.saturating_sub(whole.waking));
+        let is_on_one = whole.moves.preempted().is_empty() && waited <= MAX_MOVE;
+        let is_on_one = is_on_one && whole.migrations == 0;
         let is_known = whole.wake_seen && whole.run_seen && whole.back_seen;
         if !is_on_one || !is_known || whole.blocks > 0 {
             return None;
@@ -250,14 +251,6 @@ fn part(usage: &ThreadUsage, time: Nanos, total: Nanos) -> ThreadUsage {
     }
 }
 
-/// Time span of a thread on a CPU.
-#[derive(Clone, Copy, Debug)]
-struct CpuRun {
-    cpu: Cpu,
-    from: Nanos,
-    to: Nanos,
-}
-
 /// Time of a cycle, explained part by part.
 struct CycleTime<'a, E> {
     thread: Tid,
@@ -370,112 +363,6 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
         from
     }
 
-    /// Explains the time from `from` until an activation ran.
-    fn wake(&mut self, activation: &ThreadActivation, from: Nanos) {
-        let waking = activation.waking.max(from);
-        let came = activation
-            .arrived
-            .map(|arrived| arrived.clamp(waking, activation.running));
-        let is_moved = came.is_some() || activation.waker_cpu != activation.first_cpu;
-        if !is_moved {
-            let timeline = [
-                (Stage::Waking, waking),
-                (Stage::Running, activation.running),
-            ];
-            self.explain(self.service, activation.first_cpu, from, &timeline);
-            return;
-        }
-        // The thread does not wait for that CPU, but for its interrupt.
-        self.explain(
-            Service::Softirq,
-            activation.waker_cpu,
-            from,
-            &[(Stage::Waking, waking)],
-        );
-        let came = came.unwrap_or(waking);
-        let waited = came.saturating_sub(waking);
-        match activation.left_cpu {
-            Some(left) if waited > MAX_MOVE => {
-                let timeline = [(Stage::Waking, waking), (Stage::Running, came)];
-                self.explain(self.service, left, waking, &timeline);
-            }
-            _ => self.moves(waited),
-        }
-        let timeline = [(Stage::Waking, came), (Stage::Running, activation.running)];
-        self.explain(self.service, activation.first_cpu, came, &timeline);
-    }
-
-    /// Explains the time from `from`, when it ran, until an activation ended.
-    fn activation(&mut self, activation: &ThreadActivation, from: Nanos) {
-        if self.is_before && from > activation.running {
-            self.usage = part(
-                &activation.usage,
-                activation.done.saturating_sub(from),
-                activation.execution(),
-            );
-        }
-        let throttled = activation
-            .usage
-            .throttled
-            .min(activation.done.saturating_sub(from));
-        if activation.migrations == 0 && throttled == Nanos::ZERO {
-            self.is_on_cpu = activation.preemptions == 0 && activation.back_seen;
-            self.run(activation.cpu, from, activation.done);
-            self.is_on_cpu = false;
-            return;
-        }
-        let runs = self.runs(
-            &[activation.first_cpu, activation.cpu],
-            (from, activation.done),
-        );
-        let total = activation.done.saturating_sub(from);
-        let expected = total.saturating_sub(activation.preempted);
-        let covered = runs.iter().map(|run| run.to.saturating_sub(run.from));
-        let covered = covered.fold(Nanos::ZERO, |sum, time| sum + time);
-        if runs.is_empty() || 10 * covered.ns() < 9 * expected.ns() {
-            // The times when the thread changed CPUs are unknown, or it also ran on a CPU that is
-            // neither the first nor the last.
-            let preempted = activation.preempted.min(total).saturating_sub(throttled);
-            self.add_throttled(throttled);
-            self.add(AttachCauseKind::OtherThreads, preempted);
-            self.execution(total.saturating_sub(preempted + throttled), &[]);
-            return;
-        }
-        self.moving(&runs, (from, activation.done), throttled);
-    }
-
-    /// Explains a span while the thread ran at these times, on several CPUs. Between two of them it
-    /// waited on the CPU that it had left, or for its next budget.
-    fn moving(&mut self, runs: &[CpuRun], (from, to): (Nanos, Nanos), throttled: Nanos) {
-        let ends = runs.iter().map(|run| (run.from, Some(run)));
-        let mut waits = Vec::new();
-        let mut since = (from, runs.first().map(|run| run.cpu));
-        for (end, run) in ends.chain([(to, None)]) {
-            if end > since.0 {
-                waits.push((since.1, since.0, end));
-            }
-            if let Some(run) = run {
-                self.is_on_cpu = true;
-                self.run(run.cpu, run.from, run.to);
-                self.is_on_cpu = false;
-                since = (run.to, Some(run.cpu));
-            }
-        }
-        // A wait for the next budget is longer than the waits for a CPU.
-        waits.sort_by_key(|&(_, from, to)| std::cmp::Reverse(to.saturating_sub(from)));
-        let mut throttled = throttled;
-        for (cpu, from, to) in waits {
-            let part = throttled.min(to.saturating_sub(from));
-            throttled = throttled.saturating_sub(part);
-            self.add_throttled(part);
-            let from = from + part;
-            if let Some(cpu) = cpu.filter(|_| from < to) {
-                let timeline = [(Stage::Waking, from), (Stage::Running, to)];
-                self.explain(self.service, cpu, from, &timeline);
-            }
-        }
-    }
-
     fn add_throttled(&mut self, time: Nanos) {
         let kind = AttachCauseKind::System {
             who: None,
@@ -484,47 +371,6 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
         };
         let class = CauseClass::DeadlineThrottled;
         self.add_cause(AttachCause { class, kind }, time);
-    }
-
-    /// Returns when the thread ran on these CPUs, in order, from the switches there.
-    fn runs(&self, cpus: &[Cpu], (from, to): (Nanos, Nanos)) -> Vec<CpuRun> {
-        let mut runs = Vec::new();
-        for (place, &cpu) in cpus.iter().enumerate() {
-            if cpus[..place].contains(&cpu) {
-                continue;
-            }
-            let evidence = (self.evidence)(cpu, from.saturating_sub(BEFORE), to + AFTER);
-            let mut since = None;
-            for event in &evidence.events {
-                let Happening::Switch { tid, .. } = event.what else {
-                    continue;
-                };
-                let time = event.at_ns.clamp(from, to);
-                if let Some(since) = since.take().filter(|&since| time > since) {
-                    runs.push(CpuRun {
-                        cpu,
-                        from: since,
-                        to: time,
-                    });
-                }
-                since = (tid == self.thread).then_some(time);
-            }
-            if let Some(since) = since.filter(|&since| to > since) {
-                runs.push(CpuRun {
-                    cpu,
-                    from: since,
-                    to,
-                });
-            }
-        }
-        runs.sort_by_key(|run| run.from);
-        // Clocks of two CPUs may disagree a little.
-        for place in 1..runs.len() {
-            let end = runs[place - 1].to;
-            runs[place].from = runs[place].from.max(end);
-        }
-        runs.retain(|run| run.from < run.to);
-        runs
     }
 
     /// Explains a span while the thread ran, or others had its CPU.
@@ -545,16 +391,6 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
         if time > Nanos::ZERO {
             *self.taken.entry(cause).or_default() += time;
         }
-    }
-
-    /// Explains the time that the thread took to get to another CPU.
-    fn moves(&mut self, time: Nanos) {
-        let kind = if time <= MAX_MOVE {
-            AttachCauseKind::Move
-        } else {
-            AttachCauseKind::OtherCpu
-        };
-        self.add(kind, time);
     }
 
     /// Explains the time from `from` to the last stage by the trace data of `cpu`.

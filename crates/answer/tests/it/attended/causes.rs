@@ -5,8 +5,8 @@ use laggard_answer::attach::{
     HolderState,
 };
 use laggard_model::{
-    ActivationEnd, CauseClass, Cpu, Evidence, Nanos, ThreadActivation, ThreadHappening,
-    ThreadPolicy, Tid,
+    ActivationEnd, CauseClass, Cpu, Evidence, Nanos, ThreadActivation, ThreadHappening, ThreadMove,
+    ThreadMoves, ThreadPolicy, Tid,
 };
 
 use super::{
@@ -48,6 +48,15 @@ fn causes_with(
     assert_eq!(largest.taken, parts);
     let in_us = |part: AttachTaken| (part.cause, part.time_ns.ns() / 1_000);
     parts.into_iter().map(in_us).collect()
+}
+
+/// Returns moves with their times in us after `due` and the CPUs that the thread left.
+fn moves(due: Nanos, known: [(u64, u32); 4], before_run: u32, preempted: u32) -> ThreadMoves {
+    let known = known.map(|(time, cpu)| ThreadMove {
+        at: due + us(time),
+        left: Cpu(cpu),
+    });
+    ThreadMoves::new(known, before_run, preempted)
 }
 
 fn causes(change: impl Fn(&mut ThreadActivation)) -> Vec<(AttachCause, u64)> {
@@ -97,21 +106,27 @@ fn timer_slack_is_a_cause() {
 
 #[test]
 fn thread_on_another_cpu_is_not_the_cause_before_the_migration() {
-    let moved = |left: Option<Cpu>| {
+    let moved = |lefts: [(u64, u32); 4], count| {
         causes(move |activation| {
             activation.waker_cpu = Cpu(1);
-            activation.arrived = Some(activation.origin + us(500));
-            activation.left_cpu = left;
+            activation.moves = moves(activation.origin, lefts, count, 0);
         })
     };
     let hog = (preempted_by("hog"), 198);
+    let back_and_forth = [(5, 1), (200, 0), (400, 1), (500, 0)];
 
-    let from_one = moved(Some(Cpu(1)));
-    let from_several = moved(None);
+    let from_one = moved([(500, 1), (0, 0), (0, 0), (0, 0)], 1);
+    let from_two = moved([(5, 1), (500, 1), (0, 0), (0, 0)], 2);
+    let several = moved(back_and_forth, 4);
+    let too_many = moved(back_and_forth, 5);
 
     assert_eq!(from_one[..2], [(preempted_by("other"), 495), hog.clone()]);
-    assert_eq!(from_several[1], hog);
-    assert_eq!(kinds(from_several)[0], (AttachCauseKind::OtherCpu, 495));
+    assert_eq!(from_two[..2], [(preempted_by("other"), 495), hog.clone()]);
+    // 195 us on CPU 0, 200 us on CPU 1, 100 us on CPU 0, and then on CPU 0.
+    let by_both = [(preempted_by("hog"), 493), (preempted_by("other"), 200)];
+    assert_eq!(several[..2], by_both, "{several:?}");
+    let unknown = (AttachCauseKind::OtherCpu, 100);
+    assert!(kinds(too_many).contains(&unknown));
 }
 
 #[test]
@@ -145,6 +160,33 @@ fn preemption_of_a_thread_that_moves_names_the_thread_on_its_cpu() {
 
     assert_eq!(causes[0], (preempted_by("hog"), 500), "{causes:?}");
     assert_eq!(kinds(causes)[1], (AttachCauseKind::Execution, 300));
+}
+
+#[test]
+fn preemption_names_the_threads_on_each_cpu_where_the_thread_waited() {
+    let causes = |moved: bool| {
+        causes_with(
+            |activation| {
+                starts_at_once(activation);
+                (activation.preemptions, activation.preempted) = (1, us(500));
+                if moved {
+                    let lefts = [(400, 0), (600, 1), (0, 0), (0, 0)];
+                    activation.moves = moves(activation.origin, lefts, 0, 2);
+                }
+            },
+            switches(&[(0, 0, 1_001), (0, 200, 7), (0, 700, 1_001), (1, 0, 8)]),
+        )
+    };
+    let execution = (AttachCauseKind::Execution, 300);
+
+    let on_one = causes(false);
+    let on_two = causes(true);
+
+    assert_eq!(on_one[0], (preempted_by("hog"), 500));
+    assert_eq!(kinds(on_one)[1], execution);
+    assert_eq!(on_two[0], (preempted_by("hog"), 300), "{on_two:?}");
+    assert_eq!(on_two[2], (preempted_by("other"), 200), "{on_two:?}");
+    assert_eq!(kinds(on_two)[1], execution);
 }
 
 #[test]

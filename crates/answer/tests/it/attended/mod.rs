@@ -317,7 +317,11 @@ fn switches(times: &[(u32, u64, u32)]) -> impl Fn(Cpu, Nanos, Nanos) -> Evidence
     move |cpu, _, _| {
         let times = times.iter().filter(|(on, ..)| *on == cpu.0);
         let events = times.map(|&(_, time, tid)| {
-            let name = if tid == 1_001 { "cycle" } else { "hog" };
+            let name = match tid {
+                1_001 => "cycle",
+                8 => "other",
+                _ => "hog",
+            };
             switch(CYCLE + us(time), tid, name)
         });
         evidence_of(events.collect())

@@ -2,8 +2,8 @@
 
 use laggard_model::{
     ActivationEnd, Address, Cpu, CycleWaits, KernelLock, Nanos, ThreadActivation, ThreadExit,
-    ThreadHappening, ThreadName, ThreadPolicy, ThreadTold, ThreadUsage, Tid, UnfinishedActivation,
-    WaitSite, WatchedThread, WokenBy,
+    ThreadHappening, ThreadMove, ThreadMoves, ThreadName, ThreadPolicy, ThreadTold, ThreadUsage,
+    Tid, UnfinishedActivation, WaitSite, WatchedThread, WokenBy,
 };
 
 use shared::{
@@ -82,12 +82,7 @@ impl AttachRecord {
             due,
             waking,
             waker_cpu: Cpu(self.waker_cpu),
-            arrived: match self.arrived_ns {
-                0 => None,
-                time => Some(Nanos::from_ns(time)),
-            },
-            // The first move can belong to the wakeup.
-            left_cpu: (self.moves <= 2).then_some(Cpu(self.left_cpu)),
+            moves: self.moves(),
             running,
             first_cpu: Cpu(self.first_cpu),
             done,
@@ -140,6 +135,14 @@ impl AttachRecord {
             argument: self.site_argument,
             value: self.site_value,
         }
+    }
+
+    fn moves(&self) -> ThreadMoves {
+        let known = std::array::from_fn(|place| ThreadMove {
+            at: Nanos::from_ns(self.moved_ns[place]),
+            left: Cpu(u32::try_from(self.left_cpus[place]).unwrap_or(u32::MAX)),
+        });
+        ThreadMoves::new(known, self.moves, self.preempted_moves)
     }
 
     /// Returns the number of the timer that woke the thread, unless it slept.

@@ -9,7 +9,7 @@
  *                        or the thread there
  *   hrtimer_start        expiry of the thread's own sleep, in case the wakeup
  * is missed
- *   sched_migrate_task   it waits for another CPU
+ *   sched_migrate_task   it waits for another CPU, after its wakeup or a preemption
  *   sched_switch         it runs; it is preempted; it waits again (done)
  *   contention_*         kernel lock that it waits for
  *   task_newtask         threads and processes that it starts are followed,
@@ -121,9 +121,9 @@ int BPF_PROG(on_sched_migrate_task, struct task_struct *task)
 	if (!thread || !has_begun())
 		return 0;
 	if (thread->has_next)
-		moves(&thread->next, task);
-	else if (thread->phase == ATTACH_WOKEN)
-		moves(&thread->wake, task);
+		moves(&thread->next, task, false);
+	else if (thread->phase == ATTACH_WOKEN || thread->phase == ATTACH_PREEMPTED)
+		moves(&thread->wake, task, thread->phase == ATTACH_PREEMPTED);
 	return 0;
 }
 

@@ -73,21 +73,25 @@ enum attach_phase {
 	ATTACH_STOPPED, /* by a signal, a debugger or the freezer of a cgroup */
 };
 
-/* Cause of a wakeup. */
+/* Moves of a thread to another CPU whose times are kept. */
+enum attach_moves { ATTACH_MOVES = 4 };
+
+/* Cause of a wakeup, and moves while the thread then waits for a CPU. */
 struct attach_wake {
 	u64 origin_ns;
 	u64 waking_ns;
 	u64 due_ns; /* timer: latest expiry, with its slack */
-	u64 arrived_ns; /* last arrival on another CPU before it ran; 0:
-			   never */
 	u64 function;
+	u64 moved_ns[ATTACH_MOVES]; /* times of the first moves. The last move before
+				       it ran replaces the fourth */
+	u64 left_cpus[ATTACH_MOVES];
 	u64 name[2]; /* name of the thread that ran on the waker's CPU */
 	u32 who;
 	u32 route; /* enum attach_route */
 	u32 cpu;   /* the waker's */
-	u32 left_cpu; /* CPU that it left last before it ran */
-	u32 moves;    /* number of moves before it ran */
-	u32 flags;    /* enum attach_unseen: ATTACH_WAS_FROZEN */
+	u32 moves; /* number of moves before it ran */
+	u32 preempted_moves; /* while it was preempted */
+	u32 flags; /* enum attach_unseen: ATTACH_WAS_FROZEN */
 };
 
 struct attach_record {
@@ -95,7 +99,9 @@ struct attach_record {
 	u64 origin_ns;
 	u64 waking_ns;
 	u64 due_ns;
-	u64 arrived_ns;
+	u64 moved_ns[ATTACH_MOVES]; /* those of struct attach_wake, `moves` and then
+				       `preempted_moves`; the rest is undefined */
+	u64 left_cpus[ATTACH_MOVES];
 	u64 function;
 	u64 waker_name[2];
 	u64 running_ns; /* 0: not yet */
@@ -110,8 +116,8 @@ struct attach_record {
 	u32 tid;
 	u32 tgid;
 	u32 waker_cpu;
-	u32 left_cpu;
 	u32 moves;
+	u32 preempted_moves;
 	u32 first_cpu; /* CPU on which it ran first */
 	u32 cpu;       /* CPU on which it ran last */
 	u32 preemptions;
@@ -148,7 +154,7 @@ struct attach_record {
 	u32 spun_who;
 	u32 spins; /* number of such locks */
 };
-_Static_assert(sizeof(struct attach_record) == 288, "no hidden padding");
+_Static_assert(sizeof(struct attach_record) == 344, "no hidden padding");
 
 /* Whether threads of a process are watched. */
 enum attach_process {

@@ -10,6 +10,19 @@
 #include "attach_wait.h"
 #include "attach_wake.h"
 
+static __always_inline void fill_moves(struct attach_record *record,
+				       const struct attach_wake *wake)
+{
+	record->moves = wake->moves;
+	record->preempted_moves = wake->preempted_moves;
+	if (!wake->moves && !wake->preempted_moves)
+		return;
+	for (int i = 0; i < ATTACH_MOVES; i++) {
+		record->moved_ns[i] = wake->moved_ns[i];
+		record->left_cpus[i] = wake->left_cpus[i];
+	}
+}
+
 /* Fills in the state of a thread. Not its sequence number, and not the figures since its last
  * record. */
 static __always_inline void fill_record(struct attach_record *record,
@@ -19,10 +32,8 @@ static __always_inline void fill_record(struct attach_record *record,
 	record->origin_ns = thread->wake.origin_ns;
 	record->waking_ns = thread->wake.waking_ns;
 	record->due_ns = thread->wake.due_ns;
-	record->arrived_ns = thread->wake.arrived_ns;
 	record->waker_cpu = thread->wake.cpu;
-	record->left_cpu = thread->wake.left_cpu;
-	record->moves = thread->wake.moves;
+	fill_moves(record, &thread->wake);
 	record->first_cpu = thread->first_cpu;
 	record->function = thread->wake.function;
 	record->waker_name[0] = thread->wake.name[0];
@@ -120,8 +131,8 @@ static __always_inline bool was_due(struct attach_thread *thread, u64 now)
 	wake->origin_ns = thread->armed_ns;
 	wake->due_ns = thread->armed_due_ns < now ? thread->armed_due_ns : now;
 	wake->waking_ns = now;
-	wake->arrived_ns = 0;
 	wake->moves = 0;
+	wake->preempted_moves = 0;
 	wake->flags = 0;
 	wake->function = (u64)&hrtimer_wakeup;
 	wake->name[0] = 0;
@@ -149,8 +160,8 @@ static __always_inline void wakes_unseen(struct attach_thread *thread, u64 now)
 	wake->origin_ns = now;
 	wake->due_ns = now;
 	wake->waking_ns = now;
-	wake->arrived_ns = 0;
 	wake->moves = 0;
+	wake->preempted_moves = 0;
 	wake->flags = 0;
 	wake->function = 0;
 	wake->name[0] = 0;
@@ -188,11 +199,23 @@ static __always_inline void slept_unseen(struct attach_thread *thread, struct ta
 	}
 }
 
-static __always_inline void moves(struct attach_wake *wake, struct task_struct *task)
+static __always_inline void moves(struct attach_wake *wake, struct task_struct *task,
+				  bool is_preempted)
 {
-	wake->arrived_ns = bpf_ktime_get_ns();
-	wake->left_cpu = task->thread_info.cpu;
-	wake->moves++;
+	u64 place = wake->moves + wake->preempted_moves;
+
+	if (is_preempted)
+		wake->preempted_moves++;
+	else
+		wake->moves++;
+	barrier_var(place);
+	if (place >= ATTACH_MOVES) {
+		if (is_preempted)
+			return;
+		place = ATTACH_MOVES - 1;
+	}
+	wake->moved_ns[place] = bpf_ktime_get_ns();
+	wake->left_cpus[place] = task->thread_info.cpu;
 }
 
 /* It continues after other threads had its CPU. */

@@ -127,8 +127,8 @@ static __always_inline void note_wake(struct attach_wake *wake)
 	wake->waking_ns = bpf_ktime_get_ns();
 	wake->origin_ns = wake->waking_ns;
 	wake->due_ns = wake->waking_ns;
-	wake->arrived_ns = 0;
 	wake->moves = 0;
+	wake->preempted_moves = 0;
 	wake->flags = 0;
 	wake->cpu = bpf_get_smp_processor_id();
 	wake->name[0] = ((u64 *)self->comm)[0];
