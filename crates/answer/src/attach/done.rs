@@ -119,6 +119,7 @@ impl AttachCollector {
                 missed: picked.missed,
                 passed: Vec::new(),
                 is_ongoing: false,
+                is_postponed: false,
                 deadline: line.deadline,
                 page_fault,
                 ready: Vec::new(),

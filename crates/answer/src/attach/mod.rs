@@ -381,11 +381,13 @@ impl AttachCollector {
         let mut chosen = std::mem::take(&mut self.chosen);
         chosen.retain(|cycle| {
             let line = self.lines.get(&(cycle.number, cycle.way));
-            cycle.missed
+            // The thread may have turned out not to have a deadline.
+            let has_deadline = line.is_some_and(|line| line.deadline.is_some());
+            cycle.missed && (has_deadline || !cycle.is_postponed)
                 || above(self.wanted_above, cycle.activation())
                 || line.is_some_and(|line| line.is_largest(cycle.activation()))
         });
-        for cycle in &mut chosen {
+        for cycle in chosen.iter_mut().filter(|cycle| !cycle.is_postponed) {
             cycle.ready = self
                 .ready
                 .within(cycle.activation().origin, cycle.activation().done);
@@ -395,6 +397,16 @@ impl AttachCollector {
             (!cycle.passed.is_empty(), Reverse(urgency))
         });
         chosen
+    }
+
+    /// Takes back chosen cycles that there was no time for: [`AttachCollector::choose`] returns them
+    /// again.
+    pub fn postpone(&mut self, cycles: impl IntoIterator<Item = AttachChosen>) {
+        self.chosen
+            .extend(cycles.into_iter().map(|cycle| AttachChosen {
+                is_postponed: true,
+                ..cycle
+            }));
     }
 
     /// Learns the files of home waits, and which programs are written in Go, while their processes

@@ -71,6 +71,7 @@ impl AttachCollector {
             missed,
             passed: Vec::new(),
             is_ongoing,
+            is_postponed: false,
             deadline,
             page_fault: self.asked.page_fault,
             ready: self.ready.within(whole.origin, whole.done),

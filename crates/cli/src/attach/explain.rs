@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use laggard_answer::attach::{AttachChosen, AttachCollector};
 use laggard_measure::linux::{self, FlightError, FlightOptions, FlightRecorder};
 use laggard_measure::{Flight as _, LiveNames};
-use laggard_model::{Caveat, CaveatKind};
+use laggard_model::{Caveat, CaveatKind, Nanos};
 use laggard_session::EpisodesChoice;
 
 use super::live::AttachLive;
@@ -16,8 +16,14 @@ use crate::args::AttachArgs;
 /// Time for the analysis of cycles per look, which is a fifth of the time between two looks: an
 /// analysis takes some hundred microseconds.
 const ANALYSIS_TIME: Duration = Duration::from_millis(20);
+/// The same after the measurement.
+const LAST_ANALYSIS_TIME: Duration = Duration::from_secs(2);
 /// Cycles that are analysed per look in any case.
 const MIN_EXPLAINED: usize = 10;
+/// Maximum number of cycles that wait for their analysis.
+const MAX_POSTPONED: usize = 1_024;
+/// Time until a cycle that waits is left out: newer events overwrite its trace data.
+pub(super) const MAX_WAIT: Nanos = Nanos::from_secs(10);
 
 /// Flight recorder with the names of its threads and functions.
 pub(super) struct LateWatch {
@@ -54,10 +60,12 @@ impl LateWatch {
         Ok((Self { flight, names }, caveats))
     }
 
-    /// Finds the causes of the cycles that ended since the last call.
+    /// Finds the causes of the cycles that ended since the last call, and of those that wait.
+    /// `is_last`: no call follows.
     pub(super) fn explain(
         &mut self,
         seen: &mut AttachCollector,
+        is_last: bool,
         mut recording: Option<&mut AttachRecording>,
         mut live: Option<&mut AttachLive>,
         mut on_late: Option<&mut AttachOnLate>,
@@ -80,32 +88,47 @@ impl LateWatch {
         };
         flight.poll();
         let since = Instant::now();
-        for (place, cycle) in chosen.iter().enumerate() {
-            let evidence = |cpu, from, to| flight.evidence(cpu, from, to);
-            if place < MIN_EXPLAINED || since.elapsed() < ANALYSIS_TIME {
-                let taken = cycle.taken(evidence, &mut self.names);
-                seen.explain(cycle, &taken);
-                if let Some(on_late) = &mut on_late {
-                    on_late.note(cycle, &taken);
-                }
-                if let Some(live) = live.as_mut().filter(|live| live.wants(cycle)) {
-                    live.late(cycle, &taken);
+        let time = if is_last {
+            LAST_ANALYSIS_TIME
+        } else {
+            ANALYSIS_TIME
+        };
+        let oldest = linux::now().saturating_sub(MAX_WAIT);
+        let mut postponed = Vec::new();
+        for (place, cycle) in chosen.into_iter().enumerate() {
+            let has_time = place < MIN_EXPLAINED || since.elapsed() < time;
+            let mut taken = Vec::new();
+            if has_time {
+                let evidence = |cpu, from, to| flight.evidence(cpu, from, to);
+                taken = cycle.taken(evidence, &mut self.names);
+                seen.explain(&cycle, &taken);
+                if let Some(live) = live.as_mut().filter(|live| live.wants(&cycle)) {
+                    live.late(&cycle, &taken);
                 }
                 if let Some(recording) = &mut recording {
-                    recording.keep(cycle, &taken, evidence);
+                    recording.keep(&cycle, &taken, evidence);
                 }
+            }
+            // An action does not wait for the causes.
+            if let Some(on_late) = on_late.as_mut().filter(|_| !cycle.is_postponed()) {
+                on_late.note(&cycle, &taken);
+            }
+            if has_time {
                 continue;
             }
-            if let Some(on_late) = &mut on_late {
-                on_late.note(cycle, &[]);
+            let can_wait = !is_last && cycle.activation().done >= oldest;
+            if can_wait && postponed.len() < MAX_POSTPONED {
+                postponed.push(cycle);
+                continue;
             }
-            if let Some(live) = live.as_mut().filter(|live| live.wants(cycle)) {
+            if let Some(live) = live.as_mut().filter(|live| live.wants(&cycle)) {
                 live.left_out();
             }
             if let Some(recording) = &mut recording {
-                recording.leave_out(cycle);
+                recording.leave_out(&cycle);
             }
         }
+        seen.postpone(postponed);
     }
 
     /// Shows late cycles that go on or are not counted yet, each once.

@@ -115,6 +115,7 @@ impl AttachLooks {
         }
         self.watch.explain(
             &mut self.seen,
+            until == Nanos::MAX,
             self.recording.as_mut(),
             self.live.as_mut(),
             self.on_late.as_mut(),

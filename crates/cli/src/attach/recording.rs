@@ -19,6 +19,7 @@ use laggard_model::{
 use laggard_record::{Destination, EpisodeWriter, Recorder};
 use laggard_view::attach::culprit;
 
+use super::explain::MAX_WAIT;
 use crate::args::AttachArgs;
 use crate::measuring;
 
@@ -27,8 +28,6 @@ use crate::measuring;
 const MAX_LINES: usize = 4_096;
 /// Maximum number of episodes that wait for their deadline.
 const MAX_UNDECIDED: usize = 256;
-/// Time until the place of a cycle in the recording is forgotten.
-const MAX_AGE: Nanos = Nanos::from_secs(2);
 
 /// Recording of the measured threads. After a write error nothing more is kept, and
 /// [`AttachRecording::end`] returns the error; the report is valid without the recording.
@@ -251,7 +250,8 @@ impl Writing {
     }
 
     fn add(&mut self, cycles: &[ThreadCycle], now: Nanos) -> anyhow::Result<()> {
-        let old = now.saturating_sub(MAX_AGE);
+        // A cycle that waits for its analysis needs its place.
+        let old = now.saturating_sub(MAX_WAIT + Nanos::from_secs(2));
         self.places = self.places.split_off(&(old, 0, Nanos::ZERO));
         let mut batch = Batch::default();
         for cycle in cycles {

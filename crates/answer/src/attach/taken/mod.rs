@@ -47,6 +47,8 @@ pub struct AttachChosen {
     pub(super) passed: Vec<Nanos>,
     /// Whether it goes on.
     pub(super) is_ongoing: bool,
+    /// Whether it was chosen before.
+    pub(super) is_postponed: bool,
     /// Deadline, if it is known yet.
     pub(super) deadline: Option<Nanos>,
     /// Duration of a page fault on this machine.
@@ -70,6 +72,7 @@ impl AttachChosen {
             missed: true,
             passed: Vec::new(),
             is_ongoing: false,
+            is_postponed: false,
             deadline: Some(late.deadline),
             page_fault,
             ready: Vec::new(),
@@ -89,6 +92,11 @@ impl AttachChosen {
     /// Returns whether it goes on: its activation ends with the time when it was seen.
     pub const fn is_ongoing(&self) -> bool {
         self.is_ongoing
+    }
+
+    /// Returns whether it was chosen before, when there was no time for its analysis.
+    pub const fn is_postponed(&self) -> bool {
+        self.is_postponed
     }
 
     /// Source of the wakeup.

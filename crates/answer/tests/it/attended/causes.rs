@@ -78,6 +78,21 @@ fn time_from_due_to_done_has_causes() {
 }
 
 #[test]
+fn postponed_cycle_is_chosen_again() {
+    let done = ThreadHappening::Done(activation(|_| ()));
+    let mut collector = collector(&request(), vec![record(1, FIFO, 0, Nanos::ZERO, done)]);
+    let first = collector.choose();
+    assert!(!first[0].is_postponed());
+
+    collector.postpone(first);
+    let second = collector.choose();
+
+    assert_eq!(second.len(), 1);
+    assert!(second[0].is_postponed() && second[0].missed());
+    assert!(collector.choose().is_empty());
+}
+
+#[test]
 fn wakeups_that_were_not_seen_are_counted_as_inferred() {
     let records = changed_cycles(1, FIFO, us(100), |cycle, activation| {
         activation.wake_seen = cycle >= 7;

@@ -189,7 +189,7 @@ fn missed_time(row: &AttachRow, deadline: &AttachDeadline) -> Option<String> {
             format!("all {} missed {}s", Cell::Count(misses), unit(row))
         }
         (explained, misses) => format!(
-            "{} of {} missed {}s (the longest of each 100 ms)",
+            "{} of {} missed {}s (the longest)",
             Cell::Count(explained),
             Cell::Count(misses),
             unit(row)
