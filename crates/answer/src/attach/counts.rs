@@ -50,6 +50,18 @@ impl AttachCounts {
         }
     }
 
+    /// Adds the counts of other cycles without a wakeup, all of which were later.
+    pub(super) fn merge_passed(&mut self, later: &Self) {
+        self.misses += later.misses;
+        self.passed += later.passed;
+        let room = MAX_MISSES.saturating_sub(self.missed_at.len());
+        self.missed_at.extend(later.missed_at.iter().take(room));
+        self.last_missed = self.last_missed.max(later.last_missed);
+        self.responses.merge(&later.responses);
+        let margins = [self.least_margin, later.least_margin];
+        self.least_margin = margins.into_iter().flatten().min();
+    }
+
     fn compare(&mut self, response: Nanos, deadline: Nanos) {
         let margin = signed(deadline) - signed(response);
         let least = self.least_margin.unwrap_or(margin);

@@ -315,8 +315,10 @@ impl LineState {
     fn pass(&mut self, passed: Vec<PassedCycles>, has_deadline: bool) {
         if self.is_given || has_deadline {
             let mut cycles = std::mem::take(&mut self.undecided.passed);
+            let further = std::mem::take(&mut self.undecided.further);
             cycles.extend(passed);
             self.count_without_wakeup(cycles);
+            self.counted.merge_passed(&further);
         } else {
             self.undecided.pass(passed);
         }

@@ -3,12 +3,13 @@
 
 use laggard_model::{Nanos, ThreadPolicy};
 
+use super::counts::AttachCounts;
 use super::cycle::ThreadCycle;
 use super::line::DueUnknown;
 use super::timeline::{PassedCycles, Timeline};
 
 /// Maximum number of misses that are kept for analysis, and of groups of cycles without a wakeup. The
-/// other misses are only counted; the other groups are not counted.
+/// others are only counted.
 const MAX_MISSES: usize = 256;
 /// Number of cycles after which a long cycle is compared with the period although its timer is not
 /// known.
@@ -28,6 +29,8 @@ pub(super) struct UndecidedMisses {
     pub(super) missed: Vec<MissedEarlier>,
     /// Cycles without a wakeup, late or not.
     pub(super) passed: Vec<PassedCycles>,
+    /// Counts of further cycles without a wakeup.
+    pub(super) further: AttachCounts,
     /// Long cycles of timers that are not known yet, with the number of cycles since then.
     of_timers: Vec<(DueUnknown, u32)>,
 }
@@ -65,8 +68,74 @@ impl UndecidedMisses {
         settled.into_iter()
     }
 
-    pub(super) fn pass(&mut self, passed: Vec<PassedCycles>) {
+    pub(super) fn pass(&mut self, mut passed: Vec<PassedCycles>) {
         let room = MAX_MISSES.saturating_sub(self.passed.len());
-        self.passed.extend(passed.into_iter().take(room));
+        let further = passed.split_off(room.min(passed.len()));
+        self.passed.extend(passed);
+        self.further.pass(&further);
+        for joined in further.iter().filter(|cycles| cycles.is_joined) {
+            let whole = joined.first().whole;
+            if joined.due.first() == Some(&whole.origin) {
+                self.further.responses.add(whole.response());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attach::timeline::CatchUp;
+    use laggard_model::{Cpu, ThreadActivation, ThreadName, Tid, WatchedThread, WokenBy};
+
+    #[test]
+    fn cycles_without_a_wakeup_that_are_not_kept_are_counted() {
+        let thread = WatchedThread {
+            number: 1,
+            tid: Tid(1),
+            process: 1,
+            name: ThreadName::default(),
+            policy: ThreadPolicy::Other(0),
+            merged: 0,
+            unseen: 0,
+            stopped: 0,
+        };
+        let ms = Nanos::from_ms;
+        let group = |number: u64| {
+            let from = number * 100;
+            let times = [ms(from), ms(from), ms(from + 35)];
+            let whole = ThreadActivation::new(WokenBy::Interrupt, Cpu(0), times);
+            PassedCycles {
+                cycle: ThreadCycle {
+                    thread,
+                    whole,
+                    parts: Vec::new(),
+                    before: Vec::new(),
+                    is_interruption: false,
+                    is_relative: false,
+                    timeout_resolution: Nanos::ZERO,
+                    successor: None,
+                },
+                policy: thread.policy,
+                deadline: ms(10),
+                // 25 ms late, 15 ms late, in time.
+                due: vec![ms(from + 10), ms(from + 20), ms(from + 30)],
+                is_joined: false,
+                catch_up: CatchUp::default(),
+            }
+        };
+        let mut undecided = UndecidedMisses::default();
+
+        undecided.pass((0..200).map(group).collect());
+        undecided.pass((200..300).map(group).collect());
+
+        let mut counts = AttachCounts::default();
+        counts.pass(&undecided.passed);
+        counts.merge_passed(&undecided.further);
+        assert_eq!(undecided.passed.len(), MAX_MISSES);
+        assert_eq!((counts.misses, counts.passed), (600, 600));
+        assert_eq!(counts.responses.count(), 900);
+        assert_eq!(counts.last_missed, Some(ms(29_920)));
+        assert_eq!(counts.missed_at.len(), 600);
     }
 }
