@@ -74,6 +74,8 @@ pub enum Fix {
     MapElsewhere,
     /// Move the wait or the system call to another thread.
     MoveWait,
+    /// Sleep for a shorter time within the cycle, or use a shorter timeout.
+    ShortenSleep,
     ReduceWork,
     /// Find the program that stops or freezes the thread.
     FindStopper,
@@ -126,6 +128,7 @@ impl Fix {
             | Self::ShortenLock
             | Self::MapElsewhere
             | Self::MoveWait
+            | Self::ShortenSleep
             | Self::ReduceWork
             | Self::FindStopper => Remedy::ChangeProgram,
             Self::TimerMigration => Remedy::TimerMigration,
@@ -137,6 +140,13 @@ impl Fix {
 
 /// Name of the lock in the culprit of a [`CauseClass::KernelLock`].
 pub const MMAP_LOCK: &str = "mmap_lock";
+/// End of the culprit of a [`CauseClass::Wait`] that its timeout ended.
+pub const TIMEOUT: &str = "timeout";
+
+/// Returns whether the culprit of a [`CauseClass::Wait`] is a sleep or a timeout.
+fn is_timed(who: &str) -> bool {
+    ["nanosleep()", "clock_nanosleep()"].contains(&who) || who.ends_with(TIMEOUT)
+}
 
 /// Returns the fix against a cause in this recording. `None`: a user cannot change
 /// anything.
@@ -213,6 +223,7 @@ pub(crate) fn fix_on(
         }
         // Without samples, it may also be page faults.
         CauseClass::SystemCall if row.cause.who.is_none() => Fix::ReduceWork,
+        CauseClass::Wait if row.cause.who.as_deref().is_some_and(is_timed) => Fix::ShortenSleep,
         CauseClass::SystemCall
         | CauseClass::KernelLock
         | CauseClass::Blocked

@@ -235,6 +235,10 @@ fn action_and_price(fix: &Fix) -> (String, &'static str) {
             "Move this system call to another thread",
             "The threads then need a queue between them",
         ),
+        Fix::ShortenSleep => (
+            "Do not sleep within the cycle, sleep for a shorter time, or use a shorter timeout",
+            "A shorter timeout ends before a slow event",
+        ),
         Fix::ReduceWork => (
             "Reduce the work per cycle, or use a longer period",
             "A longer period then adds latency",

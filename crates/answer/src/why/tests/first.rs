@@ -34,12 +34,20 @@ fn series_without_a_threshold_is_last() {
     );
 }
 
-/// Without stack samples, time in the kernel may be page faults.
+/// Without stack samples, time in the kernel may be page faults. A wait for another thread cannot be
+/// shortened.
 #[test]
-fn only_a_named_system_call_is_to_be_moved() {
-    for (who, fix) in [(None, Fix::ReduceWork), (Some("mmap"), Fix::MoveWait)] {
+fn fix_of_a_system_call_depends_on_its_name_and_of_a_wait_on_its_end() {
+    use CauseClass::{SystemCall, Wait};
+    for (class, who, fix) in [
+        (SystemCall, None, Fix::ReduceWork),
+        (SystemCall, Some("mmap"), Fix::MoveWait),
+        (Wait, Some("read(), pipe, woken by X"), Fix::MoveWait),
+        (Wait, Some("poll(), timeout"), Fix::ShortenSleep),
+        (Wait, Some("clock_nanosleep()"), Fix::ShortenSleep),
+    ] {
         let cause = RecordedCause {
-            class: CauseClass::SystemCall,
+            class,
             who: who.map(Into::into),
             because: None,
             contender: None,

@@ -4,7 +4,7 @@ use laggard_answer::attach::{
     AttachCause, AttachCauseKind, AttachHolder, AttachLate, AttachSite, AttachTaken, HolderState,
     WaitEnd, WaitKind,
 };
-use laggard_answer::remedy::MMAP_LOCK;
+use laggard_answer::remedy::{MMAP_LOCK, TIMEOUT};
 use laggard_model::{Because, CauseClass, NamedCause, Nanos};
 
 use crate::doc::{Cell, code};
@@ -145,7 +145,7 @@ pub(crate) fn culprit(cause: &AttachCause) -> Option<String> {
         }
         AttachCauseKind::Sleep { call } => {
             let mut words = vec![call_or_fault(call.as_deref())];
-            words.extend(is_timed_wait(call.as_deref()).then(|| "timeout".into()));
+            words.extend(is_timed_wait(call.as_deref()).then(|| TIMEOUT.into()));
             words
         }
         AttachCauseKind::Child { call } => {
@@ -200,7 +200,7 @@ fn is_timed_wait(call: Option<&str>) -> bool {
 fn woken_by(end: Option<&WaitEnd>) -> Option<String> {
     Some(match end? {
         WaitEnd::Thread(name) => format!("woken by {name}"),
-        WaitEnd::Timeout => "timeout".into(),
+        WaitEnd::Timeout => TIMEOUT.into(),
         WaitEnd::Irq(number) => format!("woken by irq {number}"),
         WaitEnd::Softirq => "woken by a softirq".into(),
     })
@@ -387,6 +387,20 @@ pub(crate) fn next_step(cause: &AttachCause, has_samples: bool) -> Option<String
         (CauseClass::Reclaim, _) => {
             "raise the memory limit of the control group (memory.high, memory.max), or use less memory"
         }
+        (CauseClass::Wait, AttachCauseKind::Sleep { .. }) => {
+            "do not sleep within the cycle, or sleep for a shorter time"
+        }
+        (
+            CauseClass::Wait,
+            AttachCauseKind::Wait {
+                waker: Some(WaitEnd::Timeout),
+                ..
+            }
+            | AttachCauseKind::Output {
+                waker: Some(WaitEnd::Timeout),
+                ..
+            },
+        ) => "use a shorter timeout for this wait, or wait for this event in another thread",
         (CauseClass::Lock, _) => "let the holder of this lock hold it for a shorter time",
         (CauseClass::KernelLock | CauseClass::Blocked | CauseClass::Wait, _) => {
             "move this wait to another thread"
@@ -447,5 +461,30 @@ mod tests {
         let name = "sleeping in futex() (a timed wait that expired) within the cycle";
         assert_eq!(cause(&sleep), name);
         assert_eq!(culprit(&sleep).as_deref(), Some("futex(), timeout"));
+    }
+
+    #[test]
+    fn advice_against_a_timed_wait_is_a_shorter_time() {
+        let step = |kind| next_step(&AttachCause::new(kind), false).unwrap();
+        let sleep = step(AttachCauseKind::Sleep { call: None });
+        let wait = |waker| {
+            let site = AttachSite {
+                kind: WaitKind::Event,
+                call: Some("poll".into()),
+                descriptor: None,
+                file: None,
+                clock: None,
+            };
+            step(AttachCauseKind::Wait {
+                site,
+                waker: Some(waker),
+            })
+        };
+
+        assert!(sleep.contains("sleep for a shorter time"), "{sleep}");
+        let timeout = wait(WaitEnd::Timeout);
+        assert!(timeout.contains("shorter timeout"), "{timeout}");
+        let event = wait(WaitEnd::Softirq);
+        assert_eq!(event, "move this wait to another thread");
     }
 }
