@@ -497,6 +497,7 @@ fn deadline(
     let margin = |response: Nanos| signed(deadline) - signed(response);
     Some(AttachDeadline {
         deadline_ns: deadline,
+        different_ns: line.counted.different_deadlines(),
         source: match (measured.asked.deadline, &measured.asked.application) {
             (None, _) if measured.asked.period.is_some() => DeadlineSource::GivenPeriod,
             (None, _) => DeadlineSource::Period,

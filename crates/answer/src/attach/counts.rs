@@ -4,6 +4,7 @@ use laggard_model::{Histogram, Nanos};
 
 use super::course::signed;
 use super::growth::{AttachJob, GROWTHS};
+use super::period::differ;
 use super::timeline::PassedCycles;
 
 /// Maximum number of misses whose due times are kept.
@@ -24,8 +25,9 @@ pub(super) struct AttachCounts {
     pub(super) last_missed: Option<Nanos>,
     /// Responses of the cycles without a wakeup.
     pub(super) responses: Histogram,
-    /// Shortest deadline of a cycle with a wakeup.
+    /// Shortest and longest deadline of the cycles with a wakeup.
     pub(super) shortest: Option<Nanos>,
+    longest: Option<Nanos>,
     /// Smallest difference between the deadline and the response of a cycle, ns.
     pub(super) least_margin: Option<i64>,
 }
@@ -62,6 +64,12 @@ impl AttachCounts {
         self.least_margin = margins.into_iter().flatten().min();
     }
 
+    /// Returns the shortest and the longest deadline if they differ.
+    pub(super) fn different_deadlines(&self) -> Option<(Nanos, Nanos)> {
+        let deadlines = self.shortest.zip(self.longest)?;
+        differ(deadlines.0, deadlines.1).then_some(deadlines)
+    }
+
     fn compare(&mut self, response: Nanos, deadline: Nanos) {
         let margin = signed(deadline) - signed(response);
         let least = self.least_margin.unwrap_or(margin);
@@ -79,6 +87,7 @@ impl AttachCounts {
     pub(super) fn hold(&mut self, job: AttachJob, deadline: Nanos) {
         self.compare(job.response, deadline);
         self.shortest = Some(self.shortest.unwrap_or(deadline).min(deadline));
+        self.longest = self.longest.max(Some(deadline));
         if job.response > deadline {
             self.miss(job.at);
         }

@@ -6,7 +6,7 @@ use laggard_model::{Histogram, Nanos, ThreadActivation, ThreadPolicy, Tid};
 
 use super::counts::AttachCounts;
 use super::course::CourseBuilder;
-use super::cycle::{ThreadCycle, WaitKind, wait_kind};
+use super::cycle::ThreadCycle;
 use super::growth::AttachJob;
 use super::largest::LargestCycle;
 use super::period::{Wake, differ, grid, multiple_of, period_of_wakes};
@@ -486,8 +486,7 @@ impl LineState {
             // A thread with several timers has a deadline for each.
             let limit = self.timers.period_of(cycle);
             let limit = limit.or_else(|| self.timeline.period_of_other(cycle.origin));
-            let interval = self.timeline.interval(cycle.origin);
-            let interval = interval.filter(|_| wait_kind(cycle) == WaitKind::SleepUntil);
+            let interval = self.timeline.interval(cycle);
             let limit = limit.unwrap_or(phase.period);
             let limit = limit.min(interval.unwrap_or(limit));
             if is_new

@@ -260,11 +260,16 @@ pub struct AttachGrowth {
 /// Comparison of a row with its deadline.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct AttachDeadline {
-    /// Deadline: time from when a cycle is due until it must have ended.
+    /// Deadline of most cycles: time from when a cycle is due until it must have ended.
     pub deadline_ns: Nanos,
+    /// Shortest and longest deadline, if cycles have different ones: an implied deadline is the
+    /// period of the timer of the cycle, or the interval until the next one is due.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub different_ns: Option<(Nanos, Nanos)>,
     #[serde(rename = "of")]
     pub source: DeadlineSource,
-    /// Deadline minus the largest response; negative if it was missed.
+    /// Smallest difference between the deadline and the response of a cycle; negative if it was
+    /// missed.
     pub least_margin_ns: i64,
     /// Deadline minus the 99.9th percentile of the response; absent: fewer than 1,000
     /// cycles.
@@ -288,6 +293,13 @@ pub struct AttachDeadline {
     pub taken: Vec<AttachLate>,
     /// Time of causes that are not in the list.
     pub other_taken_ns: Nanos,
+}
+
+impl AttachDeadline {
+    /// Returns the deadline if all cycles have the same one.
+    pub(super) fn common(&self) -> Option<Nanos> {
+        self.different_ns.is_none().then_some(self.deadline_ns)
+    }
 }
 
 /// Cycles that were compared with a deadline of all threads.

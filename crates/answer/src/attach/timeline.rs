@@ -336,8 +336,10 @@ impl Timeline {
 
     fn count_regular(&mut self, entry: &TimelineCycle) {
         if entry.is_due {
-            let deadline = entry.deadline.or(self.period());
-            self.regular.end(entry.response, deadline);
+            let period = self.period();
+            let implied = self.interval(&entry.cycle.whole).or(period);
+            let implied = implied.min(period.or(implied));
+            self.regular.end(entry.response, entry.deadline.or(implied));
         }
     }
 

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::cause::AttachTaken;
-use super::row::{AttachKill, AttachRow};
+use super::row::{AttachDeadline, AttachKill, AttachRow};
 
 /// Worst cycle: the longest one that is past its deadline and did not end, otherwise the one
 /// that misses its deadline by most. If no thread missed a deadline, it is the longest cycle of the
@@ -23,6 +23,7 @@ pub struct AttachWorst {
     pub response_ns: Nanos,
     /// Whether the cycle ended.
     pub has_ended: bool,
+    /// Deadline; absent if the cycles of the thread have different ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_ns: Option<Nanos>,
     /// Signal that killed the thread in this cycle.
@@ -46,7 +47,7 @@ impl AttachWorst {
                 number: row.number,
                 response_ns: cycle.so_far_ns,
                 has_ended: false,
-                deadline_ns: row.deadline.as_ref().map(|deadline| deadline.deadline_ns),
+                deadline_ns: row.deadline.as_ref().and_then(AttachDeadline::common),
                 killed: row.killed,
                 taken: cycle.taken.clone(),
             });
@@ -69,7 +70,7 @@ impl AttachWorst {
             number: row.number,
             response_ns: largest.response_ns,
             has_ended: true,
-            deadline_ns: Some(deadline.deadline_ns),
+            deadline_ns: deadline.common(),
             killed: None,
             taken: largest.taken.clone(),
         })

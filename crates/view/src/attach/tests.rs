@@ -87,6 +87,7 @@ fn row(name: &str, tid: u32) -> AttachRow {
 fn deadline(misses: u64) -> AttachDeadline {
     AttachDeadline {
         deadline_ns: us(2_000),
+        different_ns: None,
         source: DeadlineSource::Given,
         least_margin_ns: 800_000,
         p999_margin_ns: None,

@@ -1,9 +1,10 @@
 //! Deadlines of the cycles of a thread that keeps several timers.
 
-use laggard_model::Nanos;
+use laggard_model::{Nanos, ThreadActivation};
 
 use super::Timeline;
 use super::grid::Grid;
+use crate::attach::cycle::{WaitKind, wait_kind};
 use crate::attach::period::differ;
 
 impl Timeline {
@@ -33,8 +34,14 @@ impl Timeline {
 
     /// Returns the time until the next due time of a thread that sleeps for different intervals in
     /// turn: its due times are those of several timers with the same period.
-    pub(in crate::attach) fn interval(&self, origin: Nanos) -> Option<Nanos> {
-        let grids = self.grids();
+    pub(in crate::attach) fn interval(&self, cycle: &ThreadActivation) -> Option<Nanos> {
+        let is_alone = self.earlier.is_empty() && self.others.is_none();
+        if is_alone || wait_kind(cycle) != WaitKind::SleepUntil {
+            return None;
+        }
+        let origin = cycle.origin;
+        let mut grids = self.earlier.clone();
+        grids.extend(self.grids());
         let first = grids.first()?;
         let period = Nanos::from_f64(first.period);
         let is_same = |grid: &&Grid| !differ(Nanos::from_f64(grid.period), period);

@@ -28,10 +28,14 @@ fn cycle_of_alternating_intervals_may_last_until_the_next_due_time() {
 
         let report = report(request_without_deadline(None), script.records);
 
-        let misses = report.rows[0].deadline.as_ref().unwrap().misses;
+        let deadline = report.rows[0].deadline.as_ref().unwrap();
+        let misses = deadline.misses;
         assert_eq!(missed, if has_fault { 20 } else { 0 });
         // The first is before both timelines are known.
         assert!(missed - misses <= 1, "{misses} of {missed}");
+        let of_timers = report.rows[0].timers.iter().map(|timer| timer.misses);
+        assert_eq!(of_timers.sum::<u64>(), misses);
+        assert_eq!(deadline.different_ns, Some((us(5_000), us(20_000))));
     }
 }
 

@@ -100,17 +100,21 @@ pub(crate) fn details(row: &AttachRow) -> Vec<String> {
 
 /// States how many cycles missed the deadline, and how many are to be expected.
 fn misses(row: &AttachRow, deadline: &AttachDeadline) -> String {
-    let source = match deadline.source {
-        DeadlineSource::Period => " (implied: its period)",
-        DeadlineSource::GivenPeriod => " (--period)",
-        DeadlineSource::Given | DeadlineSource::Application => "",
+    let source = match (deadline.source, deadline.different_ns) {
+        (DeadlineSource::Period, Some(_)) => " (implied: the interval of each cycle)",
+        (DeadlineSource::Period, None) => " (implied: its period)",
+        (DeadlineSource::GivenPeriod, _) => " (--period)",
+        (DeadlineSource::Given | DeadlineSource::Application, _) => "",
+    };
+    let limit = match deadline.different_ns {
+        Some((shortest, longest)) => format!("{} to {}", time(shortest), time(longest)),
+        None => time(deadline.deadline_ns),
     };
     let mut text = format!(
-        "{} of {} {}s missed the deadline of {}{source}",
+        "{} of {} {}s missed the deadline of {limit}{source}",
         Cell::Count(deadline.misses),
         Cell::Count(row.activations),
         unit(row),
-        time(deadline.deadline_ns),
     );
     if deadline.passed > 0 {
         text += &format!(
