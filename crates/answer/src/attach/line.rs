@@ -9,7 +9,7 @@ use super::course::CourseBuilder;
 use super::cycle::ThreadCycle;
 use super::growth::AttachJob;
 use super::largest::LargestCycle;
-use super::period::{Wake, differ, grid, multiple_of, period_of_wakes};
+use super::period::{Gaps, Wake, differ, grid, period_of_wakes};
 use super::sums::CauseSums;
 use super::timeline::{PassedCycles, Timeline, TimelineCycle};
 use super::timers::{AttachTimer, ThreadTimers};
@@ -66,10 +66,8 @@ pub(super) struct LineState {
     pub(super) waker_tids: BTreeMap<Tid, u64>,
     /// Spans with one period each, in order.
     pub(super) phases: Vec<Phase>,
-    /// Number of gaps between wakeups since the first phase, and number of gaps that are a multiple
-    /// of the period of their phase.
-    gaps: u64,
-    regular_gaps: u64,
+    /// Gaps between wakeups since the first phase.
+    gaps: Gaps,
     /// Given deadline, otherwise the period of the newest phase.
     pub(super) deadline: Option<Nanos>,
     pub(super) counted: AttachCounts,
@@ -149,8 +147,7 @@ impl LineState {
             other_wakers: 0,
             waker_tids: BTreeMap::new(),
             phases: Vec::new(),
-            gaps: 0,
-            regular_gaps: 0,
+            gaps: Gaps::default(),
             deadline,
             counted: AttachCounts::default(),
             is_given: deadline.is_some(),
@@ -405,9 +402,7 @@ impl LineState {
         let gap = next.saturating_sub(newest.cycle.whole.origin).as_f64();
         // A gap of several periods may be one period of a slower phase: wait for more cycles.
         if let Some(phase) = self.phases.last() {
-            let periods = multiple_of(gap, phase.period.as_f64());
-            self.gaps += 1;
-            self.regular_gaps += u64::from(periods.is_some());
+            let periods = self.gaps.add(gap, phase.period.as_f64());
             if periods == Some(1) {
                 // The phase goes on; the cycles that did not fit belong to it.
                 return self.end_pending(has_deadline);
@@ -567,12 +562,8 @@ impl LineState {
     /// Returns whether most wakeups have a period. A few requests to a server can have one by
     /// chance, and the next few another.
     pub(super) fn is_regular(&self) -> bool {
-        const MIN_GAPS: u64 = 32;
-        const MIN_SHARE: f64 = 0.7;
         const MAX_REGULAR_PHASES: usize = 8;
-        let is_known = self.gaps >= MIN_GAPS;
-        let has_share = self.regular_gaps as f64 >= MIN_SHARE * self.gaps as f64;
-        self.phases.len() <= MAX_REGULAR_PHASES && (has_share || !is_known)
+        self.phases.len() <= MAX_REGULAR_PHASES && self.gaps.are_regular()
     }
 
     /// Period of most cycles.

@@ -2,6 +2,8 @@
 
 use laggard_model::{Nanos, ThreadActivation};
 
+use super::line::MIN_PAUSE_PERIODS;
+
 /// A gap is this near to a multiple of the period, as a part of the period.
 const TOLERANCE: f64 = 1.0 / 10.0;
 /// Share of the gaps that fit, and share of the gaps that are one period long.
@@ -120,7 +122,7 @@ pub(super) fn grid(expiries: &[Nanos]) -> Option<Nanos> {
 }
 
 /// Returns the length of a gap in periods; `None` if it is not a multiple of the period.
-pub(super) fn multiple_of(gap: f64, period: f64) -> Option<u64> {
+fn multiple_of(gap: f64, period: f64) -> Option<u64> {
     let periods = (gap / period).round();
     let is_near = (gap - periods * period).abs() <= TOLERANCE * period;
     #[allow(
@@ -130,6 +132,38 @@ pub(super) fn multiple_of(gap: f64, period: f64) -> Option<u64> {
     )]
     let count = periods as u64;
     (periods >= 1.0 && is_near).then_some(count)
+}
+
+/// Number of gaps between wakeups of a thread.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Gaps {
+    all: u64,
+    /// Multiples of the period of their time.
+    regular: u64,
+    /// Pauses between series of wakeups.
+    pauses: u64,
+}
+
+impl Gaps {
+    /// Adds a gap, and returns its length in periods; `None` if it is not a multiple of the period.
+    pub(super) fn add(&mut self, gap: f64, period: f64) -> Option<u64> {
+        let periods = multiple_of(gap, period);
+        self.all += 1;
+        self.regular += u64::from(periods.is_some());
+        self.pauses += u64::from(gap >= MIN_PAUSE_PERIODS as f64 * period);
+        periods
+    }
+
+    /// Returns whether most gaps are regular, or too few are known. Messages that arrive in bursts have
+    /// short equal gaps, but no period.
+    pub(super) fn are_regular(&self) -> bool {
+        const MIN_GAPS: u64 = 32;
+        const MIN_SHARE: f64 = 0.7;
+        const MAX_PAUSE_SHARE: f64 = 0.05;
+        let share = |count: u64| count as f64 / self.all as f64;
+        let has_bursts = share(self.pauses) > MAX_PAUSE_SHARE;
+        self.all < MIN_GAPS || (share(self.regular) >= MIN_SHARE && !has_bursts)
+    }
 }
 
 /// Returns true if two periods differ too much for a wake of one to belong to the other.

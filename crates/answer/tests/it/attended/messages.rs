@@ -51,6 +51,27 @@ fn messages_that_arrive_during_a_callback_of_a_timer_count() {
     assert!(largest > us(23_000) && largest < us(27_000), "{largest:?}");
 }
 
+/// Bursts of messages at equal intervals, and series of many messages.
+#[test]
+fn short_bursts_of_messages_have_no_period() {
+    let deadline = |length: u64| {
+        let mut script = Script::new(1);
+        let read = wait("read", 5, 0, 0);
+        for message in 0..1_200 {
+            let due = message / length * 100_000 + message * 400 + message % 3 * 10;
+            script.add(by_thread(7, "net"), (due, due + 5, due + 90), read);
+        }
+        let report = report(request_without_deadline(None), script.records);
+        let row = &report.rows[0];
+        assert_eq!(row.period_ns.is_some(), row.deadline.is_some(), "{row:#?}");
+        row.deadline.is_some()
+    };
+
+    assert!(!deadline(5));
+    assert!(!deadline(12));
+    assert!(deadline(100));
+}
+
 /// Returns the report of a worker that a scheduler wakes every 10 ms. The records come every 100 ms.
 fn worker_with_a_late_cycle(late: u64) -> AttachReport {
     let (mut worker, mut scheduler) = (Script::new(1), Script::new(2));
