@@ -9,7 +9,7 @@ use super::course::CourseBuilder;
 use super::cycle::ThreadCycle;
 use super::growth::AttachJob;
 use super::largest::LargestCycle;
-use super::period::{Gaps, Wake, differ, grid, period_of_wakes};
+use super::period::{Gaps, Wake, differ, grid, period_of_late_thread, period_of_wakes};
 use super::sums::CauseSums;
 use super::timeline::{PassedCycles, Timeline, TimelineCycle};
 use super::timers::{AttachTimer, ThreadTimers};
@@ -85,8 +85,8 @@ pub(super) struct LineState {
     passed: Vec<PassedCycles>,
     /// Misses while it is not known whether the thread has a deadline.
     undecided: UndecidedMisses,
-    /// Newest due times.
-    pub(super) newest: VecDeque<Nanos>,
+    /// Newest wakeups.
+    pub(super) newest: VecDeque<Wake>,
 }
 
 /// Time span while a thread's cycles have one period.
@@ -119,8 +119,8 @@ pub(super) struct Selection {
 }
 
 impl LineState {
-    /// Creates a line with a given deadline, otherwise its period is the deadline. `steps`:
-    /// figures of intervals are requested.
+    /// Creates a line with a given deadline, otherwise its period is the deadline. `steps`: figures of
+    /// intervals are requested.
     pub(super) fn new(deadline: Option<Nanos>, given_period: Option<Nanos>, steps: bool) -> Self {
         Self {
             latency: Histogram::default(),
@@ -178,7 +178,7 @@ impl LineState {
         if self.newest.len() == MAX_NEWEST {
             self.newest.pop_front();
         }
-        self.newest.push_back(activation.origin);
+        self.newest.push_back(Wake::new(&whole.whole));
         *self.policies.entry(policy).or_default() += 1;
         self.latency.add(activation.latency());
         self.response.add(activation.response());
@@ -353,8 +353,7 @@ impl LineState {
         }
     }
 
-    /// Returns the cycle that was due in an interruption of the sleep before it, such as a stop;
-    /// `None`: none was due.
+    /// Returns the cycle that was due in an interruption of the sleep before it; `None`: none was due.
     pub(super) fn due_in(&self, interruption: &ThreadCycle) -> Option<ThreadCycle> {
         if self.timers.are_several() {
             return None;
@@ -393,8 +392,7 @@ impl LineState {
         }
     }
 
-    /// Estimates the period of the waiting cycles; the next one was due at `next`. Returns the
-    /// cycles that missed it.
+    /// Estimates the period of the waiting cycles; the next one was due at `next`. Returns the misses.
     fn place_pending(&mut self, next: Nanos, has_deadline: bool) -> Vec<MissedEarlier> {
         let Some(newest) = self.pending.back() else {
             return Vec::new();
@@ -407,23 +405,26 @@ impl LineState {
                 // The phase goes on; the cycles that did not fit belong to it.
                 return self.end_pending(has_deadline);
             }
+            let current = phase.period;
+            let late = self.period_of_late_thread();
+            if let Some(late) = late.filter(|&late| late < current || !differ(late, current)) {
+                self.start_phase(late);
+                return self.end_pending(has_deadline);
+            }
         }
         if self.pending.len() < MIN_MISFITS {
             return Vec::new();
         }
-        let newest = self.pending.iter().rev().take(MAX_FOR_PERIOD - 1);
-        let newest = newest.map(|pending| &pending.cycle.whole);
-        let newest = newest.take_while(|cycle| cycle.origin >= self.series_from);
-        let mut wakes: Vec<Wake> = newest.map(Wake::new).collect();
-        wakes.reverse();
-        wakes.push(Wake::at(next));
+        let wakes = self.newest_wakes(MAX_FOR_PERIOD.min(self.pending.len() + 1));
         // The shortest span first: before it, the period was another.
         let lengths = [MIN_MISFITS + 1, wakes.len()];
         let estimate = self.timers.main_period().or_else(|| {
             let mut lengths = lengths.into_iter();
             lengths.find_map(|length| period_of_wakes(&wakes[wakes.len().saturating_sub(length)..]))
         });
-        let estimate = estimate.or_else(|| self.grid_of_timer(&wakes));
+        let estimate = estimate
+            .or_else(|| self.period_of_late_thread())
+            .or_else(|| self.grid_of_timer(&wakes));
         let is_period = |period: &Nanos| !self.timeline.has_within_cycle(*period, next);
         let estimate = estimate.filter(is_period);
         if let Some(period) = estimate.or_else(|| self.timeline.period()) {
@@ -434,6 +435,21 @@ impl LineState {
             self.pending.pop_front();
         }
         Vec::new()
+    }
+
+    /// Returns the period of the newest cycles if the thread keeps due times and is nearly always late.
+    fn period_of_late_thread(&self) -> Option<Nanos> {
+        let kind = wait_kind(&self.pending.back()?.cycle.whole);
+        let wakes = self.newest_wakes(MAX_FOR_PERIOD);
+        period_of_late_thread(&wakes).filter(|_| kind == WaitKind::SleepUntil)
+    }
+
+    /// Returns up to `count` of the newest wakeups since the last pause.
+    fn newest_wakes(&self, count: usize) -> Vec<Wake> {
+        let wakes = self.newest.iter().rev().take(count);
+        let wakes = wakes.take_while(|wake| wake.origin >= self.series_from);
+        let wakes: Vec<Wake> = wakes.copied().collect();
+        wakes.into_iter().rev().collect()
     }
 
     /// Returns the period of the timer that woke the thread in each of the waiting cycles.
@@ -462,8 +478,7 @@ impl LineState {
         }
     }
 
-    /// Counts the waiting cycles in the newest phase, and returns the cycles that missed its
-    /// period.
+    /// Counts the waiting cycles in the newest phase, and returns the cycles that missed its period.
     fn end_pending(&mut self, has_deadline: bool) -> Vec<MissedEarlier> {
         let Some(phase) = self.phases.last_mut() else {
             self.pending.clear();

@@ -51,8 +51,9 @@ impl Wake {
         }
     }
 
-    /// Creates a wakeup whose end is not known yet.
-    pub(super) const fn at(origin: Nanos) -> Self {
+    /// Creates a wakeup without work.
+    #[cfg(test)]
+    const fn at(origin: Nanos) -> Self {
         Self {
             origin,
             done: origin,
@@ -119,6 +120,27 @@ pub(super) fn grid(expiries: &[Nanos]) -> Option<Nanos> {
         period > 0.0 && gaps.iter().all(is_multiple)
     });
     periods.next().map(Nanos::from_f64)
+}
+
+/// Returns the period of a thread that sleeps until absolute times and is nearly always late: most gaps
+/// are several periods long, not all of them equally long, and the thread never sleeps past a due time.
+pub(super) fn period_of_late_thread(wakes: &[Wake]) -> Option<Nanos> {
+    /// Minimum number of gaps that are not as long as the median.
+    const MIN_OTHER: usize = 2;
+    const TOLERANCE: f64 = 1.02;
+    let origins: Vec<Nanos> = wakes.iter().map(|wake| wake.origin).collect();
+    let period = grid(&origins)?;
+    let gaps = origins.windows(2);
+    let gaps = gaps.map(|two| two[1].saturating_sub(two[0]).as_f64() / period.as_f64());
+    let mut gaps: Vec<f64> = gaps.map(f64::round).collect();
+    gaps.sort_by(f64::total_cmp);
+    let median = gaps[gaps.len() / 2];
+    let others = gaps.iter().filter(|gap| (*gap - median).abs() > 0.5);
+    let sleeps = wakes.windows(2);
+    let mut sleeps = sleeps.map(|two| two[1].origin.saturating_sub(two[0].done).as_f64());
+    let is_late = median > 1.5 && others.count() >= MIN_OTHER;
+    let sleeps_until_next = sleeps.all(|sleep| sleep <= TOLERANCE * period.as_f64());
+    (is_late && sleeps_until_next).then_some(period)
 }
 
 /// Returns the length of a gap in periods; `None` if it is not a multiple of the period.
@@ -218,6 +240,30 @@ mod tests {
 
         assert!(sleeps_past(&wakes, Nanos::from_ms(5)));
         assert!(!sleeps_past(&wakes, Nanos::from_ms(10)));
+    }
+
+    /// A loop of 10 ms with 13 to 24 ms of work that skips the due times in them, and one that sleeps
+    /// for different intervals.
+    #[test]
+    fn thread_that_works_past_its_due_times_has_a_shorter_period() {
+        let wakes = |gaps: &[u64], work: u64| -> Vec<Wake> {
+            let mut origin = 0;
+            let wakes = gaps.iter().map(|gap| {
+                origin += gap;
+                let [origin, done] = [origin, origin + work].map(Nanos::from_ms);
+                Wake { origin, done }
+            });
+            wakes.collect()
+        };
+        let gaps = [20, 30, 20, 20, 30, 30, 20, 30, 20, 30, 20, 30];
+
+        let mut late = wakes(&gaps, 0);
+        for place in 0..late.len() - 1 {
+            late[place].done = late[place + 1].origin.saturating_sub(Nanos::from_ms(7));
+        }
+        assert_eq!(period_of_late_thread(&late), Some(Nanos::from_ms(10)));
+        assert_eq!(period_of_late_thread(&wakes(&gaps, 1)), None);
+        assert_eq!(period_of_late_thread(&wakes(&[20; 12], 13)), None);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use laggard_model::{Nanos, WokenWay};
 use super::AttachCollector;
 use super::cycle::Home;
 use super::line::LineState;
+use super::period::Wake;
 
 /// Minimum number of wakeups that are compared.
 const MIN_WAKEUPS: usize = 4;
@@ -56,17 +57,18 @@ fn takes_turns(line: &LineState, others: &[&LineState]) -> bool {
     };
     let near = Nanos::from_ns(period.ns() / COMMON);
     let (mut compared, mut common) = (0, 0);
-    for &time in &line.newest {
+    for time in line.newest.iter().map(|wake| wake.origin) {
         let is_within = |other: &&LineState| {
             let (first, last) = (other.newest.front(), other.newest.back());
-            first.is_some_and(|&first| first <= time) && last.is_some_and(|&last| time <= last)
+            first.is_some_and(|first| first.origin <= time)
+                && last.is_some_and(|last| time <= last.origin)
         };
         if !others.iter().any(is_within) {
             continue;
         }
         compared += 1;
         let mut wakeups = others.iter().flat_map(|other| &other.newest);
-        let is_near = |&other: &Nanos| other <= time + near && time <= other + near;
+        let is_near = |other: &Wake| other.origin <= time + near && time <= other.origin + near;
         common += usize::from(wakeups.any(is_near));
     }
     compared >= MIN_WAKEUPS && (common as f64) < MIN_COMMON_SHARE * compared as f64

@@ -97,6 +97,34 @@ fn cycles_that_are_due_while_an_earlier_one_goes_on_are_misses() {
     assert_eq!(run(25_700, relative), (41, 1, 0));
 }
 
+/// A loop of 10 ms whose work takes 13 to 28 ms, and which skips the due times in it: it wakes every 20
+/// or 30 ms. A loop of 30 ms with work of the same length is in time.
+#[test]
+fn loop_that_is_always_late_has_the_period_of_its_due_times() {
+    let run = |period: u64| {
+        let mut script = Script::new(1);
+        let (mut due, mut wakeups) = (10_000, 0);
+        while due < 6_000_000 {
+            let work = 13_000 + wakeups * wakeups * 7_919 % 15_000;
+            script.add(TIMER, (due, due + 10, due + work), SLEEP_UNTIL);
+            due += work.next_multiple_of(period);
+            wakeups += 1;
+        }
+        let report = report(request_without_deadline(None), script.records);
+        let row = &report.rows[0];
+        let deadline = row.deadline.as_ref().unwrap();
+        (
+            row.period_ns,
+            deadline.misses >= wakeups * 9 / 10,
+            deadline.misses,
+        )
+    };
+
+    let (period, are_counted, misses) = run(10_000);
+    assert_eq!((period, are_counted), (Some(us(10_000)), true), "{misses}");
+    assert_eq!(run(30_000), (Some(us(30_000)), false, 0));
+}
+
 /// A loop that sleeps for the same time after each cycle, and once continues at an old due time.
 #[test]
 fn one_wakeup_at_an_old_due_time_may_be_by_chance() {
