@@ -43,6 +43,9 @@ struct TimerState {
     is_placed: bool,
     /// Due time of its last cycle, with or without a wakeup.
     last: Nanos,
+    /// Expiries without a wakeup since its last wakeup. The next wakeup shows whether the program has
+    /// stopped the timer or set it for other times.
+    waiting: Vec<PassedCycles>,
     figures: TimerFigures,
 }
 
@@ -115,18 +118,18 @@ impl ThreadTimers {
         deadline: Option<Nanos>,
     ) -> Vec<PassedCycles> {
         let activation = &cycle.whole;
+        let mut passed = Vec::new();
         if let Some(number) = activation.timer
             && (self.timers.len() < MAX_TIMERS || self.timers.contains_key(&number))
         {
             let timer = self.timers.entry(number).or_default();
-            timer.expire(activation.origin);
+            timer.expire(activation.origin, &mut passed);
             let limit = deadline.or(timer.period);
             timer.figures.end(activation.response(), limit);
         }
         if self.timers.is_empty() {
             return Vec::new();
         }
-        let mut passed = Vec::new();
         for (&number, timer) in &mut self.timers {
             if timer.period.is_some() && !timer.is_placed {
                 timer.place(number, &self.earlier, deadline, &mut passed);
@@ -134,7 +137,7 @@ impl ThreadTimers {
             if activation.timer == Some(number) {
                 timer.last = activation.origin;
             }
-            timer.pass(cycle, policy, deadline, &mut passed);
+            timer.pass(cycle, policy, deadline);
         }
         if self.earlier.len() == MAX_EARLIER {
             self.earlier.pop_front();
@@ -158,15 +161,32 @@ impl ThreadTimers {
 }
 
 impl TimerState {
-    /// Adds an expiry that woke the thread.
-    fn expire(&mut self, time: Nanos) {
+    /// Adds an expiry that woke the thread. Adds the expiries before it to `passed` if it is on their
+    /// grid.
+    fn expire(&mut self, time: Nanos, passed: &mut Vec<PassedCycles>) {
+        self.confirm(time, passed);
         if self.expiries.len() == MAX_EXPIRIES {
             self.expiries.pop_front();
         }
         self.expiries.push_back(time);
-        self.last = time;
         let expiries: Vec<Nanos> = self.expiries.iter().copied().collect();
         self.period = period(&expiries).or_else(|| grid(&expiries));
+    }
+
+    /// Counts the expiries without a wakeup before one at `time` if the timer has kept its due times.
+    fn confirm(&mut self, time: Nanos, passed: &mut Vec<PassedCycles>) {
+        const TOLERANCE: f64 = 0.02;
+        let gap = time.saturating_sub(self.last).as_f64();
+        self.last = time;
+        let waiting = std::mem::take(&mut self.waiting);
+        let is_kept = self.period.is_some_and(|period| {
+            let periods = gap / period.as_f64();
+            periods > 0.5 && (periods - periods.round()).abs() <= TOLERANCE
+        });
+        if is_kept {
+            waiting.iter().for_each(|cycles| self.figures.pass(cycles));
+            passed.extend(waiting);
+        }
     }
 
     /// Counts the expiries during the cycles before its period was known.
@@ -185,20 +205,14 @@ impl TimerState {
         let later = earlier.iter().filter(|(cycle, _)| cycle.whole.done > first);
         for (cycle, policy) in later {
             if cycle.whole.timer == Some(number) {
-                self.last = cycle.whole.origin;
+                self.confirm(cycle.whole.origin, passed);
             }
-            self.pass(cycle, *policy, deadline, passed);
+            self.pass(cycle, *policy, deadline);
         }
     }
 
-    /// Counts and adds the expiries during a cycle of the thread.
-    fn pass(
-        &mut self,
-        cycle: &ThreadCycle,
-        policy: ThreadPolicy,
-        deadline: Option<Nanos>,
-        passed: &mut Vec<PassedCycles>,
-    ) {
+    /// Notes the expiries during a cycle of the thread.
+    fn pass(&mut self, cycle: &ThreadCycle, policy: ThreadPolicy, deadline: Option<Nanos>) {
         let (Some(period), Some(&woke)) = (self.period, self.expiries.back()) else {
             return;
         };
@@ -218,12 +232,10 @@ impl TimerState {
             if due <= activation.origin {
                 continue;
             }
-            let response = activation.done.saturating_sub(due);
-            self.figures.end(response, Some(deadline));
             expiries.push(due);
         }
         if !expiries.is_empty() {
-            passed.push(PassedCycles {
+            self.waiting.push(PassedCycles {
                 cycle: cycle.clone(),
                 policy,
                 deadline,

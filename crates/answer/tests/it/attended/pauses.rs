@@ -4,8 +4,8 @@ use laggard_answer::attach::AttachReport;
 use laggard_model::WokenWay;
 
 use super::{
-    SLEEP_UNTIL, Script, TIMER, Wait, by_thread, collector, report_of, request_without_deadline,
-    us, wait,
+    SLEEP_UNTIL, Script, TIMER, Wait, by_thread, collector, report, report_of,
+    request_without_deadline, us, wait,
 };
 
 /// Wait between two series.
@@ -181,4 +181,29 @@ fn wait_that_the_program_catches_up_with_is_no_pause() {
     let row = &report.rows[0];
     let largest = row.largest_response.as_ref().unwrap().response_ns;
     assert!(largest > us(1_200_000), "{largest:?}");
+}
+
+/// A loop of 5 ms that is late after each 100 cycles, then waits for 20 ms within the cycle and creates
+/// another timer. The earlier timer does not expire in that time.
+#[test]
+fn timer_that_a_thread_replaces_is_not_missed() {
+    let mut script = Script::new(1);
+    let mut due = 0;
+    for cycle in 0..1_050 {
+        let length = if cycle % 100 == 99 { 28_300 } else { 500 };
+        let read = wait("read", 4, 0, 0);
+        script.add_changed(TIMER, (due, due + 10, due + length), read, |activation| {
+            activation.timer = Some(1 + cycle / 100);
+        });
+        due += if length > 5_000 {
+            length + 5_000
+        } else {
+            5_000
+        };
+    }
+
+    let report = report(request_without_deadline(None), script.records);
+
+    let deadline = report.rows[0].deadline.as_ref().unwrap();
+    assert_eq!((deadline.misses, deadline.passed), (10, 0));
 }
