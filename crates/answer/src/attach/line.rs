@@ -6,7 +6,7 @@ use laggard_model::{Histogram, Nanos, ThreadActivation, ThreadPolicy, Tid};
 
 use super::counts::AttachCounts;
 use super::course::CourseBuilder;
-use super::cycle::ThreadCycle;
+use super::cycle::{ThreadCycle, WaitKind, wait_kind};
 use super::growth::AttachJob;
 use super::largest::LargestCycle;
 use super::period::{Gaps, Wake, differ, grid, period_of_late_thread, period_of_wakes};
@@ -405,8 +405,7 @@ impl LineState {
                 // The phase goes on; the cycles that did not fit belong to it.
                 return self.end_pending(has_deadline);
             }
-            let current = phase.period;
-            let late = self.period_of_late_thread();
+            let (current, late) = (phase.period, self.period_of_late_thread());
             if let Some(late) = late.filter(|&late| late < current || !differ(late, current)) {
                 self.start_phase(late);
                 return self.end_pending(has_deadline);
