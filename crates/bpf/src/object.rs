@@ -201,6 +201,22 @@ impl ObjectFile {
         }
     }
 
+    /// Returns the names of the tracepoints of its programs.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the object is damaged.
+    pub fn tracepoints(self) -> Result<Vec<String>, ObjectRefused> {
+        let open = ObjectBuilder::default().open_memory((self.bytes)());
+        let open = open.map_err(|err| ObjectRefused::new(&err))?;
+        let sections = open.progs().map(|program| program.section().to_owned());
+        let names = sections.filter_map(|section| {
+            let section = section.to_string_lossy().into_owned();
+            section.strip_prefix("tp_btf/").map(str::to_owned)
+        });
+        Ok(names.collect())
+    }
+
     /// Returns the byte range of an input among all inputs.
     fn input(self, name: &str) -> libbpf_rs::Result<Range<usize>> {
         let btf = Btf::from_raw(self.name, (self.bytes)())?.ok_or_else(|| self.no_input(name))?;
@@ -264,6 +280,11 @@ impl LoadedObject {
             }
         }
         Ok(())
+    }
+
+    /// Detaches all programs.
+    pub fn detach(&mut self) {
+        self.links.clear();
     }
 
     /// Returns the map with this name.

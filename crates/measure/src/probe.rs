@@ -220,6 +220,13 @@ pub trait Probe {
         None
     }
 
+    /// Makes its BPF programs record the activity of these CPUs, too, for
+    /// [`crate::linux::FlightRecorder::joined`]. `None` if they cannot.
+    #[cfg(target_os = "linux")]
+    fn join_flight(&mut self, _cpus: &CpuList) -> Option<crate::linux::FlightRings> {
+        None
+    }
+
     /// Returns the kernel events during the measurement, if there are any.
     fn record_of_kernel(&self) -> Option<std::sync::Arc<dyn crate::flight::KernelRecord>> {
         None

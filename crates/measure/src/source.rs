@@ -82,6 +82,12 @@ pub trait Source: Debug {
         None
     }
 
+    /// Makes its BPF programs record the activity of these CPUs, too. `None` if they cannot.
+    #[cfg(target_os = "linux")]
+    fn join_flight(&mut self, _cpus: &CpuList) -> Option<crate::linux::FlightRings> {
+        None
+    }
+
     /// Returns the cost of the measurement, as measured: a fraction of the time of its CPUs.
     fn price(&self) -> Option<f64> {
         None

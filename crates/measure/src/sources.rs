@@ -60,6 +60,16 @@ impl Sources {
         self.all.iter().map(AsRef::as_ref)
     }
 
+    /// Makes the BPF programs of a source record the activity of these CPUs, too.
+    #[cfg(target_os = "linux")]
+    pub fn join_flight(
+        &mut self,
+        cpus: &laggard_model::CpuList,
+    ) -> Option<crate::linux::FlightRings> {
+        let mut sources = self.all.iter_mut();
+        sources.find_map(|source| source.join_flight(cpus))
+    }
+
     pub fn lines(&self) -> &[Line] {
         &self.lines
     }

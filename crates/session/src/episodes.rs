@@ -89,7 +89,7 @@ impl EpisodeWatch {
     /// gives the reason.
     pub(crate) fn start(
         plan: &Plan,
-        probe: &dyn Probe,
+        probe: &mut dyn Probe,
     ) -> Result<(Option<Self>, Vec<Caveat>), SessionError> {
         let possible = system::can_explain(probe);
         match plan.episodes {

@@ -92,8 +92,8 @@ impl<'a> Session<'a> {
         } else {
             None
         };
-        let probe = probe(plan, seed)?;
-        let (watch, caveats) = EpisodeWatch::start(plan, probe.as_ref())?;
+        let mut probe = probe(plan, seed)?;
+        let (watch, caveats) = EpisodeWatch::start(plan, probe.as_mut())?;
         let meanwhile = match load {
             Some(load) => load.go_on()?,
             None => Meanwhile::launch(plan, interrupted)?,

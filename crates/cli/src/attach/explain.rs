@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use laggard_answer::attach::{AttachChosen, AttachCollector};
-use laggard_measure::linux::{self, FlightError, FlightOptions, FlightRecorder};
+use laggard_measure::linux::{self, FlightError, FlightOptions, FlightRecorder, FlightRings};
 use laggard_measure::{Flight as _, LiveNames};
 use laggard_model::{Caveat, CaveatKind, Nanos};
 use laggard_session::EpisodesChoice;
@@ -32,16 +32,23 @@ pub(super) struct LateWatch {
 }
 
 impl LateWatch {
-    /// Starts the flight recorder if the user wants it. Returns warnings if it is not
-    /// available or incomplete.
-    pub(super) fn start(args: &AttachArgs) -> anyhow::Result<(Self, Vec<Caveat>)> {
+    /// Starts the flight recorder if the user wants it, over `rings` if the programs of the probe
+    /// record. Returns warnings if it is not available or incomplete.
+    pub(super) fn start(
+        args: &AttachArgs,
+        rings: Option<FlightRings>,
+    ) -> anyhow::Result<(Self, Vec<Caveat>)> {
         let options = FlightOptions {
             stacks_hz: Some(args.stack_rate).filter(|&rate| rate > 0),
         };
         let (flight, caveats) = match args.episodes {
             EpisodesChoice::Off => (None, Vec::new()),
             EpisodesChoice::On | EpisodesChoice::Auto => {
-                match FlightRecorder::new(&linux::online_cpus(), options, None) {
+                let recorder = match rings {
+                    Some(rings) => FlightRecorder::joined(rings, options, None),
+                    None => FlightRecorder::new(&linux::online_cpus(), options, None),
+                };
+                match recorder {
                     Ok((flight, caveats)) => (Some(flight), caveats),
                     Err(err @ FlightError::Rate(_)) => return Err(err.into()),
                     Err(err) if args.episodes == EpisodesChoice::On => return Err(err.into()),

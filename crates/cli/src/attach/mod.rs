@@ -26,6 +26,7 @@ use laggard_measure::linux::{
 };
 use laggard_model::text::Unit;
 use laggard_model::{Caveat, CaveatKind, Names as _, Nanos};
+use laggard_session::EpisodesChoice;
 use laggard_view::attach::{document, json};
 use laggard_view::doc::{self, Detail};
 
@@ -64,9 +65,10 @@ pub(crate) fn attach(args: &AttachArgs) -> anyhow::Result<Exit> {
         [] => None,
         services => Some(AlsoMeasured::start(services)?),
     };
-    let (watch, unexplained) = LateWatch::start(args)?;
+    let recorded = (args.episodes != EpisodesChoice::Off).then(linux::online_cpus);
+    let mut probe = AttachProbe::new(recorded.as_ref())?;
+    let (watch, unexplained) = LateWatch::start(args, probe.take_flight())?;
     let mut on_late = AttachOnLate::start(args, &stop)?;
-    let mut probe = AttachProbe::new()?;
     let from = linux::now();
     if let Some(on_late) = &mut on_late {
         on_late.measure_from(from);

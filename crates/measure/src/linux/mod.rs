@@ -59,7 +59,7 @@ pub use boost::{LateBoost, drop_ambient_capabilities, take_default_share, take_u
 pub use clock::{now, tick};
 pub use descriptors::usual_descriptors;
 pub use event_trace::EventTrace;
-pub use flight::{FlightError, FlightOptions, FlightRecorder};
+pub use flight::{FlightError, FlightOptions, FlightRecorder, FlightRings};
 pub use handlers::{HandlerCounter, HandlersRefused};
 pub use identity::Identity;
 pub use inherited::{become_normal, inherited};

@@ -27,6 +27,8 @@ laggard_bpf::sources! {
     HANDLERS = "handlers";
     ATTACH = "attach";
     ATTACH_COUNTED = "attach_counted";
+    ATTACH_FLIGHT = "attach_flight";
+    FLIGHT_STAGES = "flight_stages";
 }
 
 /// Prefixes of the tracepoints `irq_vectors`, which exist only on x86. On other architectures
@@ -90,7 +92,7 @@ mod tests {
 
     use super::*;
 
-    const ALL: [ObjectFile; 17] = [
+    const ALL: [ObjectFile; 19] = [
         IDENTITY,
         CHAIN,
         ARMING,
@@ -108,6 +110,8 @@ mod tests {
         HANDLERS,
         ATTACH,
         ATTACH_COUNTED,
+        ATTACH_FLIGHT,
+        FLIGHT_STAGES,
     ];
 
     /// Returns whether an instruction of `source` calls the kernel helper with this number

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use laggard_model::{
-    Account, Backend, Batch, Caveat, CaveatKind, Every, Line, LineId, Losses, Nanos, OwnCost, Tid,
+    Account, Backend, Batch, Caveat, CaveatKind, CpuList, Every, Line, LineId, Losses, Nanos,
+    OwnCost, Tid,
 };
 
 use super::boost::LateBoost;
 use super::external::External;
+use super::flight::FlightRings;
 use super::threads::{self, BackendChoice, ThreadSource};
 use super::timerlat::Timerlat;
 use super::tracers::Tracers;
@@ -131,6 +133,10 @@ impl Probe for LinuxProbe {
 
     fn board(&self) -> Option<BoardMaps> {
         self.sources.iter().find_map(|source| source.board())
+    }
+
+    fn join_flight(&mut self, cpus: &CpuList) -> Option<FlightRings> {
+        self.sources.join_flight(cpus)
     }
 
     fn caveats(&self) -> Vec<Caveat> {

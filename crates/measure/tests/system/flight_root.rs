@@ -5,10 +5,11 @@
 use std::time::Duration;
 
 use laggard_measure::linux::{
-    self, BackendChoice, FlightError, FlightOptions, FlightRecorder, LinuxProbe, online_cpus,
+    self, AttachProbe, BackendChoice, FlightError, FlightOptions, FlightRecorder, LinuxProbe,
+    online_cpus,
 };
 use laggard_measure::{Flight as _, Probe as _};
-use laggard_model::{Activity, Cpu, Evidence, Happening, Nanos, Tid};
+use laggard_model::{Activity, Batch, Cpu, Evidence, Happening, Nanos, Stage, Tid};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::{Pid, gettid};
 
@@ -171,6 +172,77 @@ fn cost_of_its_programs_is_reported() {
             .any(|program| program.name == name && program.runs > 0);
         assert!(ran, "{name} in {cost:?}");
     }
+}
+
+#[test]
+fn joined_programs_stamp_stages_and_record() {
+    if recorder().is_none() {
+        return;
+    }
+    let mut probe = LinuxProbe::new(request("fifo:50"), BackendChoice::Bpf).unwrap();
+    if cfg!(not(target_arch = "x86_64")) {
+        println!("skipped: programs are joined on x86 only");
+        return;
+    }
+    let rings = probe.join_flight(&online_cpus()).unwrap();
+    let board = probe.board();
+    let options = FlightOptions::default();
+    let (recorder, _) = FlightRecorder::joined(rings, options, board.as_ref()).unwrap();
+    probe.start().unwrap();
+
+    let (tid, evidence) = watch(&recorder);
+
+    let mut batch = Batch::default();
+    probe.drain(&mut batch);
+    for stage in [Stage::Irq, Stage::Expire, Stage::Waking, Stage::Running] {
+        let steps = &batch.step_ns[stage.index()];
+        let seen = steps.iter().filter(|&&step| step != Batch::ABSENT).count();
+        assert!(seen * 2 > batch.len(), "{stage}: {seen} of {}", batch.len());
+    }
+    let switched = evidence
+        .events
+        .iter()
+        .any(|event| matches!(&event.what, Happening::Switch { tid: to, .. } if *to == tid));
+    assert!(switched, "{} events", evidence.events.len());
+    probe.stop();
+    let programs: Vec<(String, u64)> = probe
+        .cost()
+        .programs
+        .into_iter()
+        .map(|program| (program.name, program.runs))
+        .collect();
+    let runs_of = |name: &str| {
+        let named = programs.iter().filter(|(program, _)| program == name);
+        named.map(|(_, runs)| *runs).collect::<Vec<_>>()
+    };
+    for name in ["on_sched_switch", "flight on_hrtimer_expire_exit"] {
+        let runs = runs_of(name);
+        assert!(runs.len() == 1 && runs[0] > 0, "{name} in {programs:?}");
+    }
+    assert!(runs_of("flight on_sched_switch").is_empty());
+}
+
+#[test]
+fn programs_of_attach_record() {
+    if recorder().is_none() {
+        return;
+    }
+    let mut probe = AttachProbe::new(Some(&online_cpus())).unwrap();
+    if let Some(reason) = probe.context_unknown() {
+        println!("skipped: {reason}");
+        return;
+    }
+    let rings = probe.take_flight().unwrap();
+    let options = FlightOptions { stacks_hz: None };
+    let (recorder, _) = FlightRecorder::joined(rings, options, None).unwrap();
+
+    let (tid, evidence) = watch(&recorder);
+
+    let switched = evidence
+        .events
+        .iter()
+        .any(|event| matches!(&event.what, Happening::Switch { tid: to, .. } if *to == tid));
+    assert!(switched, "{} events", evidence.events.len());
 }
 
 #[test]

@@ -62,12 +62,16 @@ pub(crate) const fn explains(_: Service) -> bool {
 pub(crate) fn flight(
     cpus: &CpuList,
     stack_rate: u32,
-    probe: &dyn Probe,
+    probe: &mut dyn Probe,
 ) -> Result<(Box<dyn Flight>, Vec<Caveat>), FlightRefused> {
     let options = FlightOptions {
         stacks_hz: Some(stack_rate).filter(|&rate| rate > 0),
     };
-    let (flight, caveats) = FlightRecorder::new(cpus, options, probe.board().as_ref())?;
+    let board = probe.board();
+    let (flight, caveats) = match probe.join_flight(cpus) {
+        Some(rings) => FlightRecorder::joined(rings, options, board.as_ref())?,
+        None => FlightRecorder::new(cpus, options, board.as_ref())?,
+    };
     Ok((Box::new(flight), caveats))
 }
 

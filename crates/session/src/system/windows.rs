@@ -56,7 +56,7 @@ pub(crate) const fn explains(service: Service) -> bool {
 pub(crate) fn flight(
     _: &CpuList,
     _: u32,
-    probe: &dyn Probe,
+    probe: &mut dyn Probe,
 ) -> Result<(Box<dyn Flight>, Vec<Caveat>), FlightRefused> {
     let events = probe
         .record_of_kernel()

@@ -12,13 +12,14 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 
 use laggard_bpf::object::{LoadedObject, ObjectFile, ObjectRefused};
 use laggard_bpf::value::Value as _;
-use laggard_model::{Absence, ThreadTold};
+use laggard_model::{Absence, CpuList, ThreadTold};
 use libbpf_rs::{ErrorKind, Iter, MapCore as _, MapFlags, MapType};
 
 use self::record::shared::{
     ATTACH_ALL, ATTACH_CHOSEN, AttachCall, AttachRecord, AttachState, AttachThread,
 };
 use self::ring::AttachRings;
+use super::flight::FlightRings;
 use super::interrupts::CpuInterrupts;
 use super::objects;
 use super::obstacle::{Help, Obstacle};
@@ -98,45 +99,61 @@ pub struct AttachProbe {
     context_unknown: Option<String>,
     absent: Vec<String>,
     renumbers: bool,
+    flight: Option<FlightRings>,
 }
 
 impl AttachProbe {
-    /// Loads and attaches the BPF programs, which do not watch any thread yet.
+    /// Loads and attaches the BPF programs, which do not watch any thread yet. With `recorded`,
+    /// they also record the activity of these CPUs if the kernel accepts this
+    /// ([`AttachProbe::take_flight`]).
     ///
     /// # Errors
     /// If the kernel refuses them.
-    pub fn new() -> Result<Self, AttachError> {
-        // Without the interrupt state of the CPUs, everything else can still be measured.
-        Self::load(objects::ATTACH_COUNTED, None)
-            .or_else(|refused| Self::load(objects::ATTACH, Some(refused.reason)))
+    pub fn new(recorded: Option<&CpuList>) -> Result<Self, AttachError> {
+        let joined = recorded.ok_or_else(|| ObjectRefused::because("not wanted"));
+        joined
+            .and_then(|cpus| Self::load(objects::ATTACH_FLIGHT, None, Some(cpus)))
+            .or_else(|_| Self::load(objects::ATTACH_COUNTED, None, None))
+            // Without the interrupt state of the CPUs, everything else can still be measured.
+            .or_else(|refused| Self::load(objects::ATTACH, Some(refused.reason), None))
             .map_err(|refused| AttachError::Absent(absent(&refused)))
     }
 
-    fn load(object: ObjectFile, context_unknown: Option<String>) -> Result<Self, ObjectRefused> {
+    fn load(
+        object: ObjectFile,
+        context_unknown: Option<String>,
+        recorded: Option<&CpuList>,
+    ) -> Result<Self, ObjectRefused> {
         let cpus = possible_cpus();
         let bits = match cpus {
             0..=MANY_CPUS => RING_BITS,
             _ => RING_BITS_OF_MANY,
         };
-        let sizes = [
-            ("heads", cpus),
-            ("records", cpus << bits),
+        let mut sizes = vec![
+            ("attach_heads", cpus),
+            ("attach_records", cpus << bits),
             ("chosen", MAX_CHOSEN),
         ];
+        sizes.extend(recorded.into_iter().flat_map(FlightRings::sizes));
         let mut absent = Vec::new();
         let mut loaded = object.load(&[], &sizes, |open| {
             absent = objects::leave_out_absent(open)?;
-            object.set_input(open, "ring_bits", &bits.to_ne_bytes())?;
+            object.set_input(open, "attach_ring_bits", &bits.to_ne_bytes())?;
+            if let Some(recorded) = recorded {
+                FlightRings::set_size(object, open, recorded)?;
+            }
             let timers = CpuInterrupts::of_machine().timer_input();
             object.set_input(open, "timer_irqs", &timers)?;
             let preempted = u32::from(super::softirqs_are_preempted());
             object.set_input(open, "softirqs_are_preempted", &preempted.to_ne_bytes())
         })?;
         let rings = {
-            let (heads, records) = (loaded.map("heads")?, loaded.map("records")?);
+            let (heads, records) = (loaded.map("attach_heads")?, loaded.map("attach_records")?);
             AttachRings::new(heads.as_fd(), records.as_fd(), cpus, bits)
         };
         let rings = rings.map_err(|err| ObjectRefused::because(err.to_string()))?;
+        let flight = recorded.map(|recorded| FlightRings::open(&loaded, recorded, &absent));
+        let flight = flight.transpose()?;
         loaded.attach()?;
         // Set after all programs are attached, because each recorded start needs its end.
         let begun = AttachState {
@@ -151,7 +168,13 @@ impl AttachProbe {
             loaded,
             rings,
             disordered: 0,
+            flight,
         })
+    }
+
+    /// Returns the records of the flight recorder, once, if the programs keep them.
+    pub fn take_flight(&mut self) -> Option<FlightRings> {
+        self.flight.take()
     }
 
     /// Watches these threads or processes. Threads that a whole process starts are included.

@@ -169,8 +169,7 @@ int BPF_PROG(on_hrtimer_start, struct hrtimer *timer)
 	return 0;
 }
 
-SEC("tp_btf/sched_switch")
-int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
+PROGRAM(sched_switch, bool preempt, struct task_struct *prev,
 	     struct task_struct *next, unsigned int prev_state)
 {
 	struct attach_thread *thread;

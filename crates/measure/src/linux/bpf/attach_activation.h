@@ -69,7 +69,7 @@ static __always_inline void write_record(struct attach_thread *thread,
 					 struct task_struct *task, u8 kind, u64 now)
 {
 	u32 cpu = bpf_get_smp_processor_id();
-	struct ring_head *head = bpf_map_lookup_elem(&heads, &cpu);
+	struct ring_head *head = bpf_map_lookup_elem(&attach_heads, &cpu);
 	struct attach_record *record;
 	u64 place;
 	u32 index;
@@ -77,8 +77,8 @@ static __always_inline void write_record(struct attach_thread *thread,
 	if (!head || !head->recorded)
 		return;
 	place = __sync_fetch_and_add(&head->count, 1);
-	index = head->first + ((u32)place & ((1U << ring_bits) - 1));
-	record = bpf_map_lookup_elem(&records, &index);
+	index = head->first + ((u32)place & ((1U << attach_ring_bits) - 1));
+	record = bpf_map_lookup_elem(&attach_records, &index);
 	if (!record)
 		return;
 	__sync_lock_test_and_set(&record->place, 0);

@@ -7,6 +7,7 @@
 #define LAGGARD_ATTACH_HANDLERS_H
 
 #include "attach_thread.h"
+#include "program.h"
 #include "timer_irq.h"
 
 struct attach_frame {
@@ -110,35 +111,30 @@ static __always_inline int end(u32 route)
 	return 0;
 }
 
-SEC("tp_btf/irq_handler_entry")
-int BPF_PROG(on_irq_handler_entry, int irq)
+PROGRAM(irq_handler_entry, int irq)
 {
 	if (!is_timer_irq(irq))
 		begin(ATTACH_IRQ, irq, true);
 	return 0;
 }
 
-SEC("tp_btf/irq_handler_exit")
-int BPF_PROG(on_irq_handler_exit, int irq)
+PROGRAM(irq_handler_exit, int irq)
 {
 	return is_timer_irq(irq) ? 0 : end(ATTACH_IRQ);
 }
 
-SEC("tp_btf/softirq_entry")
-int BPF_PROG(on_softirq_entry, unsigned int vector)
+PROGRAM(softirq_entry, unsigned int vector)
 {
 	begin(ATTACH_SOFTIRQ, vector, false);
 	return 0;
 }
 
-SEC("tp_btf/softirq_exit")
-int BPF_PROG(on_softirq_exit)
+PROGRAM(softirq_exit)
 {
 	return end(ATTACH_SOFTIRQ);
 }
 
-SEC("tp_btf/timer_expire_entry")
-int BPF_PROG(on_timer_expire_entry, struct timer_list *timer)
+PROGRAM(timer_expire_entry, struct timer_list *timer)
 {
 	struct attach_frame *frame = begin(ATTACH_TIMER, 0, false);
 
@@ -147,8 +143,7 @@ int BPF_PROG(on_timer_expire_entry, struct timer_list *timer)
 	return 0;
 }
 
-SEC("tp_btf/timer_expire_exit")
-int BPF_PROG(on_timer_expire_exit)
+PROGRAM(timer_expire_exit)
 {
 	return end(ATTACH_TIMER);
 }
@@ -165,8 +160,7 @@ struct hrtimer___asked {
 /* Callback that wakes a thread that sleeps, or that waits with a timeout. */
 extern const void hrtimer_wakeup __ksym __weak;
 
-SEC("tp_btf/hrtimer_expire_entry")
-int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
+PROGRAM(hrtimer_expire_entry, struct hrtimer *timer)
 {
 	struct attach_frame *frame;
 	struct hrtimer___asked *asked = (void *)timer;
@@ -183,23 +177,20 @@ int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
 	return 0;
 }
 
-SEC("tp_btf/hrtimer_expire_exit")
-int BPF_PROG(on_hrtimer_expire_exit)
+PROGRAM(hrtimer_expire_exit)
 {
 	return end(ATTACH_HRTIMER);
 }
 
-#define VECTOR(name)                              \
-	SEC("tp_btf/" #name "_entry")             \
-	int BPF_PROG(on_##name##_entry)           \
-	{                                         \
-		begin(ATTACH_VECTOR, 0, true);    \
-		return 0;                         \
-	}                                         \
-	SEC("tp_btf/" #name "_exit")              \
-	int BPF_PROG(on_##name##_exit)            \
-	{                                         \
-		return end(ATTACH_VECTOR);        \
+#define VECTOR(name)                      \
+	PROGRAM(name##_entry)             \
+	{                                 \
+		begin(ATTACH_VECTOR, 0, true); \
+		return 0;                 \
+	}                                 \
+	PROGRAM(name##_exit)              \
+	{                                 \
+		return end(ATTACH_VECTOR); \
 	}
 
 /* Without the local timer's interrupt: its wakeups come from timer callbacks,

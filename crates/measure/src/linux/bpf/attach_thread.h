@@ -5,11 +5,14 @@
 #ifndef LAGGARD_ATTACH_THREAD_H
 #define LAGGARD_ATTACH_THREAD_H
 
-#include "kernel.h"
-#include "overwritten.h"
+#include "ring.h"
 #include "attach.h"
 
-RING_ENTRIES(records, struct attach_record);
+/* Log2 of the records of a CPU; set at load. */
+const volatile u32 attach_ring_bits = 6;
+
+RING_HEADS(attach_heads);
+RING_ENTRIES(attach_records, struct attach_record);
 
 struct attach_thread {
 	struct attach_wake wake; /* wakeup of the current phase */

@@ -26,6 +26,7 @@
  */
 #include "kernel.h"
 #include "board_maps.h"
+#include "program.h"
 
 /* Whether on_sched_waking is attached. */
 const volatile u32 waking_is_stamped = 1;
@@ -252,8 +253,7 @@ static __always_inline void find_stray(struct board_cpu *here, struct hrtimer *t
 		begin_expiry(cpu, i, here, timer, expiry_ns);
 }
 
-SEC("tp_btf/hrtimer_expire_entry")
-int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
+PROGRAM(hrtimer_expire_entry, struct hrtimer *timer)
 {
 	struct board_cpu *cpu = this_board_cpu();
 	u64 expiry_ns = timer->node.expires;
@@ -274,8 +274,7 @@ int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
 	return 0;
 }
 
-SEC("tp_btf/sched_waking")
-int BPF_PROG(on_sched_waking, struct task_struct *task)
+PROGRAM(sched_waking, struct task_struct *task)
 {
 	/* The waker may run on another CPU. The line of a pinned thread does
 	 * not move. */
@@ -295,8 +294,7 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 	return 0;
 }
 
-SEC("tp_btf/sched_switch")
-int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
+PROGRAM(sched_switch, bool preempt, struct task_struct *prev,
 	     struct task_struct *next)
 {
 	struct board_cpu *cpu = this_board_cpu();

@@ -24,6 +24,7 @@
 #include "kernel.h"
 #include "overwritten.h"
 #include "flight.h"
+#include "program.h"
 
 RING_ENTRIES(records, struct flight_record);
 
@@ -90,68 +91,57 @@ static __always_inline int note_interrupt(u8 kind, u32 id)
 	return 0;
 }
 
-SEC("tp_btf/irq_handler_entry")
-int BPF_PROG(on_irq_handler_entry, int irq)
+PROGRAM(irq_handler_entry, int irq)
 {
 	return note_interrupt(FLIGHT_IRQ, irq);
 }
 
-SEC("tp_btf/irq_handler_exit")
-int BPF_PROG(on_irq_handler_exit, int irq)
+PROGRAM(irq_handler_exit, int irq)
 {
 	return note(FLIGHT_IRQ + 1, irq);
 }
 
-SEC("tp_btf/softirq_entry")
-int BPF_PROG(on_softirq_entry, unsigned int vector)
+PROGRAM(softirq_entry, unsigned int vector)
 {
 	return note(FLIGHT_SOFTIRQ, vector);
 }
 
-SEC("tp_btf/softirq_exit")
-int BPF_PROG(on_softirq_exit, unsigned int vector)
+PROGRAM(softirq_exit, unsigned int vector)
 {
 	return note(FLIGHT_SOFTIRQ + 1, vector);
 }
 
-SEC("tp_btf/hrtimer_expire_entry")
-int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
+PROGRAM(hrtimer_expire_entry, struct hrtimer *timer)
 {
 	return note_function(FLIGHT_HRTIMER, timer->function);
 }
 
-SEC("tp_btf/hrtimer_expire_exit")
-int BPF_PROG(on_hrtimer_expire_exit)
+PROGRAM(hrtimer_expire_exit)
 {
 	return note(FLIGHT_HRTIMER + 1, 0);
 }
 
-SEC("tp_btf/timer_expire_entry")
-int BPF_PROG(on_timer_expire_entry, struct timer_list *timer)
+PROGRAM(timer_expire_entry, struct timer_list *timer)
 {
 	return note_function(FLIGHT_TIMER, timer->function);
 }
 
-SEC("tp_btf/timer_expire_exit")
-int BPF_PROG(on_timer_expire_exit)
+PROGRAM(timer_expire_exit)
 {
 	return note(FLIGHT_TIMER + 1, 0);
 }
 
-SEC("tp_btf/workqueue_execute_start")
-int BPF_PROG(on_workqueue_execute_start, struct work_struct *work)
+PROGRAM(workqueue_execute_start, struct work_struct *work)
 {
 	return note_function(FLIGHT_WORK, work->func);
 }
 
-SEC("tp_btf/workqueue_execute_end")
-int BPF_PROG(on_workqueue_execute_end)
+PROGRAM(workqueue_execute_end)
 {
 	return note(FLIGHT_WORK + 1, 0);
 }
 
-SEC("tp_btf/cpu_idle")
-int BPF_PROG(on_cpu_idle, unsigned int state)
+PROGRAM(cpu_idle, unsigned int state)
 {
 	/* The kernel reports the end as state -1. */
 	return state == (unsigned int)-1 ? note(FLIGHT_IDLE + 1, 0) :
@@ -239,8 +229,7 @@ static __always_inline u8 before(bool preempt, struct task_struct *prev)
 }
 
 /* Thread that is woken and cannot run, because its group has used up its quota. */
-SEC("tp_btf/sched_wakeup")
-int BPF_PROG(on_sched_wakeup, struct task_struct *task)
+PROGRAM(sched_wakeup, struct task_struct *task)
 {
 	struct ring_head *head;
 
@@ -283,8 +272,7 @@ static __always_inline void note_left(struct ring_head *head, struct task_struct
 		head->unseen++;
 }
 
-SEC("tp_btf/sched_switch")
-int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
+PROGRAM(sched_switch, bool preempt, struct task_struct *prev,
 	     struct task_struct *next)
 {
 	struct ring_head *head = head_of(bpf_get_smp_processor_id());
@@ -320,16 +308,14 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev,
 	return 0;
 }
 
-#define VECTOR(name, vector)                                 \
-	SEC("tp_btf/" #name "_entry")                        \
-	int BPF_PROG(on_##name##_entry)                      \
-	{                                                    \
+#define VECTOR(name, vector)                                  \
+	PROGRAM(name##_entry)                                 \
+	{                                                     \
 		return note_interrupt(FLIGHT_VECTOR, vector); \
-	}                                                    \
-	SEC("tp_btf/" #name "_exit")                         \
-	int BPF_PROG(on_##name##_exit)                       \
-	{                                                    \
-		return note(FLIGHT_VECTOR + 1, vector);      \
+	}                                                     \
+	PROGRAM(name##_exit)                                  \
+	{                                                     \
+		return note(FLIGHT_VECTOR + 1, vector);       \
 	}
 
 VECTOR(local_timer, VECTOR_LOCAL_TIMER)

@@ -8,9 +8,9 @@
  */
 #include "kernel.h"
 #include "board_maps.h"
+#include "program.h"
 
-SEC("tp_btf/local_timer_entry")
-int BPF_PROG(on_local_timer_entry)
+PROGRAM(local_timer_entry)
 {
 	struct board_cpu *cpu = this_board_cpu();
 

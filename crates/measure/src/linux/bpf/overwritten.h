@@ -7,42 +7,12 @@
 #ifndef LAGGARD_OVERWRITTEN_H
 #define LAGGARD_OVERWRITTEN_H
 
-#include "kernel.h"
+#include "ring.h"
 
 /* Log2 of a ring's entries; set at load. */
 const volatile u32 ring_bits = 6;
 
-struct ring_head {
-	u64 count;    /* entries written */
-	u32 first;    /* index of this CPU's first entry */
-	u32 recorded; /* whether this CPU has a ring */
-	u64 unseen;   /* context switches that were not seen, at least */
-	/* Flight recorder: the thread that runs on the CPU, with its name at
-	 * switch-in. */
-	u64 name[2];
-	u32 tid;
-	u32 known;   /* whether a switch has been seen on this CPU */
-	u64 line[2]; /* no two CPUs share a cache line */
-};
-_Static_assert(sizeof(struct ring_head) == 64, "no hidden padding");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct ring_head);
-} heads SEC(".maps");
-
-/* Defines the map of entries. Its size is set at load. */
-#define RING_ENTRIES(name, entry)                  \
-	struct {                                   \
-		__uint(type, BPF_MAP_TYPE_ARRAY);  \
-		__uint(map_flags, BPF_F_MMAPABLE); \
-		__uint(max_entries, 1);            \
-		__type(key, u32);                  \
-		__type(value, entry);              \
-	} name SEC(".maps")
+RING_HEADS(heads);
 
 /* Head of a CPU's ring, or NULL if the CPU is not recorded. */
 static __always_inline struct ring_head *head_of(u32 cpu)

@@ -12,10 +12,12 @@ mod still;
 
 use std::os::fd::AsFd;
 
-use laggard_bpf::object::{LoadedObject, ObjectRefused};
+use laggard_bpf::object::{LoadedObject, ObjectFile, ObjectRefused};
 use laggard_model::{
     Caveat, CaveatKind, Cpu, CpuList, Evidence, Nanos, ProgramCost, Sampler, Span,
 };
+
+use libbpf_rs::OpenObject;
 
 use super::objects;
 use super::possible_cpus;
@@ -49,6 +51,15 @@ impl Default for FlightOptions {
     }
 }
 
+impl FlightOptions {
+    fn check(self) -> Result<(), FlightError> {
+        match self.stacks_hz {
+            Some(rate) if !(1..=10_000).contains(&rate) => Err(FlightError::Rate(rate)),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Reason why the flight recorder is missing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -62,10 +73,65 @@ pub enum FlightError {
     Rate(u32),
 }
 
+/// Records of an object whose programs record the activity of each CPU.
+#[derive(Debug)]
+pub struct FlightRings {
+    rings: Rings<FlightRecord>,
+    cpus: CpuList,
+    /// Tracepoints of the flight recorder that the kernel lacks.
+    absent: Vec<String>,
+}
+
+impl FlightRings {
+    /// Log2 of the records of a CPU.
+    fn bits(cpus: &CpuList) -> u32 {
+        (MAX_RECORDS / cpus.len().max(1))
+            .max(1)
+            .ilog2()
+            .clamp(MIN_MAX_RING_BITS.0, MIN_MAX_RING_BITS.1)
+    }
+
+    /// Returns the sizes of the maps.
+    pub(super) fn sizes(cpus: &CpuList) -> [(&'static str, usize); 2] {
+        let records = cpus.len() << Self::bits(cpus);
+        [("heads", possible_cpus()), ("records", records)]
+    }
+
+    /// Sets the size of the rings in the programs.
+    pub(super) fn set_size(
+        object: ObjectFile,
+        open: &mut OpenObject,
+        cpus: &CpuList,
+    ) -> libbpf_rs::Result<()> {
+        object.set_input(open, "ring_bits", &Self::bits(cpus).to_ne_bytes())
+    }
+
+    /// Maps the rings and opens them. `absent` are the tracepoints of the object that the kernel
+    /// lacks.
+    pub(super) fn open(
+        loaded: &LoadedObject,
+        cpus: &CpuList,
+        absent: &[String],
+    ) -> Result<Self, ObjectRefused> {
+        let (heads, records) = (loaded.map("heads")?, loaded.map("records")?);
+        let heads = (heads.as_fd(), possible_cpus());
+        let rings = Rings::new(heads, records.as_fd(), Self::bits(cpus), cpus)
+            .map_err(|err| ObjectRefused::because(format!("cannot map the rings: {err}")))?;
+        let recorded = objects::FLIGHT.tracepoints()?;
+        let absent = absent.iter().filter(|absent| recorded.contains(*absent));
+        Ok(Self {
+            rings,
+            cpus: cpus.clone(),
+            absent: absent.cloned().collect(),
+        })
+    }
+}
+
 /// Recorder of the activity of each CPU, in rings that are overwritten.
 #[derive(Debug)]
 pub struct FlightRecorder {
-    loaded: LoadedObject,
+    /// `None` if other programs record.
+    loaded: Option<LoadedObject>,
     rings: Rings<FlightRecord>,
     stacks: Option<StackSampler>,
     steal: Option<StealClock>,
@@ -88,34 +154,49 @@ impl FlightRecorder {
         options: FlightOptions,
         board: Option<&BoardMaps>,
     ) -> Result<(Self, Vec<Caveat>), FlightError> {
-        if let Some(rate) = options
-            .stacks_hz
-            .filter(|rate| !(1..=10_000).contains(rate))
-        {
-            return Err(FlightError::Rate(rate));
-        }
+        options.check()?;
         let refused = |refused: ObjectRefused| FlightError::Refused(refused.reason);
-        let mut caveats = Vec::new();
-        let bits = (MAX_RECORDS / cpus.len().max(1))
-            .max(1)
-            .ilog2()
-            .clamp(MIN_MAX_RING_BITS.0, MIN_MAX_RING_BITS.1);
-        let nr_heads = possible_cpus();
-        let sizes = [("heads", nr_heads), ("records", cpus.len() << bits)];
         let mut absent = Vec::new();
+        let sizes = FlightRings::sizes(cpus);
         let mut loaded = objects::FLIGHT
             .load(&[], &sizes, |open| {
                 absent = objects::leave_out_absent(open)?;
-                objects::FLIGHT.set_input(open, "ring_bits", &bits.to_ne_bytes())
+                FlightRings::set_size(objects::FLIGHT, open, cpus)
             })
             .map_err(refused)?;
-        let rings = {
-            let heads = loaded.map("heads").map_err(refused)?;
-            let records = loaded.map("records").map_err(refused)?;
-            Rings::new((heads.as_fd(), nr_heads), records.as_fd(), bits, cpus)
-        }
-        .map_err(|err| FlightError::Refused(format!("cannot map the rings: {err}")))?;
+        let rings = FlightRings::open(&loaded, cpus, &absent).map_err(refused)?;
         loaded.attach().map_err(refused)?;
+        Ok(Self::over(rings, Some(loaded), options, board))
+    }
+
+    /// Starts to record with other programs, which keep `rings`: those of
+    /// [`super::AttachProbe::take_flight`] or [`crate::Probe::join_flight`]. Each absent optional
+    /// ability gives a warning. For `board` see [`FlightRecorder::new`].
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the rate is out of range.
+    pub fn joined(
+        rings: FlightRings,
+        options: FlightOptions,
+        board: Option<&BoardMaps>,
+    ) -> Result<(Self, Vec<Caveat>), FlightError> {
+        options.check()?;
+        Ok(Self::over(rings, None, options, board))
+    }
+
+    fn over(
+        rings: FlightRings,
+        loaded: Option<LoadedObject>,
+        options: FlightOptions,
+        board: Option<&BoardMaps>,
+    ) -> (Self, Vec<Caveat>) {
+        let FlightRings {
+            rings,
+            cpus,
+            absent,
+        } = rings;
+        let mut caveats = Vec::new();
         if !absent.is_empty() {
             caveats.push(Caveat::new(
                 CaveatKind::AbilityAbsent,
@@ -125,12 +206,12 @@ impl FlightRecorder {
         }
         let stacks = options
             .stacks_hz
-            .and_then(|rate| start_stacks(cpus, rate, board, &mut caveats));
+            .and_then(|rate| start_stacks(&cpus, rate, board, &mut caveats));
         // Without it the counter of `outside` is used.
-        let steal = StealClock::new(cpus).ok();
+        let steal = StealClock::new(&cpus).ok();
         let outside = match &steal {
-            Some(_) => OutsideCounters::without_steal(cpus),
-            None => OutsideCounters::new(cpus),
+            Some(_) => OutsideCounters::without_steal(&cpus),
+            None => OutsideCounters::new(&cpus),
         };
         let recorder = Self {
             loaded,
@@ -139,9 +220,9 @@ impl FlightRecorder {
             steal,
             outside,
             sees_server: objects::has_member("task_struct", "dl_server"),
-            cpus: cpus.clone(),
+            cpus,
         };
-        Ok((recorder, caveats))
+        (recorder, caveats)
     }
 
     /// Returns spans without activity on any CPU that are longer than the sampling interval.
@@ -230,20 +311,17 @@ impl Flight for FlightRecorder {
     }
 
     /// Estimates the cost of each program: the cost per run, measured while the kernel timed the
-    /// programs during the probe's warm-up, times the records since then.
+    /// programs during the probe's warm-up, times the records since then. Excludes programs that
+    /// are joined with others.
     fn cost(&self) -> Vec<ProgramCost> {
-        let stacks = self.stacks.as_ref().map(StackSampler::cost);
-        let mut timed = cost_of(&self.loaded);
+        let timed: Vec<ProgramCost> = self.loaded.iter().flat_map(cost_of).collect();
         let runs = timed.iter().map(|cost| cost.runs).sum();
         let since = self.rings.written().saturating_sub(runs);
-        // The steal clock is read at the same events.
-        timed.extend(self.steal.iter().flat_map(StealClock::cost));
-        timed
-            .iter()
-            .map(|cost| scaled(cost, since, runs))
-            .chain(stacks.into_iter().flatten())
-            .map(ProgramCost::of_flight_recorder)
-            .collect()
+        let scaled = timed.iter().map(|cost| scaled(cost, since, runs));
+        let stacks = self.stacks.iter().flat_map(StackSampler::cost);
+        let steal = self.steal.iter().flat_map(StealClock::cost);
+        let costs = scaled.chain(steal).chain(stacks);
+        costs.map(ProgramCost::of_flight_recorder).collect()
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use laggard_bpf::object::{LoadedObject, ObjectRefused};
 use laggard_model::{CpuList, Nanos, ProgramCost, Steal};
 
-use super::super::statistics::cost_of;
+use super::super::statistics::{cost_of, scaled};
 use super::super::{objects, possible_cpus};
 use super::record::FlightRecord;
 use super::ring::Rings;
@@ -66,7 +66,11 @@ impl StealClock {
             .collect()
     }
 
+    /// Estimates the cost from the readings since programs were timed.
     pub(super) fn cost(&self) -> Vec<ProgramCost> {
-        cost_of(&self.loaded)
+        let timed = cost_of(&self.loaded);
+        let runs = timed.iter().map(|cost| cost.runs).sum();
+        let since = self.rings.written().saturating_sub(runs);
+        timed.iter().map(|cost| scaled(cost, since, runs)).collect()
     }
 }

@@ -45,10 +45,25 @@ impl Programs {
         self.attached().map(skipped).sum()
     }
 
+    /// Marks the cost of a program that only records the activity of a CPU.
+    fn with_owner(&self, cost: ProgramCost) -> ProgramCost {
+        let stages = std::iter::once(&self.chain).chain(&self.irq);
+        let mut programs = stages.flat_map(|object| object.object.progs());
+        if self.joined.is_none() || programs.any(|program| *program.name() == *cost.name) {
+            cost
+        } else {
+            cost.of_flight_recorder()
+        }
+    }
+
     fn attached(&self) -> impl Iterator<Item = &LoadedObject> {
+        let (stages, irq) = match &self.joined {
+            Some(joined) => (joined, None),
+            None => (&self.chain, self.irq.as_ref()),
+        };
         let objects = [
-            Some(&self.chain),
-            self.irq.as_ref(),
+            Some(stages),
+            irq,
             self.raise.as_ref(),
             self.arming.as_ref(),
             self.worker.as_ref(),
@@ -61,7 +76,8 @@ impl Programs {
     /// it is estimated from the cost per run while the kernel timed them just before. For
     /// callbacks it is scaled from their cost in `ran`, the time since they started.
     pub(crate) fn cost(&self, cpus: &[u32], wall: Nanos, ran: Nanos) -> Vec<ProgramCost> {
-        let mut cost = self.statistics.costs_since(wall);
+        let cost = self.statistics.costs_since(wall).into_iter();
+        let mut cost: Vec<ProgramCost> = cost.map(|cost| self.with_owner(cost)).collect();
         let mut callback = |name: &str, values: Vec<(u64, u64)>| {
             let runs = values.iter().map(|(runs, _)| runs).sum();
             if runs > 0 {

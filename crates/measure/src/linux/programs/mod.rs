@@ -16,9 +16,10 @@ use std::os::fd::AsFd;
 
 use laggard_bpf::object::{LoadedObject, ObjectFile, ObjectRefused};
 use laggard_bpf::value::Value as _;
-use laggard_model::{Cpu, Service, Stage, Tid};
+use laggard_model::{Cpu, CpuList, Service, Stage, Tid};
 use libbpf_rs::OpenObject;
 
+use super::flight::FlightRings;
 use super::interrupts::{CpuInterrupts, HAVE_NUMBERS, timer_without_tracepoint};
 use super::lines::Deferral as DeferredBy;
 use super::statistics::Statistics;
@@ -45,6 +46,9 @@ pub(crate) struct Programs {
     pub(crate) has_soft_timers: bool,
     pub(crate) worker: Option<LoadedObject>,
     external: Option<LoadedObject>,
+    /// Programs that stamp the stages of `chain` and `irq` in their place, and record the
+    /// activity of the CPUs.
+    joined: Option<LoadedObject>,
     pub(crate) refused: Vec<(&'static str, ObjectRefused)>,
     statistics: Statistics,
     pub(crate) stamps: Stamps,
@@ -83,6 +87,7 @@ impl Programs {
             has_soft_timers: false,
             worker: None,
             external: None,
+            joined: None,
             refused: Vec::new(),
             statistics: Statistics::default(),
             stamps,
@@ -253,6 +258,44 @@ impl Programs {
             Ok(loaded) => self.external = Some(loaded),
             Err(refused) => self.refused.push((objects::EXTERNAL.name, refused)),
         }
+    }
+
+    /// Makes the programs that stamp the stages of threads also record the activity of `cpus`:
+    /// one program per tracepoint costs less than two. `None` if the kernel refuses this, or if
+    /// some of these stages are not stamped.
+    pub(crate) fn join_flight(&mut self, cpus: &CpuList) -> Option<FlightRings> {
+        let stages = [Stage::Waking, Stage::Running];
+        let are_all = stages.iter().all(|&stage| self.stamps.has(stage))
+            && self.stamps.need_expire()
+            && self.has_irq();
+        if !are_all || HAVE_NUMBERS || self.external.is_some() || self.joined.is_some() {
+            return None;
+        }
+        let (joined, rings) = self.load_joined(cpus).ok()?;
+        self.joined = Some(joined);
+        self.chain.detach();
+        if let Some(irq) = &mut self.irq {
+            irq.detach();
+        }
+        Some(rings)
+    }
+
+    fn load_joined(&self, cpus: &CpuList) -> Result<(LoadedObject, FlightRings), ObjectRefused> {
+        let maps = [
+            ("cpus", self.chain.map("cpus")?),
+            ("slots", self.chain.map("slots")?),
+            ("owners", self.chain.map("owners")?),
+        ];
+        let shared = maps.each_ref().map(|(name, map)| (*name, map.as_fd()));
+        let mut absent = Vec::new();
+        let object = objects::FLIGHT_STAGES;
+        let mut joined = object.load(&shared, &FlightRings::sizes(cpus), |open| {
+            absent = objects::leave_out_absent(open)?;
+            FlightRings::set_size(object, open, cpus)
+        })?;
+        let rings = FlightRings::open(&joined, cpus, &absent)?;
+        joined.attach()?;
+        Ok((joined, rings))
     }
 
     /// Returns whether stage `irq` is stamped.

@@ -19,11 +19,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use laggard_model::{
-    Account, Backend, Batch, Caveat, CaveatKind, Cpu, Line, LineId, Losses, Nanos, ProgramCost,
-    Service, Stage, Tid,
+    Account, Backend, Batch, Caveat, CaveatKind, Cpu, CpuList, Line, LineId, Losses, Nanos,
+    ProgramCost, Service, Stage, Tid,
 };
 
 use super::external::External;
+use super::flight::FlightRings;
 use super::lines::{CARRIER, CpuLines, Deferral};
 use super::passed::PassedExpiries;
 use super::programs::{Extent, Programs};
@@ -468,6 +469,10 @@ impl Source for ThreadSource {
             cpus: map("cpus")?,
             slots: map("slots")?,
         })
+    }
+
+    fn join_flight(&mut self, cpus: &CpuList) -> Option<FlightRings> {
+        self.programs.as_mut()?.join_flight(cpus)
     }
 
     fn price(&self) -> Option<f64> {
