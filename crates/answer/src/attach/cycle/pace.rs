@@ -218,15 +218,21 @@ impl Rate {
         candidates.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut by_length = sleeps.to_vec();
         by_length.sort_by(|a, b| a.length.total_cmp(&b.length));
-        candidates
-            .into_iter()
-            .find_map(|(period, last)| Self::with_period(&sleeps[..=last], &by_length, period))
+        let most_inner = max_inner(sleeps);
+        candidates.into_iter().find_map(|(period, last)| {
+            Self::with_period(&sleeps[..=last], &by_length, most_inner, period)
+        })
     }
 
     /// Returns the rate with about this period if the newest sleep and enough sleeps before it end
     /// at due times, and their lengths make up for the work. `by_length`: these and later sleeps in
-    /// order of length.
-    fn with_period(sleeps: &[TimedSleep], by_length: &[TimedSleep], period: f64) -> Option<Self> {
+    /// order of length. `most_inner`: maximum number of sleeps within cycles among them.
+    fn with_period(
+        sleeps: &[TimedSleep],
+        by_length: &[TimedSleep],
+        most_inner: usize,
+        period: f64,
+    ) -> Option<Self> {
         const MAX_GAP: f64 = 6.0;
         const MIN_PRESENT: f64 = 0.7;
         /// Part of the sleeps that the due times have to span.
@@ -266,10 +272,10 @@ impl Rate {
         let is_dense = due.len() >= MIN_DUE
             && present >= MIN_PRESENT * periods
             && spans as f64 >= MIN_SPAN * sleeps.len() as f64;
-        // By chance, deviations are spread over the tolerance.
-        if !is_dense {
+        if !is_dense || !may_be_inner(spans - due.len(), most_inner) {
             return None;
         }
+        // By chance, deviations are spread over the tolerance.
         let deviation = spread(deviations);
         if deviation > MAX_SPREAD * rate.tolerance() {
             return None;
@@ -373,20 +379,39 @@ impl Rate {
     }
 }
 
+/// Minimum variation of lengths that vary, ns.
+const MIN_VARIATION: f64 = 1e3;
+
 /// Returns whether the lengths of sleeps vary more than the times between their expiries, whose
 /// spread is `gaps`.
 fn varies_more(lengths: Vec<f64>, gaps: f64) -> bool {
     const FACTOR: f64 = 2.0;
-    /// ns
-    const MIN_DEVIATION: f64 = 1e3;
-    spread(lengths) >= FACTOR * gaps + MIN_DEVIATION
+    spread(lengths) >= FACTOR * gaps + MIN_VARIATION
+}
+
+/// Minimum number of sleeps of one length within the cycles.
+const MIN_INNER: usize = 4;
+
+/// Returns whether `others` sleeps can be sleeps within cycles, of which there are `most` at most.
+fn may_be_inner(others: usize, most: usize) -> bool {
+    const MIN_SHARE: f64 = 0.75;
+    others < MIN_INNER || most as f64 >= MIN_SHARE * others as f64
+}
+
+/// Returns the maximum number of sleeps for which [`inner_lengths`] can find lengths, whatever the
+/// due times: most gaps before sleeps of one length differ from each other by more than
+/// [`MIN_VARIATION`]. In a loop without sleeps within its cycles, nearly all gaps are the same. This
+/// takes fewer instructions than a look at the sleeps for each period.
+fn max_inner(sleeps: &[TimedSleep]) -> usize {
+    let gaps: Vec<f64> = sleeps.iter().filter_map(|sleep| sleep.since_last).collect();
+    let usual = median(gaps.clone());
+    let is_other = |gap: &&f64| (**gap - usual).abs() >= MIN_VARIATION / 2.0;
+    2 * gaps.iter().filter(is_other).count() + sleeps.len() - gaps.len()
 }
 
 /// Returns the lengths of the sleeps within cycles among these, which do not end at due times and are
 /// in order of length. `None`: they are other sleeps, such as those until another timer expires.
 fn inner_lengths(others: &[TimedSleep]) -> Option<Vec<[f64; 2]>> {
-    const MIN_INNER: usize = 4;
-    const MIN_SHARE: f64 = 0.75;
     /// Sleeps of the same length differ by a smaller part of it.
     const SAME: f64 = 1.05;
     if others.len() < MIN_INNER {
@@ -403,7 +428,7 @@ fn inner_lengths(others: &[TimedSleep]) -> Option<Vec<[f64; 2]>> {
     let lengths = inner
         .iter()
         .map(|sleeps| [sleeps[0].length, sleeps[sleeps.len() - 1].length]);
-    (count as f64 >= MIN_SHARE * others.len() as f64).then(|| lengths.collect())
+    may_be_inner(others.len(), count).then(|| lengths.collect())
 }
 
 /// Median distance from the median; 0 for no values.
@@ -420,4 +445,51 @@ fn median(mut values: Vec<f64>) -> f64 {
     let middle = values.len() / 2;
     let (_, median, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
     *median
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns sleeps with these gaps between their expiries, ns.
+    fn sleeps(gaps: impl Iterator<Item = u64>) -> Vec<TimedSleep> {
+        let mut expiry = Nanos::ZERO;
+        gaps.map(|gap| {
+            expiry += Nanos::from_ns(gap);
+            TimedSleep {
+                expiry,
+                length: gap as f64 - 10e3,
+                since_last: Some(gap as f64),
+            }
+        })
+        .collect()
+    }
+
+    /// Periods of several cycles need not be looked at.
+    #[test]
+    fn loop_with_equal_gaps_has_no_sleeps_within_its_cycles() {
+        let mut sleeps = sleeps((0..256).map(|place| 1_000_000 + place % 3 * 200));
+        sleeps[7].since_last = None;
+        sleeps[9].since_last = Some(2_000_000.0);
+
+        assert_eq!(max_inner(&sleeps), 3);
+        assert!(may_be_inner(3, 3) && !may_be_inner(64, 3));
+    }
+
+    #[test]
+    fn bound_is_not_below_the_number_of_sleeps_within_the_cycles() {
+        // Three sleeps per cycle, whose expiries depend on the work.
+        let sleeps = sleeps((0..255).map(|place| match place % 3 {
+            0 => 800_000 - place % 5 * 4_000,
+            _ => 100_000 + place % 5 * 2_000,
+        }));
+
+        let mut inner = sleeps.clone();
+        inner.retain(|sleep| sleep.length < 200e3);
+        for sleep in &mut inner {
+            sleep.length = 100e3;
+        }
+        assert!(inner_lengths(&inner).is_some_and(|lengths| !lengths.is_empty()));
+        assert!(max_inner(&sleeps) >= inner.len());
+    }
 }
