@@ -67,7 +67,7 @@ pub(super) struct LineState {
     /// Spans with one period each, in order.
     pub(super) phases: Vec<Phase>,
     /// Gaps between wakeups since the first phase.
-    gaps: Gaps,
+    pub(super) gaps: Gaps,
     /// Given deadline, otherwise the period of the newest phase.
     pub(super) deadline: Option<Nanos>,
     pub(super) counted: AttachCounts,

@@ -3,7 +3,8 @@
 use laggard_model::{Nanos, WokenWay};
 
 use super::AttachCollector;
-use super::cycle::{CycleChoice, Home};
+use super::cycle::{CycleChoice, Home, timeout_resolution};
+use super::line::LineState;
 
 impl AttachCollector {
     /// Returns whether the period of a thread is its deadline.
@@ -30,7 +31,7 @@ impl AttachCollector {
         const MIN_PERIOD: Nanos = Nanos::from_us(100);
         let line = self.lines.get(&(number, source));
         // A timer whose thread is late skips expiries, but they are on a grid.
-        source == WokenWay::Timer
+        source == WokenWay::Timer && !line.is_some_and(has_period_by_chance)
             || line.is_none_or(|line| {
                 line.is_regular() && line.period().is_none_or(|period| period >= MIN_PERIOD)
             }) && !self.pools.contains(&number)
@@ -72,4 +73,17 @@ impl AttachCollector {
         }
         false
     }
+}
+
+/// Returns whether the wakeups of a timer have a period by chance: an event loop that has tasks of
+/// several rates and rounds its timeouts. Each time is then near to a due time of a period of a few
+/// roundings, but the gaps between the wakeups are not multiples of the period.
+fn has_period_by_chance(line: &LineState) -> bool {
+    /// In roundings.
+    const MIN_PERIOD: u64 = 8;
+    let resolution = line.slowest.as_ref().map_or(Nanos::ZERO, |cycle| {
+        timeout_resolution(&cycle.activation.site)
+    });
+    let is_short = |period: Nanos| period.ns() < MIN_PERIOD * resolution.ns();
+    line.period().is_some_and(is_short) && line.gaps.are_irregular()
 }

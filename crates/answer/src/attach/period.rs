@@ -176,6 +176,12 @@ impl Gaps {
         periods
     }
 
+    /// Returns whether most gaps are known not to be regular.
+    pub(super) const fn are_irregular(&self) -> bool {
+        const MIN_GAPS: u64 = 64;
+        self.all >= MIN_GAPS && 2 * self.regular < self.all
+    }
+
     /// Returns whether most gaps are regular, or too few are known. Messages that arrive in bursts have
     /// short equal gaps, but no period.
     pub(super) fn are_regular(&self) -> bool {

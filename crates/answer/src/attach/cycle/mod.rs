@@ -17,9 +17,9 @@ pub(super) use home::Home;
 use home::Sleeps;
 use pace::{Pace, PaceStart};
 pub(super) use site::SiteKey;
-pub(super) use site::wait_kind;
 pub use site::{AttachSite, WaitKind};
-use site::{is_for_all_events, is_restarted, timeout_resolution};
+use site::{is_for_all_events, is_restarted};
+pub(super) use site::{timeout_resolution, wait_kind};
 pub(super) use unfinished::UnfinishedCycle;
 
 /// laggard searches for the home wait after these numbers of sleeps: few for an unambiguous kind.

@@ -1,6 +1,6 @@
 //! Threads that set their timer for different intervals.
 
-use super::{SLEEP_UNTIL, Script, TIMER, report, request_without_deadline, us};
+use super::{POLL, SLEEP_UNTIL, Script, TIMER, report, request_without_deadline, us};
 
 /// Intervals of 5 and 15 ms in turn. The work of the second takes 8 ms, or 18 ms in each tenth.
 #[test]
@@ -37,6 +37,37 @@ fn cycle_of_alternating_intervals_may_last_until_the_next_due_time() {
         assert_eq!(of_timers.sum::<u64>(), misses);
         assert_eq!(deadline.different_ns, Some((us(5_000), us(20_000))));
     }
+}
+
+/// Event loop of Python with tasks that sleep for 5, 7 and 15 ms after their work: its timeouts are 1 to
+/// 5 ms in any order.
+#[test]
+fn timeouts_of_tasks_with_several_rates_are_not_a_period() {
+    let mut with_period = Vec::new();
+    for seed in 0..16 {
+        let mut state: u64 = seed;
+        let mut random = |below: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let mut script = Script::new(1);
+        let (mut now, mut wakeup) = (100, (0, 0));
+        for _ in 0..1_000 {
+            script.add(TIMER, (wakeup.0, wakeup.1, now), POLL);
+            let expiry = now + 1_000 * (1 + random(5)) - random(10);
+            wakeup = (expiry, expiry + 5);
+            now = expiry + 40 + random(70);
+        }
+
+        let row = &report(request_without_deadline(None), script.records).rows[0];
+
+        if row.deadline.is_some() || row.period_ns.is_some() {
+            with_period.push((seed, row.period_ns));
+        }
+    }
+    assert!(with_period.is_empty(), "{with_period:?}");
 }
 
 /// Timers of 10, 15 and 40 ms that a thread keeps in a heap. Each fifth callback of the last takes a
