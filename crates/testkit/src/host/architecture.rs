@@ -28,6 +28,15 @@ impl Architecture {
         }
     }
 
+    /// Returns the C compiler for programs of a guest, which are static.
+    pub fn compiler(self) -> &'static str {
+        match self {
+            _ if self.is_of_this_machine() => "gcc",
+            Self::Amd64 => "x86_64-linux-gnu-gcc",
+            Self::Arm64 => "aarch64-linux-gnu-gcc",
+        }
+    }
+
     /// Returns Debian's directory of shared libraries.
     pub(super) const fn libraries(self) -> &'static str {
         match self {

@@ -117,14 +117,9 @@ fn list(architecture: Architecture) -> impl Iterator<Item = (&'static str, Strin
 
 /// Compiles the program that writes an arm64 guest's results to `/dev/mem` into a directory.
 fn compile_store(into: &Path) -> Result<(), FetchError> {
-    let compiler = if Architecture::Arm64.is_of_this_machine() {
-        "gcc"
-    } else {
-        "aarch64-linux-gnu-gcc"
-    };
     let source = into.join("store.c");
     fs::write(&source, STORE).map_err(FetchError::io(&source))?;
-    let mut command = Command::new(compiler);
+    let mut command = Command::new(Architecture::Arm64.compiler());
     command.args(["-static", "-O2", "-o"]);
     apt::run(command.arg(into.join("store")).arg(&source))?;
     Ok(())

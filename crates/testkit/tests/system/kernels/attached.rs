@@ -8,7 +8,7 @@ use laggard_testkit::host::{KernelName, TestHost};
 use serde_json::Value;
 
 use super::kernels;
-use crate::hosts::{DEADLINE, laggard, run};
+use crate::hosts::{DEADLINE, architecture, laggard, run};
 
 /// Causes of `late-cycles.c`, and their classes.
 const CAUSES: [(&str, &str); 11] = [
@@ -41,7 +41,7 @@ fn late_cycles(directory: &tempfile::TempDir) -> Option<PathBuf> {
         "/tests/system/kernels/late-cycles.c"
     );
     let program = directory.path().join("late-cycles");
-    let mut compiler = Command::new("cc");
+    let mut compiler = Command::new(architecture().compiler());
     compiler.args(["-O1", "-static", "-pthread", "-o"]);
     let status = compiler.arg(&program).arg(source).status().ok()?;
     assert!(status.success(), "{source} does not compile");
