@@ -25,7 +25,7 @@ fn the_types_of_the_page_are_those_of_its_data() {
 
     assert!(
         published == types,
-        "web/src/types.ts is stale; run `{REWRITE}=1 cargo test -p laggard-view --test page_types`"
+        "web/src/types.ts is stale; run `{REWRITE}=1 cargo test -p laggard-view --test it page_types`"
     );
 }
 
