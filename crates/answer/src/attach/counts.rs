@@ -52,7 +52,7 @@ impl AttachCounts {
         }
     }
 
-    /// Adds the counts of other cycles without a wakeup, all of which were later.
+    /// Adds the counts of later cycles without a wakeup.
     pub(super) fn merge_passed(&mut self, later: &Self) {
         self.misses += later.misses;
         self.passed += later.passed;

@@ -399,8 +399,8 @@ impl AttachCollector {
         chosen
     }
 
-    /// Takes back chosen cycles that there was no time for: [`AttachCollector::choose`] returns them
-    /// again.
+    /// Takes back chosen cycles that could not be analysed yet. [`AttachCollector::choose`] returns
+    /// them again.
     pub fn postpone(&mut self, cycles: impl IntoIterator<Item = AttachChosen>) {
         self.chosen
             .extend(cycles.into_iter().map(|cycle| AttachChosen {

@@ -125,7 +125,7 @@ pub(super) fn grid(expiries: &[Nanos]) -> Option<Nanos> {
 /// Returns the period of a thread that sleeps until absolute times and is nearly always late: most gaps
 /// are several periods long, not all of them equally long, and the thread never sleeps past a due time.
 pub(super) fn period_of_late_thread(wakes: &[Wake]) -> Option<Nanos> {
-    /// Minimum number of gaps that are not as long as the median.
+    /// Minimum number of gaps that differ from the median.
     const MIN_OTHER: usize = 2;
     const TOLERANCE: f64 = 1.02;
     let origins: Vec<Nanos> = wakes.iter().map(|wake| wake.origin).collect();
@@ -156,7 +156,7 @@ fn multiple_of(gap: f64, period: f64) -> Option<u64> {
     (periods >= 1.0 && is_near).then_some(count)
 }
 
-/// Number of gaps between wakeups of a thread.
+/// Counts of the gaps between wakeups of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Gaps {
     all: u64,

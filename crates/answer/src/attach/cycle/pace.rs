@@ -392,7 +392,7 @@ fn varies_more(lengths: Vec<f64>, gaps: f64) -> bool {
 /// Minimum number of sleeps of one length within the cycles.
 const MIN_INNER: usize = 4;
 
-/// Returns whether `others` sleeps can be sleeps within cycles, of which there are `most` at most.
+/// Returns whether enough of `others` sleeps can be sleeps within cycles: at most `most` of them are.
 fn may_be_inner(others: usize, most: usize) -> bool {
     const MIN_SHARE: f64 = 0.75;
     others < MIN_INNER || most as f64 >= MIN_SHARE * others as f64

@@ -1,4 +1,4 @@
-//! Causes of the time of an activation: on which CPUs the thread waited and ran, and what ran there.
+//! Finds the causes of the time of an activation on each CPU where the thread waited or ran.
 
 use std::cmp::Reverse;
 
