@@ -103,8 +103,8 @@ pub(crate) struct AttachArgs {
     /// Write each cycle to this new CSV file, with times of `CLOCK_MONOTONIC` in ns
     #[arg(long, value_name = "FILE")]
     pub(crate) activations: Option<PathBuf>,
-    /// Record each cycle in this new directory: `laggard show`, `why`, `report`,
-    /// `compare`, `check`, `report` and `export` read it
+    /// Record each cycle in this new directory: `laggard show`, `why`, `compare`,
+    /// `check`, `report` and `export` read it
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
     /// Print all figures of each thread, the composition of its longest cycle, and the

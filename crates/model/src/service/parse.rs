@@ -46,7 +46,9 @@ pub enum ParseServiceError {
     #[error(transparent)]
     Traced(#[from] crate::ParseTracedError),
     /// Not a thread.
-    #[error("`{0}` is not a thread of a recording; write it as `task:NAME/WAY`")]
+    #[error(
+        "`{0}` is not a thread of a recording; write it as `laggard show` does: `thread NAME, by timer`"
+    )]
     Task(String),
     /// The priority cannot be lent.
     #[error("the priority of `{0}` is not 1 to 99; write it as `pi:50`")]
@@ -77,6 +79,7 @@ impl FromStr for Service {
             "deadline" => Ok(Self::Deadline),
             "mmcss" => Ok(Self::Mmcss),
             "dpc" => Ok(Self::Dpc),
+            other if other.starts_with("thread ") => shown_task(other),
             other => match other.split_once(':') {
                 Some(("fifo", priority)) => match priority.parse() {
                     Ok(priority @ 1..=99) => Ok(Self::Fifo(priority)),
@@ -120,6 +123,15 @@ impl FromStr for Service {
             },
         }
     }
+}
+
+/// Reads a watched thread as reports show it.
+fn shown_task(text: &str) -> Result<Service, ParseServiceError> {
+    let shown = text.strip_prefix("thread ").unwrap_or(text);
+    let parts = shown.rsplit_once(", by ");
+    let task = parts.and_then(|(name, way)| format!("{name}/{way}").parse().ok());
+    task.map(Service::Task)
+        .ok_or_else(|| ParseServiceError::Task(text.into()))
 }
 
 impl Serialize for Service {
@@ -183,6 +195,17 @@ mod tests {
         ] {
             assert_eq!(service.to_string().parse(), Ok(service));
             assert!(pattern.is_match(&service.to_string()), "{service}");
+        }
+    }
+
+    #[test]
+    fn watched_thread_is_read_as_reports_show_it() {
+        let service = Service::Task("kworker/0:1#3/timer".parse().unwrap());
+
+        assert_eq!("thread kworker/0:1#3, by timer".parse(), Ok(service));
+        for text in ["thread a", "thread a, by nothing"] {
+            let error = text.parse::<Service>().unwrap_err();
+            assert_eq!(error, ParseServiceError::Task(text.into()));
         }
     }
 
