@@ -239,19 +239,17 @@ fn latencies_are_at_most_those_of_stress_ng() {
     let Some((report, message)) = answer else {
         return;
     };
-    let after = |words: &str| -> f64 {
+    let text_after = |words: &str| -> &str {
         let (_, rest) = message
             .split_once(words)
             .unwrap_or_else(|| panic!("{words}: {message}"));
         let end = rest
             .find(|c: char| !c.is_ascii_digit() && c != '.' && c != ' ')
             .unwrap();
-        rest[..end]
-            .trim()
-            .parse()
-            .unwrap_or_else(|error| panic!("{error}: {rest}"))
+        rest[..end].trim()
     };
-    let samples = after("ns delay, ");
+    let after = |words: &str| -> f64 { text_after(words).parse().unwrap() };
+    let samples: u64 = text_after("ns delay, ").parse().unwrap();
     let theirs = [after("50.00%:"), after("max: ")];
     let mut rows = report["rows"].as_array().unwrap().iter();
     let row = rows.find(|row| row["policy"] == "fifo:80" && row["woken_by"] == "timer");
@@ -259,14 +257,14 @@ fn latencies_are_at_most_those_of_stress_ng() {
     let total = number(row, "activations") + number(row, "unseen") + number(row, "lost");
     // It has also slept once or twice for other reasons.
     assert!(
-        (samples..=samples + 3.0).contains(&(total as f64)),
+        (samples..=samples + 3).contains(&total),
         "{samples}: {row:#}"
     );
     // It sleeps for these before its first sample, and without its priority.
-    let other_sleeps = total - samples as u64;
+    let other_sleeps = usize::try_from(total - samples).unwrap();
     let listed = activations(&file, row["name"].as_str().unwrap());
     let latencies = listed.iter().map(|cycle| cycle.running - cycle.origin);
-    let largest = latencies.skip(other_sleeps as usize).max().unwrap();
+    let largest = latencies.skip(other_sleeps).max().unwrap();
     let ours = [number(&row["latency"], "median_ns") as f64, largest as f64];
     // The programs read their clock later, and include the start of the call. The width of a
     // bucket, and an unobserved start of a run, make the reported time later.
