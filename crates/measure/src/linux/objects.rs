@@ -26,7 +26,6 @@ laggard_bpf::sources! {
     STEAL = "steal";
     HANDLERS = "handlers";
     ATTACH = "attach";
-    ATTACH_COUNTED = "attach_counted";
     ATTACH_FLIGHT = "attach_flight";
     FLIGHT_STAGES = "flight_stages";
 }
@@ -92,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    const ALL: [ObjectFile; 19] = [
+    const ALL: [ObjectFile; 18] = [
         IDENTITY,
         CHAIN,
         ARMING,
@@ -109,7 +108,6 @@ mod tests {
         STEAL,
         HANDLERS,
         ATTACH,
-        ATTACH_COUNTED,
         ATTACH_FLIGHT,
         FLIGHT_STAGES,
     ];

@@ -110,12 +110,15 @@ impl AttachProbe {
     /// # Errors
     /// If the kernel refuses them.
     pub fn new(recorded: Option<&CpuList>) -> Result<Self, AttachError> {
+        let load = |object, recorded| {
+            // Without the interrupt state of the CPUs, everything else can still be measured.
+            Self::load(object, None, recorded)
+                .or_else(|refused| Self::load(object, Some(refused.reason), recorded))
+        };
         let joined = recorded.ok_or_else(|| ObjectRefused::because("not wanted"));
         joined
-            .and_then(|cpus| Self::load(objects::ATTACH_FLIGHT, None, Some(cpus)))
-            .or_else(|_| Self::load(objects::ATTACH_COUNTED, None, None))
-            // Without the interrupt state of the CPUs, everything else can still be measured.
-            .or_else(|refused| Self::load(objects::ATTACH, Some(refused.reason), None))
+            .and_then(|cpus| load(objects::ATTACH_FLIGHT, Some(cpus)))
+            .or_else(|_| load(objects::ATTACH, None))
             .map_err(|refused| AttachError::Absent(absent(&refused)))
     }
 
@@ -138,6 +141,15 @@ impl AttachProbe {
         let mut absent = Vec::new();
         let mut loaded = object.load(&[], &sizes, |open| {
             absent = objects::leave_out_absent(open)?;
+            let left_out = match context_unknown {
+                None => "on_sched_waking_uncounted",
+                Some(_) => "on_sched_waking",
+            };
+            for mut program in open.progs_mut() {
+                if program.name() == left_out {
+                    program.set_autoload(false);
+                }
+            }
             object.set_input(open, "attach_ring_bits", &bits.to_ne_bytes())?;
             if let Some(recorded) = recorded {
                 FlightRings::set_size(object, open, recorded)?;

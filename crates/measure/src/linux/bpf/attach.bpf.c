@@ -39,8 +39,7 @@
  */
 #include "attach_activation.h"
 
-SEC("tp_btf/sched_waking")
-int BPF_PROG(on_sched_waking, struct task_struct *task)
+static __always_inline int wakes(struct task_struct *task, bool is_counted)
 {
 	struct attach_thread *thread = watched(task);
 	bool is_self;
@@ -48,18 +47,18 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 	if (!thread || !has_begun())
 		return 0;
 	if (is_stopped(task, task->__state)) {
-		resumes(thread);
+		resumes(thread, is_counted);
 		return 0;
 	}
 	is_self = (u32)bpf_get_current_pid_tgid() == (u32)task->pid;
 	if (!sleeps_by_itself(task->__state)) {
 		if (thread->phase == ATTACH_BLOCKED) {
 			thread->has_next = 0;
-			note_wake(&thread->wake);
+			note_wake(&thread->wake, is_counted);
 			thread->phase = ATTACH_WOKEN;
 		} else if (!is_self &&
 			   (thread->phase == ATTACH_RUNS || thread->phase == ATTACH_PREEMPTED)) {
-			meets(thread, task);
+			meets(thread, task, is_counted);
 		}
 		return 0;
 	}
@@ -68,7 +67,7 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 	case ATTACH_UNKNOWN:
 		/* On its way to sleep, which it may not reach. */
 		if (is_on_cpu(task)) {
-			meets(thread, task);
+			meets(thread, task, is_counted);
 			break;
 		}
 		/* fall through */
@@ -76,14 +75,14 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 		if (thread->has_next)
 			thread->merged++;
 		thread->has_next = 0;
-		note_wake(&thread->wake);
+		note_wake(&thread->wake, is_counted);
 		thread->running_ns = 0;
 		thread->phase = ATTACH_WOKEN;
 		break;
 	case ATTACH_WOKEN:
 		/* An earlier wakeup was for a sleep that did not happen. */
 		thread->merged++;
-		note_wake(&thread->wake);
+		note_wake(&thread->wake, is_counted);
 		break;
 	case ATTACH_RUNS:
 		/* An interrupt woke the thread while it was about to sleep: the
@@ -92,7 +91,7 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 			if (thread->has_next)
 				thread->merged++;
 			thread->has_next = 0;
-			note_wake(&thread->next);
+			note_wake(&thread->next, is_counted);
 			is_done(thread, task, ATTACH_END_SLEEP, thread->next.waking_ns);
 			take_next(thread);
 			runs(thread, thread->wake.waking_ns);
@@ -102,7 +101,7 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 	case ATTACH_PREEMPTED:
 		/* It is known whether it still sleeps when it leaves its
 		 * CPU. */
-		meets(thread, task);
+		meets(thread, task, is_counted);
 		break;
 	case ATTACH_BLOCKED:
 	case ATTACH_STOPPED:
@@ -110,6 +109,20 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 		break;
 	}
 	return 0;
+}
+
+/* One of these is loaded: the second one on x86 kernels without symbols for variables
+ * (CONFIG_KALLSYMS_ALL), which do not show the preemption count of a CPU. */
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_sched_waking, struct task_struct *task)
+{
+	return wakes(task, true);
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_sched_waking_uncounted, struct task_struct *task)
+{
+	return wakes(task, false);
 }
 
 /* It waits for another CPU from here. */
@@ -242,7 +255,7 @@ int BPF_PROG(on_task_newtask, struct task_struct *task)
 	thread = watch(task, 1, thread->number);
 	if (!thread || !has_begun())
 		return 0;
-	note_wake(&thread->wake);
+	note_waker(&thread->wake);
 	thread->wake.flags = ATTACH_START_UNSEEN;
 	thread->phase = ATTACH_WOKEN;
 	return 0;

@@ -412,19 +412,19 @@ static __always_inline void comes(struct attach_thread *thread)
 }
 
 /* Its stop ends. A sleeping thread was frozen since an unknown time. */
-static __always_inline void resumes(struct attach_thread *thread)
+static __always_inline void resumes(struct attach_thread *thread, bool is_counted)
 {
 	u64 now = bpf_ktime_get_ns();
 
 	switch (thread->phase) {
 	case ATTACH_STOPPED:
-		note_wake(&thread->wake);
+		note_wake(&thread->wake, is_counted);
 		thread->phase = ATTACH_WOKEN;
 		break;
 	case ATTACH_SLEEPS:
 		thread->stopped++;
 		if (!was_due(thread, now))
-			note_wake(&thread->wake);
+			note_wake(&thread->wake, is_counted);
 		thread->has_next = 0;
 		thread->wake.flags = ATTACH_WAS_FROZEN;
 		thread->phase = ATTACH_WOKEN;
@@ -439,11 +439,12 @@ static __always_inline void resumes(struct attach_thread *thread)
 }
 
 /* A wakeup comes while it runs or is preempted. */
-static __always_inline void meets(struct attach_thread *thread, struct task_struct *task)
+static __always_inline void meets(struct attach_thread *thread, struct task_struct *task,
+				  bool is_counted)
 {
 	if (thread->has_next)
 		thread->merged++;
-	note_wake(&thread->next);
+	note_wake(&thread->next, is_counted);
 	note_spin(thread, task);
 	__sync_lock_test_and_set(&thread->has_next, 1);
 }

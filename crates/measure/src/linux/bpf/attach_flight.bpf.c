@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * attach_counted.bpf.c and flight.bpf.c with one program per tracepoint. If
+ * attach.bpf.c and flight.bpf.c with one program per tracepoint. If
  * the kernel refuses it, both are loaded instead.
  */
 #include "kernel.h"
 
-#define COUNTED
 #define PROGRAM(tracepoint, args...) \
 	static __always_inline int BPF_PROG(attach_##tracepoint, ##args)
 #include "attach.bpf.c"

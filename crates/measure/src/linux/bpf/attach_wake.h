@@ -3,10 +3,10 @@
  * Cause of a wakeup: the handler that runs on the waker's CPU, or the thread
  * there.
  *
- * With COUNTED, the CPU's preemption count shows whether it is in an
- * interrupt or softirq. A wakeup from a handler without tracepoint is then
- * not attributed to a thread. Without COUNTED, it is attributed to the
- * interrupted thread.
+ * The CPU's preemption count shows whether it is in an interrupt or softirq. A
+ * wakeup from a handler without tracepoint is then not attributed to a thread.
+ * If the kernel does not show the count, which `is_counted` says, it is
+ * attributed to the interrupted thread.
  */
 #ifndef LAGGARD_ATTACH_WAKE_H
 #define LAGGARD_ATTACH_WAKE_H
@@ -20,7 +20,6 @@ enum {
 	SERVES_INTERRUPT = 0x000f0000 | 0x00f00000, /* or an NMI */
 };
 
-#ifdef COUNTED
 /* Architectures that count per thread, such as arm64. */
 struct thread_info___counted {
 	u64 preempt_count; /* upper half: whether to reschedule */
@@ -41,8 +40,10 @@ extern const struct pcpu_hot pcpu_hot __ksym __weak;
 
 /* Below 0: unknown. One path handles both symbols: with `||` the compiler
  * merges the two addresses into one number, which the verifier refuses. */
-static __always_inline s64 preempt_count(void)
+static __always_inline s64 preempt_count(bool is_counted)
 {
+	if (!is_counted)
+		return -1;
 	if (bpf_core_field_exists(((struct thread_info___counted *)0)->preempt_count)) {
 		struct task_struct___counted *self = (void *)bpf_get_current_task_btf();
 
@@ -57,17 +58,11 @@ static __always_inline s64 preempt_count(void)
 	}
 	return -1;
 }
-#else
-static __always_inline s64 preempt_count(void)
-{
-	return -1;
-}
-#endif
 
 /* Whether the CPU is in an interrupt or a softirq, if known. */
-static __always_inline bool is_interrupted(void)
+static __always_inline bool is_interrupted(bool is_counted)
 {
-	s64 count = preempt_count();
+	s64 count = preempt_count(is_counted);
 
 	return count >= 0 && (count & (SERVES_INTERRUPT | SERVES_SOFTIRQ));
 }
@@ -87,9 +82,9 @@ static __always_inline u64 innermost(const struct attach_context *cpu, u32 tid)
 	return ATTACH_DEPTH;
 }
 
-static __always_inline bool is_possible(const struct attach_frame *frame)
+static __always_inline bool is_possible(const struct attach_frame *frame, bool is_counted)
 {
-	s64 count = preempt_count();
+	s64 count = preempt_count(is_counted);
 
 	if (count < 0)
 		return true;
@@ -116,13 +111,10 @@ static __always_inline u32 call_of_softirq(const struct attach_context *cpu,
 	return system_call(self);
 }
 
-static __always_inline void note_wake(struct attach_wake *wake)
+/* The current thread wakes another. */
+static __always_inline void note_waker(struct attach_wake *wake)
 {
-	struct attach_context *cpu = context();
-	u32 tid = (u32)bpf_get_current_pid_tgid();
 	struct task_struct *self = bpf_get_current_task_btf();
-	const struct attach_frame *frame;
-	u64 place, below;
 
 	wake->waking_ns = bpf_ktime_get_ns();
 	wake->origin_ns = wake->waking_ns;
@@ -134,13 +126,25 @@ static __always_inline void note_wake(struct attach_wake *wake)
 	wake->name[0] = ((u64 *)self->comm)[0];
 	wake->name[1] = ((u64 *)self->comm)[1];
 	wake->function = 0;
-	wake->who = tid;
+	wake->who = (u32)self->pid;
 	wake->route = ATTACH_THREAD;
+}
+
+static __always_inline void note_wake(struct attach_wake *wake, bool is_counted)
+{
+	struct attach_context *cpu = context();
+	struct task_struct *self = bpf_get_current_task_btf();
+	const struct attach_frame *frame;
+	u64 place, below;
+	u32 tid;
+
+	note_waker(wake);
 	if (!cpu)
 		return;
+	tid = wake->who;
 	place = innermost(cpu, tid);
 	barrier_var(place);
-	if (place < ATTACH_DEPTH && is_possible(&cpu->frames[place])) {
+	if (place < ATTACH_DEPTH && is_possible(&cpu->frames[place], is_counted)) {
 		frame = &cpu->frames[place];
 		wake->route = frame->route;
 		wake->who = frame->id;
@@ -165,7 +169,7 @@ static __always_inline void note_wake(struct attach_wake *wake)
 			wake->due_ns = wake->waking_ns;
 		if (wake->due_ns < wake->origin_ns)
 			wake->due_ns = wake->origin_ns;
-	} else if (is_interrupted()) {
+	} else if (is_interrupted(is_counted)) {
 		wake->route = ATTACH_INTERRUPT;
 		wake->who = 0;
 	}
