@@ -39,75 +39,94 @@
  */
 #include "attach_activation.h"
 
-static __always_inline int wakes(struct task_struct *task, bool is_counted)
-{
-	struct attach_thread *thread = watched(task);
-	bool is_self;
+/* What a wakeup does. */
+enum wake_effect {
+	WAKE_IGNORED,
+	WAKE_STARTS, /* the thread runs next */
+	WAKE_THAWS,  /* the same; it was frozen since an unknown time */
+	WAKE_MEETS,  /* the thread runs or is preempted: it may end its next sleep */
+	WAKE_FOLLOWS, /* an interrupt woke the thread while it was about to sleep: the
+			 activation is done, and the next one starts */
+};
 
-	if (!thread || !has_begun())
-		return 0;
+static __always_inline enum wake_effect effect_of(struct attach_thread *thread,
+						  struct task_struct *task, bool is_self)
+{
+	u32 phase;
+
 	if (is_stopped(task, task->__state)) {
-		resumes(thread, is_counted);
-		return 0;
+		if (thread->phase == ATTACH_STOPPED)
+			return WAKE_STARTS;
+		if (thread->phase == ATTACH_SLEEPS || thread->phase == ATTACH_UNKNOWN)
+			thread->stopped++;
+		if (thread->phase == ATTACH_UNKNOWN)
+			thread->unknown_ns = bpf_ktime_get_ns();
+		return thread->phase == ATTACH_SLEEPS ? WAKE_THAWS : WAKE_IGNORED;
 	}
-	is_self = (u32)bpf_get_current_pid_tgid() == (u32)task->pid;
 	if (!sleeps_by_itself(task->__state)) {
-		if (thread->phase == ATTACH_BLOCKED) {
-			thread->has_next = 0;
-			note_wake(&thread->wake, is_counted);
-			thread->phase = ATTACH_WOKEN;
-		} else if (!is_self &&
-			   (thread->phase == ATTACH_RUNS || thread->phase == ATTACH_PREEMPTED)) {
-			meets(thread, task, is_counted);
-		}
-		return 0;
+		phase = thread->phase;
+		if (phase == ATTACH_BLOCKED)
+			return WAKE_STARTS;
+		return !is_self && (phase == ATTACH_RUNS || phase == ATTACH_PREEMPTED) ?
+			       WAKE_MEETS :
+			       WAKE_IGNORED;
 	}
 	slept_unseen(thread, task);
 	switch (thread->phase) {
 	case ATTACH_UNKNOWN:
 		/* On its way to sleep, which it may not reach. */
-		if (is_on_cpu(task)) {
-			meets(thread, task, is_counted);
-			break;
-		}
-		/* fall through */
+		return is_on_cpu(task) ? WAKE_MEETS : WAKE_STARTS;
 	case ATTACH_SLEEPS:
-		if (thread->has_next)
-			thread->merged++;
-		thread->has_next = 0;
-		note_wake(&thread->wake, is_counted);
-		thread->running_ns = 0;
-		thread->phase = ATTACH_WOKEN;
-		break;
 	case ATTACH_WOKEN:
-		/* An earlier wakeup was for a sleep that did not happen. */
-		thread->merged++;
-		note_wake(&thread->wake, is_counted);
-		break;
+		return WAKE_STARTS;
 	case ATTACH_RUNS:
-		/* An interrupt woke the thread while it was about to sleep: the
-		 * activation is done, and the next one starts. */
-		if (is_self) {
-			if (thread->has_next)
-				thread->merged++;
-			thread->has_next = 0;
-			note_wake(&thread->next, is_counted);
-			is_done(thread, task, ATTACH_END_SLEEP, thread->next.waking_ns);
-			take_next(thread);
-			runs(thread, thread->wake.waking_ns);
-			break;
-		}
-		/* fall through */
+		return is_self ? WAKE_FOLLOWS : WAKE_MEETS;
 	case ATTACH_PREEMPTED:
 		/* It is known whether it still sleeps when it leaves its
 		 * CPU. */
-		meets(thread, task, is_counted);
-		break;
-	case ATTACH_BLOCKED:
-	case ATTACH_STOPPED:
+		return WAKE_MEETS;
 	default:
-		break;
+		return WAKE_IGNORED;
 	}
+}
+
+static __always_inline int wakes(struct task_struct *task, bool is_counted)
+{
+	struct attach_thread *thread = watched(task);
+	struct task_struct *self;
+	enum wake_effect effect;
+	bool is_next;
+
+	if (!thread)
+		return 0;
+	self = bpf_get_current_task_btf();
+	effect = effect_of(thread, task, self->pid == task->pid);
+	if (effect == WAKE_IGNORED)
+		return 0;
+	/* An earlier wakeup was for a sleep that did not happen. */
+	if (effect != WAKE_THAWS && thread->phase != ATTACH_BLOCKED &&
+	    (thread->has_next || thread->phase == ATTACH_WOKEN))
+		thread->merged++;
+	is_next = effect == WAKE_MEETS || effect == WAKE_FOLLOWS;
+	if (effect != WAKE_THAWS || !was_due(thread, bpf_ktime_get_ns()))
+		note_wake(is_next ? &thread->next : &thread->wake, self, is_counted);
+	if (effect == WAKE_MEETS) {
+		note_spin(thread, task);
+		__sync_lock_test_and_set(&thread->has_next, 1);
+		return 0;
+	}
+	if (effect == WAKE_FOLLOWS) {
+		thread->has_next = 0;
+		is_done(thread, task, ATTACH_END_SLEEP, thread->next.waking_ns);
+		take_next(thread);
+		runs(thread, thread->wake.waking_ns);
+		return 0;
+	}
+	if (effect == WAKE_THAWS)
+		thread->wake.flags = ATTACH_WAS_FROZEN;
+	thread->has_next = 0;
+	thread->running_ns = 0;
+	thread->phase = ATTACH_WOKEN;
 	return 0;
 }
 
@@ -131,7 +150,7 @@ int BPF_PROG(on_sched_migrate_task, struct task_struct *task)
 {
 	struct attach_thread *thread = watched(task);
 
-	if (!thread || !has_begun())
+	if (!thread)
 		return 0;
 	if (thread->has_next)
 		moves(&thread->next, task, false);
@@ -155,7 +174,7 @@ int BPF_PROG(on_hrtimer_start, struct hrtimer *timer)
 	if (!&hrtimer_wakeup || timer->function != &hrtimer_wakeup)
 		return 0;
 	thread = watched(self);
-	if (!thread || !has_begun())
+	if (!thread)
 		return 0;
 	/* A thread that starts a sleep runs, even if its switch-in was not
 	 * seen. */
@@ -182,22 +201,30 @@ int BPF_PROG(on_hrtimer_start, struct hrtimer *timer)
 	return 0;
 }
 
-PROGRAM(sched_switch, bool preempt, struct task_struct *prev,
-	     struct task_struct *next, unsigned int prev_state)
+/* The clock is read here if `now` is 0. */
+static __always_inline void switches(bool preempt, struct task_struct *prev,
+				     struct task_struct *next, unsigned int prev_state, u64 now)
 {
 	struct attach_thread *thread;
 
 	/* A CPU's idle thread, one side of most switches, is never watched. */
 	if (prev->pid) {
 		thread = watched(prev);
-		if (thread && has_begun())
-			leaves(thread, prev, preempt || !prev_state, prev_state);
+		if (thread)
+			leaves(thread, prev, preempt || !prev_state, prev_state,
+			       now ? now : bpf_ktime_get_ns());
 	}
 	if (next->pid) {
 		thread = watched(next);
-		if (thread && has_begun())
-			comes(thread);
+		if (thread)
+			comes(thread, now ? now : bpf_ktime_get_ns());
 	}
+}
+
+PROGRAM(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
+	unsigned int prev_state)
+{
+	switches(preempt, prev, next, prev_state, 0);
 	return 0;
 }
 
@@ -253,9 +280,9 @@ int BPF_PROG(on_task_newtask, struct task_struct *task)
 	if (!thread || !thread->follows)
 		return 0;
 	thread = watch(task, 1, thread->number);
-	if (!thread || !has_begun())
+	if (!thread)
 		return 0;
-	note_waker(&thread->wake);
+	note_waker(&thread->wake, parent);
 	thread->wake.flags = ATTACH_START_UNSEEN;
 	thread->phase = ATTACH_WOKEN;
 	return 0;

@@ -77,21 +77,22 @@ enum attach_phase {
 enum attach_moves { ATTACH_MOVES = 4 };
 
 /* Cause of a wakeup, and moves while the thread then waits for a CPU. */
+/* The first 64 bytes are written at each wakeup. */
 struct attach_wake {
 	u64 origin_ns;
 	u64 waking_ns;
 	u64 due_ns; /* timer: latest expiry, with its slack */
 	u64 function;
-	u64 moved_ns[ATTACH_MOVES]; /* times of the first moves. The last move before
-				       it ran replaces the fourth */
-	u64 left_cpus[ATTACH_MOVES];
 	u64 name[2]; /* name of the thread that ran on the waker's CPU */
 	u32 who;
 	u32 route; /* enum attach_route */
 	u32 cpu;   /* the waker's */
+	u32 flags; /* enum attach_unseen: ATTACH_WAS_FROZEN */
 	u32 moves; /* number of moves before it ran */
 	u32 preempted_moves; /* while it was preempted */
-	u32 flags; /* enum attach_unseen: ATTACH_WAS_FROZEN */
+	u64 moved_ns[ATTACH_MOVES]; /* times of the first moves. The last move before
+				       it ran replaces the fourth */
+	u64 left_cpus[ATTACH_MOVES];
 };
 
 struct attach_record {

@@ -304,9 +304,8 @@ static __always_inline void waits(struct attach_thread *thread, struct task_stru
 }
 
 static __always_inline void leaves(struct attach_thread *thread, struct task_struct *task,
-				   bool is_runnable, u32 state)
+				   bool is_runnable, u32 state, u64 now)
 {
-	u64 now = bpf_ktime_get_ns();
 	bool is_preempted = is_runnable && !has_yielded(task);
 	u32 end = is_runnable ? ATTACH_END_PERIOD : reason_of(task, state);
 
@@ -365,9 +364,8 @@ static __always_inline void leaves(struct attach_thread *thread, struct task_str
 	}
 }
 
-static __always_inline void comes(struct attach_thread *thread)
+static __always_inline void comes(struct attach_thread *thread, u64 now)
 {
-	u64 now = bpf_ktime_get_ns();
 	u32 is_periodic;
 
 	switch (thread->phase) {
@@ -409,44 +407,6 @@ static __always_inline void comes(struct attach_thread *thread)
 	default:
 		return;
 	}
-}
-
-/* Its stop ends. A sleeping thread was frozen since an unknown time. */
-static __always_inline void resumes(struct attach_thread *thread, bool is_counted)
-{
-	u64 now = bpf_ktime_get_ns();
-
-	switch (thread->phase) {
-	case ATTACH_STOPPED:
-		note_wake(&thread->wake, is_counted);
-		thread->phase = ATTACH_WOKEN;
-		break;
-	case ATTACH_SLEEPS:
-		thread->stopped++;
-		if (!was_due(thread, now))
-			note_wake(&thread->wake, is_counted);
-		thread->has_next = 0;
-		thread->wake.flags = ATTACH_WAS_FROZEN;
-		thread->phase = ATTACH_WOKEN;
-		break;
-	case ATTACH_UNKNOWN:
-		thread->stopped++;
-		thread->unknown_ns = now;
-		break;
-	default:
-		break;
-	}
-}
-
-/* A wakeup comes while it runs or is preempted. */
-static __always_inline void meets(struct attach_thread *thread, struct task_struct *task,
-				  bool is_counted)
-{
-	if (thread->has_next)
-		thread->merged++;
-	note_wake(&thread->next, is_counted);
-	note_spin(thread, task);
-	__sync_lock_test_and_set(&thread->has_next, 1);
 }
 
 #endif

@@ -14,7 +14,17 @@
 	static __always_inline int BPF_PROG(flight_##tracepoint, ##args)
 #include "flight.bpf.c"
 
-JOINED(sched_switch, attach, flight)
+/* Reads the clock once. */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
+	     unsigned int prev_state)
+{
+	u64 now = bpf_ktime_get_ns();
+
+	switches(preempt, prev, next, prev_state, now);
+	return note_switch(preempt, prev, next, now);
+}
+
 JOINED(irq_handler_entry, attach, flight)
 JOINED(irq_handler_exit, attach, flight)
 JOINED(softirq_entry, attach, flight)

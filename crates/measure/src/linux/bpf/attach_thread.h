@@ -14,48 +14,49 @@ const volatile u32 attach_ring_bits = 6;
 RING_HEADS(attach_heads);
 RING_ENTRIES(attach_records, struct attach_record);
 
+/* What a wakeup and a switch use is at the beginning. */
 struct attach_thread {
+	u32 number; /* from 1; 0: not watched; in storage: or ATTACH_PLACED */
+	u32 phase;
+	u64 has_next; /* a wakeup came while it ran: it may end the next
+		         sleep */
+	u32 merged;
+	u32 cpu;
+	u32 first_cpu;
+	u32 unseen_of; /* enum attach_unseen */
+	u32 is_periodic; /* waits for its next period, not for a wakeup */
+	u32 reclaims;	  /* it is in the kernel's reclaim of memory */
 	struct attach_wake wake; /* wakeup of the current phase */
-	struct attach_wake next; /* wakeup that came before it slept */
 	u64 running_ns;
-	u64 off_ns; /* time since which it is preempted */
-	u64 unknown_ns; /* time since which its phase is unknown */
 	u64 preempted_ns;
 	u64 blocked_ns;
+	u64 throttled_ns;
+	u64 reclaim_ns;
+	u64 reclaim_since_ns; /* it runs and reclaims memory since then; 0: no */
 	u64 armed_ns;	/* expiry of the sleep that it started; 0: none */
 	u64 armed_due_ns; /* the same with its slack */
+	u32 preemptions;
+	u32 migrations;
+	u32 blocks;
+	u32 is_throttled; /* its SCHED_DEADLINE budget is used up */
+	u32 spins;
+	u32 spun_who;
+	u64 spun_name[2];
+	u64 off_ns; /* time since which it is preempted */
+	u64 unknown_ns; /* time since which its phase is unknown */
 	u64 lock;	  /* kernel lock that it waits for; 0: none */
 	u64 minor_faults; /* faults of the thread at the end of its last
 			     activation */
 	u64 major_faults;
 	u64 system_ns;
-	u64 throttled_ns;
-	u64 reclaim_ns;
-	u64 reclaim_since_ns; /* it runs and reclaims memory since then; 0: no */
 	u64 seq;
-	u64 has_next; /* a wakeup came while it ran: it may end the next
-		         sleep */
-	u32 number; /* from 1; 0: not watched; in storage: or ATTACH_PLACED */
-	u32 first_cpu;
-	u32 cpu;
-	u32 preemptions;
-	u32 migrations;
-	u32 blocks;
-	u32 merged;
+	struct attach_wake next; /* wakeup that came before it slept */
 	u32 unseen;
 	u32 stopped;
-	u32 phase;
 	u32 follows; /* threads that it starts are watched, too */
 	u32 process; /* for a first thread: enum attach_process */
-	u32 unseen_of; /* enum attach_unseen */
-	u32 is_periodic; /* waits for its next period, not for a wakeup */
 	u32 lock_flags;
 	u32 end; /* enum attach_end, of the last activation */
-	u32 is_throttled; /* its SCHED_DEADLINE budget is used up */
-	u32 reclaims;	  /* it is in the kernel's reclaim of memory */
-	u64 spun_name[2];
-	u32 spun_who;
-	u32 spins;
 };
 
 struct {
@@ -199,7 +200,8 @@ static __always_inline struct attach_state *state(void)
 	return bpf_map_lookup_elem(&states, &zero);
 }
 
-/* Whether the end of a handler that starts now will be seen. */
+/* Whether the end of a handler that starts now will be seen. Threads are watched only after
+ * that. */
 static __always_inline bool has_begun(void)
 {
 	struct attach_state *now = state();

@@ -111,11 +111,9 @@ static __always_inline u32 call_of_softirq(const struct attach_context *cpu,
 	return system_call(self);
 }
 
-/* The current thread wakes another. */
-static __always_inline void note_waker(struct attach_wake *wake)
+/* The current thread, `self`, wakes another. */
+static __always_inline void note_waker(struct attach_wake *wake, struct task_struct *self)
 {
-	struct task_struct *self = bpf_get_current_task_btf();
-
 	wake->waking_ns = bpf_ktime_get_ns();
 	wake->origin_ns = wake->waking_ns;
 	wake->due_ns = wake->waking_ns;
@@ -130,15 +128,15 @@ static __always_inline void note_waker(struct attach_wake *wake)
 	wake->route = ATTACH_THREAD;
 }
 
-static __always_inline void note_wake(struct attach_wake *wake, bool is_counted)
+static __always_inline void note_wake(struct attach_wake *wake, struct task_struct *self,
+				      bool is_counted)
 {
 	struct attach_context *cpu = context();
-	struct task_struct *self = bpf_get_current_task_btf();
 	const struct attach_frame *frame;
 	u64 place, below;
 	u32 tid;
 
-	note_waker(wake);
+	note_waker(wake, self);
 	if (!cpu)
 		return;
 	tid = wake->who;

@@ -29,9 +29,9 @@
 RING_ENTRIES(records, struct flight_record);
 
 /* Next record of a ring, with the time. */
-static __always_inline struct flight_record *record_in(struct ring_head *head, u8 kind, u32 id)
+static __always_inline struct flight_record *record_in(struct ring_head *head, u8 kind, u32 id,
+						       u64 now)
 {
-	u64 now = bpf_ktime_get_ns();
 	struct flight_record *record = next_entry_in(head, &records);
 
 	if (!record)
@@ -47,7 +47,7 @@ static __always_inline struct flight_record *next_record(u8 kind, u32 id)
 {
 	struct ring_head *head = head_of(bpf_get_smp_processor_id());
 
-	return head ? record_in(head, kind, id) : NULL;
+	return head ? record_in(head, kind, id, bpf_ktime_get_ns()) : NULL;
 }
 
 static __always_inline int note(u8 kind, u32 id)
@@ -195,7 +195,8 @@ static __always_inline bool is_throttled(struct task_struct *task)
 }
 
 /* Records the group that has used up its quota: the innermost throttled one. */
-static __always_inline void note_quota(struct task_struct *task, struct ring_head *head)
+static __always_inline void note_quota(struct task_struct *task, struct ring_head *head,
+				       u64 now)
 {
 	struct task_struct___grouped *grouped = (void *)task;
 	struct sched_entity *parent = grouped->se.parent;
@@ -216,7 +217,7 @@ static __always_inline void note_quota(struct task_struct *task, struct ring_hea
 			parent = parent->parent;
 		}
 	}
-	record = record_in(head, FLIGHT_QUOTA, task->pid);
+	record = record_in(head, FLIGHT_QUOTA, task->pid, now);
 	if (record)
 		record->what[0] = group;
 }
@@ -237,7 +238,7 @@ PROGRAM(sched_wakeup, struct task_struct *task)
 		return 0;
 	head = head_of(task->thread_info.cpu);
 	if (head)
-		note_quota(task, head);
+		note_quota(task, head, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -246,7 +247,7 @@ PROGRAM(sched_wakeup, struct task_struct *task)
  * child has the name of its parent until it renames itself or executes
  * another program.
  */
-static __always_inline void note_name(struct ring_head *head, struct task_struct *prev)
+static __always_inline void note_name(struct ring_head *head, struct task_struct *prev, u64 now)
 {
 	u64 first = ((u64 *)prev->comm)[0];
 	u64 second = ((u64 *)prev->comm)[1];
@@ -254,7 +255,7 @@ static __always_inline void note_name(struct ring_head *head, struct task_struct
 
 	if (head->name[0] == first && head->name[1] == second)
 		return;
-	record = record_in(head, FLIGHT_RENAMED, prev->pid);
+	record = record_in(head, FLIGHT_RENAMED, prev->pid, now);
 	if (!record)
 		return;
 	record->what[0] = first;
@@ -266,14 +267,14 @@ static __always_inline void note_name(struct ring_head *head, struct task_struct
  * skip a program, for example if the program already runs; one kernel ran
  * none while a thread of its init was current.
  */
-static __always_inline void note_left(struct ring_head *head, struct task_struct *prev)
+static __always_inline void note_left(struct ring_head *head, struct task_struct *prev, u64 now)
 {
-	if (record_in(head, FLIGHT_LEFT, prev->pid))
+	if (record_in(head, FLIGHT_LEFT, prev->pid, now))
 		head->unseen++;
 }
 
-PROGRAM(sched_switch, bool preempt, struct task_struct *prev,
-	     struct task_struct *next)
+static __always_inline int note_switch(bool preempt, struct task_struct *prev,
+				       struct task_struct *next, u64 now)
 {
 	struct ring_head *head = head_of(bpf_get_smp_processor_id());
 	struct flight_record *record;
@@ -282,16 +283,16 @@ PROGRAM(sched_switch, bool preempt, struct task_struct *prev,
 	if (!head)
 		return 0;
 	if (head->known && head->tid != (u32)prev->pid)
-		note_left(head, prev);
+		note_left(head, prev, now);
 	/* The idle thread never changes its name. */
 	else if (head->tid)
-		note_name(head, prev);
+		note_name(head, prev, now);
 	left = before(preempt, prev);
 	if (left == BEFORE_THROTTLED)
-		note_quota(prev, head);
+		note_quota(prev, head, now);
 	if (is_served(next))
 		left |= SERVED;
-	record = record_in(head, FLIGHT_SWITCH, next->pid);
+	record = record_in(head, FLIGHT_SWITCH, next->pid, now);
 	if (!record)
 		return 0;
 	record->before = left;
@@ -306,6 +307,11 @@ PROGRAM(sched_switch, bool preempt, struct task_struct *prev,
 	head->name[0] = record->what[0];
 	head->name[1] = record->what[1];
 	return 0;
+}
+
+PROGRAM(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	return note_switch(preempt, prev, next, bpf_ktime_get_ns());
 }
 
 #define VECTOR(name, vector)                                  \
