@@ -219,9 +219,10 @@ pub(crate) fn assert_attached(outcome: &HostOutcome) {
         .contains("does not show whether a CPU is in an interrupt");
     assert!(!lacks, "{}", outcome.output);
     let (ours, own) = cycles(outcome);
-    assert_eq!(own.len(), 1_000);
+    // It may end before it has printed the last cycle.
+    assert!((999..=1_000).contains(&own.len()), "{}", own.len());
     // cyclictest ends during the last cycle.
-    assert_eq!(ours.len() + 1, own.len());
+    assert_eq!(ours.len(), 999);
     let both = || ours.iter().copied().zip(own.iter().copied());
     for (cycle, (measured, own)) in both().enumerate() {
         assert!(
