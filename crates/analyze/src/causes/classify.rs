@@ -384,7 +384,8 @@ impl<'a> Judge<'a> {
     }
 
     /// Attributes time when the fair server runs `thread`, or real-time throttling does in its
-    /// place: a switch took the CPU from a real-time thread that could continue.
+    /// place: a switch took the CPU from a real-time thread that could continue, or passed over
+    /// the service's thread.
     fn judge_held_back(&self, slice: &Slice, thread: &Thread) -> Option<(CauseClass, Culprit)> {
         let ours = self.ours.filter(|ours| ours.priority < NORMAL)?;
         if slice.from < self.ready || thread.priority < NORMAL || ours.is(thread) {
@@ -398,7 +399,12 @@ impl<'a> Judge<'a> {
             };
             return Some((CauseClass::FairServer, culprit));
         }
-        switch.passes_over.then(|| self.held_back(slice))
+        // A wakeup from another CPU takes a moment to reach this one.
+        let waking = self.episode.at(Stage::Waking);
+        let runs = self.episode.at(Stage::Running);
+        let is_passed_over = waking.is_some_and(|waking| switch.at > waking + SWITCHING)
+            && runs.is_none_or(|runs| slice.from < runs);
+        (switch.passes_over || is_passed_over).then(|| self.held_back(slice))
     }
 
     /// Returns whether the CPU idles although real-time threads, ours among them, can

@@ -278,6 +278,26 @@ fn real_time_thread_that_lost_the_cpu_shows_throttling_without_samples() {
     }
 }
 
+/// A thread that slept when the throttling started did not lose the CPU.
+#[test]
+fn normal_thread_that_is_chosen_after_the_wakeup_shows_throttling_without_samples() {
+    let late = |chosen: i64| {
+        let mut scene = late_thread(3_000)
+            .switch(-900, 7, "cat", 120)
+            .during(10, 15, TIMER)
+            .switch(chosen, 8, "dog", 120)
+            .during(2_000, 2_005, TIMER)
+            .ours(3_000);
+        scene.episode.evidence.sampler = None;
+        scene.main_causes()
+    };
+
+    assert_eq!(late(50), [(CauseClass::RtThrottled, None, 2_980)]);
+    // The scheduler chose it before it knew of the wakeup.
+    let before = late(20);
+    assert_eq!(before[0].0, CauseClass::PreemptionOff, "{before:?}");
+}
+
 #[test]
 fn deadline_thread_behind_a_normal_one_used_up_its_budget() {
     let scene = late_thread(2_000)

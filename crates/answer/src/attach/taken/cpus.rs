@@ -25,7 +25,7 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
         let is_moved = !moves.is_empty() || activation.waker_cpu != activation.first_cpu;
         if !is_moved {
             let timeline = [
-                (Stage::Waking, waking),
+                (Stage::Waking, activation.waking),
                 (Stage::Running, activation.running),
             ];
             self.explain(self.service, activation.first_cpu, from, &timeline);

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use laggard_analyze::causes::explain_named;
 use laggard_model::name::who;
 use laggard_model::{
-    Activation, Activity, CauseClass, Cpu, Episode, Evidence, Happening, LineId, Names, Nanos,
-    Route, STAGES, Service, Stage, ThreadActivation, ThreadPolicy, ThreadUsage, Tid, Vector,
+    Activation, Activity, Because, CauseClass, Cpu, Episode, Evidence, Happening, LineId, Names,
+    Nanos, Route, STAGES, Service, Stage, ThreadActivation, ThreadPolicy, ThreadUsage, Tid, Vector,
     WatchedThread, WokenBy, WokenWay,
 };
 
@@ -401,7 +401,8 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
         }
     }
 
-    /// Explains the time from `from` to the last stage by the trace data of `cpu`.
+    /// Explains the time from `from` to the last stage by the trace data of `cpu`. The first stage
+    /// may be before `from`: the thread has waited since.
     fn explain(&mut self, service: Service, cpu: Cpu, from: Nanos, timeline: &[(Stage, Nanos)]) {
         let to = timeline.last().map_or(from, |last| last.1);
         if to <= from {
@@ -412,8 +413,9 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
             Some(&(Stage::Waking, time)) => own_handler(self.woken, &evidence, from, time),
             _ => Vec::new(),
         };
+        let since = timeline.first().map_or(from, |first| first.1.min(from));
         let mut steps = [None; STAGES.len()];
-        let mut before = from;
+        let mut before = since;
         for &(stage, time) in own.iter().chain(timeline) {
             steps[stage.index()] = Some(time.saturating_sub(before));
             before = time;
@@ -421,13 +423,14 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
         let activation = Activation {
             line: LineId(0),
             seq: 0,
-            expiry: from,
+            expiry: since,
             missed: false,
             censored: false,
             steps,
         };
         let mut episode = Episode::new(0, cpu, &activation, Nanos::ZERO);
         episode.thread = Some(self.thread);
+        episode.slack_ns = from.saturating_sub(since);
         episode.evidence = evidence;
         live::learn(&episode.evidence, self.names);
         if service.is_normal_thread() {
@@ -436,6 +439,10 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
         let explanation = explain_named(&episode, service, Route::Direct, self.names.symbols());
         let mut own = Nanos::ZERO;
         for cause in &explanation.causes {
+            // Before `from`.
+            if cause.culprit.because == Some(Because::Slack) {
+                continue;
+            }
             // The thread had its CPU.
             let is_unknown = cause.class == CauseClass::Unexplained;
             if cause.class == CauseClass::ReturnToUser || (is_unknown && self.is_on_cpu) {

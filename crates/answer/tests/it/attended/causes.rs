@@ -11,8 +11,8 @@ use laggard_model::{
 
 use super::{
     CYCLES, FIFO, NoNames, SLEEP_UNTIL, Script, TIMER, activation, by_thread, changed_cycles,
-    collector, cycles, explained_report, hogs, no_evidence, record, report, request,
-    starts_at_once, switches, thread_name, us, wait, watched_thread_runs,
+    collector, cycles, evidence_of, explained_report, hogs, no_evidence, normal, record, report,
+    request, starts_at_once, switch, switches, thread_name, us, wait, watched_thread_runs,
 };
 
 fn preempted_by(name: &str) -> AttachCause {
@@ -355,12 +355,20 @@ fn causes_that_avoid_a_miss_only_together_are_joint() {
 
 /// Returns the parts of the late cycle that was due at `due`, in us.
 fn parts_of_late_cycle(collector: &mut AttachCollector, due: &[u64]) -> Vec<Vec<AttachTaken>> {
+    parts_of_late_cycle_with(collector, due, watched_thread_runs)
+}
+
+fn parts_of_late_cycle_with(
+    collector: &mut AttachCollector,
+    due: &[u64],
+    evidence: impl Fn(Cpu, Nanos, Nanos) -> Evidence,
+) -> Vec<Vec<AttachTaken>> {
     let chosen = collector.choose();
     let parts = due.iter().map(|due| {
         let mut late = chosen.iter();
         let late = late.find(|cycle| cycle.activation().origin == us(*due));
         let late = late.unwrap_or_else(|| panic!("no late cycle was due at {due} us"));
-        late.taken(watched_thread_runs, &mut NoNames::default())
+        late.taken(&evidence, &mut NoNames::default())
     });
     parts.collect()
 }
@@ -423,6 +431,35 @@ fn work_before_the_sleep_is_the_cause_of_an_expiry_that_passed() {
         };
         assert_eq!(sum(CauseClass::Overrun), overrun, "{parts:?}");
         assert_eq!(sum(CauseClass::OwnWork), 100, "{parts:?}");
+    }
+}
+
+/// Real-time throttling starts while the thread sleeps, and the next cycle is due while it waits.
+#[test]
+fn throttling_is_the_cause_of_the_cycles_that_are_due_while_the_thread_waits() {
+    let mut script = Script::new(1);
+    script.add_cycles(0..20, SLEEP_UNTIL);
+    let late = (20_000, 22_000, 22_100);
+    script.add_changed(TIMER, late, SLEEP_UNTIL, |activation| {
+        activation.waking = us(20_005);
+    });
+    script.add(TIMER, (21_000, 22_110, 22_200), SLEEP_UNTIL);
+    let mut collector = collector(&request(), script.records);
+    let evidence = |_: Cpu, from_ns: Nanos, to_ns: Nanos| Evidence {
+        from_ns,
+        to_ns,
+        ..evidence_of(vec![
+            normal(us(19_100), 7, "busy"),
+            normal(us(20_050), 8, "other"),
+            switch(us(22_000), 1_001, "cycle"),
+        ])
+    };
+
+    let cycles = parts_of_late_cycle_with(&mut collector, &[20_000, 21_000], evidence);
+
+    for (parts, throttled) in cycles.iter().zip([1_995, 1_000]) {
+        assert_eq!(parts[0].cause.class, CauseClass::RtThrottled, "{parts:?}");
+        assert_eq!(parts[0].time_ns, us(throttled), "{parts:?}");
     }
 }
 

@@ -261,12 +261,22 @@ fn explained_report(collector: AttachCollector) -> AttachReport {
 
 /// Returns a switch to a thread. The watched one is 1001.
 fn switch(at_ns: Nanos, tid: u32, name: &str) -> FlightEvent {
+    let priority = if tid == 1_001 { 19 } else { 9 };
+    switch_to(at_ns, tid, name, priority)
+}
+
+/// Returns a switch to a normal thread.
+fn normal(at_ns: Nanos, tid: u32, name: &str) -> FlightEvent {
+    switch_to(at_ns, tid, name, 120)
+}
+
+fn switch_to(at_ns: Nanos, tid: u32, name: &str, priority: i16) -> FlightEvent {
     FlightEvent {
         at_ns,
         what: Happening::Switch {
             tid: Tid(tid),
             name: name.into(),
-            priority: if tid == 1_001 { 19 } else { 9 },
+            priority,
             priority_before: None,
             before: None,
             preempted: true,
