@@ -100,11 +100,6 @@ fn attach_counts_the_missed_cycles_and_names_their_cause_on_every_kernel() {
             );
             assert_eq!(deadline["misses"], late, "{name}: {cause}: {json}");
             assert!(late > 0, "{name}: {cause}: {own}");
-            // Other threads run while the group is throttled, so that most of the time is
-            // unexplained. Fix it, then remove this.
-            if cause == "quota" && name.series() == "6.12" && name.is_rt() {
-                continue;
-            }
             assert_eq!(
                 first["class"].as_str(),
                 Some(class_on(name, class)),
