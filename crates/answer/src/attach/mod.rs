@@ -581,13 +581,7 @@ impl AttachCollector {
         }
         if let Some(cycle) = final_cycle {
             self.end_late(number, Some(cycle.whole.origin));
-            // The exit of a process takes longer than its last cycle.
-            let is_process = record.thread.tid.0 == record.thread.process;
-            let last = cycle.parts().last().map(|last| last.running);
-            let seen = match last {
-                Some(running) if is_process => cycle.until(running),
-                _ => cycle.clone(),
-            };
+            let seen = self.before_exit(number, &cycle);
             let seen = self.before_pause(number, &seen).unwrap_or(seen);
             if self.is_past_deadline(number, &seen) {
                 if let Some(state) = self.threads.get_mut(&number) {

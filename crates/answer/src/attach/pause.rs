@@ -18,17 +18,19 @@ const MIN_CONDITION_PERIODS: u64 = 4;
 const MAX_SHARE: f64 = 0.2;
 const MAX_SITES: usize = 64;
 
-/// Number of cycles that wait within them at each site.
+/// Number of cycles that wait within them at each site, and of those with each number of waits.
 #[derive(Debug, Default)]
 pub(super) struct InnerWaits {
     cycles: u64,
     sites: BTreeMap<SiteKey, u64>,
+    counts: BTreeMap<usize, u64>,
 }
 
 impl InnerWaits {
     pub(super) fn add(&mut self, cycle: &ThreadCycle) {
         self.cycles += 1;
         let parts = cycle.parts();
+        *self.counts.entry(parts.len() - 1).or_default() += 1;
         let waits = parts[..parts.len() - 1].iter().filter_map(SiteKey::new);
         let waits: BTreeSet<SiteKey> = waits.collect();
         for key in waits {
@@ -36,6 +38,19 @@ impl InnerWaits {
                 *self.sites.entry(key).or_default() += 1;
             }
         }
+    }
+
+    /// Returns the last cycle of a process that exits, without the work after its loop: an interpreter
+    /// that prints a result waits for its lock again. `None`: it has no more waits than most cycles.
+    pub(super) fn without_exit(&self, cycle: &ThreadCycle) -> Option<ThreadCycle> {
+        let mut before = 0;
+        let mut counts = self.counts.iter();
+        let (usual, _) = counts.find(|(_, cycles)| {
+            before += **cycles;
+            2 * before >= self.cycles
+        })?;
+        let parts = cycle.parts();
+        (parts.len() > usual + 1).then(|| cycle.until(parts[*usual].done))
     }
 
     /// Returns whether most cycles do not wait where the thread waits after an activation.
@@ -116,6 +131,18 @@ impl AttachCollector {
         if let Some(state) = self.threads.get_mut(&number) {
             state.late = Some(first.unwrap_or(late));
         }
+    }
+
+    /// Returns the last cycle of a thread that exits, without the exit of its process, which takes
+    /// longer.
+    pub(super) fn before_exit(&self, number: u32, cycle: &ThreadCycle) -> ThreadCycle {
+        let is_process = cycle.thread.tid.0 == cycle.thread.process;
+        let Some(state) = self.threads.get(&number).filter(|_| is_process) else {
+            return cycle.clone();
+        };
+        let last = cycle.parts().last().map_or(Nanos::MAX, |last| last.running);
+        let usual = state.inner_waits.without_exit(cycle);
+        usual.unwrap_or_else(|| cycle.until(last))
     }
 
     /// Returns a late cycle until the wait in it that may be a pause. `None`: there is none.

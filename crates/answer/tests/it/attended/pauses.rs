@@ -156,6 +156,37 @@ fn sleep_before_the_exit_of_a_program_is_in_no_cycle() {
     assert_eq!(row.largest_response.as_ref().unwrap().response_ns, us(100));
 }
 
+/// Each cycle waits once for the lock of an interpreter, for 3 ms. After its loop, the program prints a
+/// result, for which it waits for the lock again, and exits.
+#[test]
+fn waits_after_the_loop_of_a_program_that_exits_are_in_no_cycle() {
+    let run = |is_process: bool| {
+        let lock = wait("futex", 0x1000, 0x189, 0);
+        let mut script = Script::new(1);
+        for cycle in 0..40 {
+            let due = 10_000 * cycle;
+            script.add(TIMER, (due, due + 10, due + 20), lock);
+            let released = due + 3_000;
+            let holder = by_thread(7, "holder");
+            let next = if cycle < 39 { SLEEP_UNTIL } else { lock };
+            script.add(holder, (released, released, released + 50), next);
+        }
+        script.exit((405_000, 405_000, 406_000));
+        for told in script.records.iter_mut().filter(|_| is_process) {
+            told.thread.process = told.thread.tid.0;
+        }
+        let report = report(request_without_deadline(None), script.records);
+        let row = &report.rows[0];
+        let deadline = row.deadline.as_ref().unwrap();
+        let largest = row.largest_response.as_ref().unwrap();
+        (deadline.misses, largest.response_ns)
+    };
+
+    assert_eq!(run(true), (0, us(3_050)));
+    // A thread that is late because of an unusual wait.
+    assert_eq!(run(false).0, 1);
+}
+
 /// A cycle of 50 ms waits for a lock for 1.2 s. The program catches up, and its sleeps have zero length,
 /// which take 68 us.
 #[test]
