@@ -9,8 +9,15 @@ use super::undecided::MissedEarlier;
 use super::{AttachChosen, AttachCollector, AttachStops, MAX_LINES, above};
 
 impl AttachCollector {
-    /// Counts a cycle, or keeps it until it is known whether a cycle was due in it.
+    /// Counts a cycle, or keeps it until it is known when it was due, and whether a cycle was due in it.
     pub(super) fn done(&mut self, number: u32, cycle: ThreadCycle) {
+        if let Some(cycle) = self.hold_after_zero_sleep(number, cycle) {
+            self.end_in_order(number, cycle);
+        }
+    }
+
+    /// Counts a cycle, or keeps it until it is known whether a cycle was due in it.
+    pub(super) fn end_in_order(&mut self, number: u32, cycle: ThreadCycle) {
         let by_timer = self.lines.get(&(number, WokenWay::Timer));
         let thawed = by_timer.filter(|_| cycle.is_thawed());
         // The kernel does not report which timer expired during the freeze.
@@ -46,6 +53,7 @@ impl AttachCollector {
     /// Counts the late cycles whose next cycle did not come.
     pub(super) fn settle_late(&mut self) {
         for number in self.threads.keys().copied().collect::<Vec<_>>() {
+            self.release_after_zero_sleep(number, None);
             self.end_late(number, None);
         }
     }

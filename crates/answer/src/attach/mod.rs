@@ -30,6 +30,7 @@ mod timers;
 mod undecided;
 mod waker;
 mod worst;
+mod zero_sleep;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -234,6 +235,8 @@ struct ThreadState {
     interruption: Option<ThreadCycle>,
     /// Cycle that ended after further ones were due. The next cycle shows which of them had a wakeup.
     late: Option<ThreadCycle>,
+    /// Cycles after it, each after a sleep of zero length. The next longer sleep shows when they were due.
+    after_zero_sleep: Vec<ThreadCycle>,
     inner_waits: InnerWaits,
 }
 
@@ -520,6 +523,7 @@ impl AttachCollector {
             uncounted: 0,
             interruption: None,
             late: None,
+            after_zero_sleep: Vec::new(),
             inner_waits: InnerWaits::default(),
         });
         state.came += 1;
@@ -580,6 +584,7 @@ impl AttachCollector {
             self.end_cycle(number, cycle);
         }
         if let Some(cycle) = final_cycle {
+            self.release_after_zero_sleep(number, None);
             self.end_late(number, Some(cycle.whole.origin));
             let seen = self.before_exit(number, &cycle);
             let seen = self.before_pause(number, &seen).unwrap_or(seen);

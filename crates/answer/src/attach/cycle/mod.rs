@@ -184,6 +184,17 @@ impl ThreadCycle {
         cycle
     }
 
+    /// Returns this cycle as due at `due`, during the late cycle before it.
+    pub(super) fn due_in(&self, late: &Self, due: Nanos) -> Self {
+        let mut cycle = self.clone();
+        for first in cycle.parts.iter_mut().take(1).chain([&mut cycle.whole]) {
+            (first.origin, first.due) = (due, due);
+        }
+        let before = late.before.iter().chain(late.parts());
+        cycle.before = before.filter(|part| part.done > due).copied().collect();
+        cycle
+    }
+
     /// Adds the activations of the started thread whose end is the end of the cycle. Activations
     /// of the first thread after the start are not part of the cycle.
     pub(super) fn go_on(&mut self, thread: Tid, course: &[ThreadActivation]) {

@@ -222,7 +222,7 @@ impl Grid {
     }
 
     /// Returns the number of whole periods from the anchor to the grid point next to `time`.
-    fn nearest(&self, time: Nanos) -> u64 {
+    pub(super) fn nearest(&self, time: Nanos) -> u64 {
         let half = Nanos::from_f64(self.period / 2.0);
         self.steps_to(time.saturating_sub(half))
     }

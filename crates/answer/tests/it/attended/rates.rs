@@ -125,6 +125,36 @@ fn loop_that_is_always_late_has_the_period_of_its_due_times() {
     assert_eq!(run(30_000), (Some(us(30_000)), false, 0));
 }
 
+/// A program sleeps for the time until its next due time, and for no time if that has passed, as
+/// programs in Python do. Each 20th cycle of 10 ms takes 33 ms. It catches up, or starts a new timeline.
+#[test]
+fn cycle_after_a_sleep_of_zero_length_was_due_at_a_due_time() {
+    let run = |keeps_due_times: bool| {
+        let mut script = Script::new(1);
+        let (mut now, mut due, mut late) = (0_u64, 10_000_u64, 0);
+        for cycle in 1..=390 {
+            let is_at_once = due < now;
+            if is_at_once && !keeps_due_times {
+                due = now;
+            }
+            let expiry = due.max(now.saturating_sub(5));
+            let from = expiry.max(now) + 20;
+            now = from + if cycle % 20 == 19 { 33_000 } else { 2_000 };
+            script.add(TIMER, (expiry, from, now), SLEEP_UNTIL);
+            late += u64::from(now > due + 10_000);
+            due += 10_000;
+        }
+        let report = report(request_without_deadline(None), script.records);
+        let row = &report.rows[0];
+        let deadline = row.deadline.as_ref().unwrap();
+        let reported = row.activations + deadline.passed;
+        (reported, deadline.misses, late, row.period_ns)
+    };
+
+    assert_eq!(run(true), (390, 57, 57, Some(us(10_000))));
+    assert_eq!(run(false), (390, 19, 19, Some(us(10_000))));
+}
+
 /// A loop that sleeps for the same time after each cycle, and once continues at an old due time.
 #[test]
 fn one_wakeup_at_an_old_due_time_may_be_by_chance() {
