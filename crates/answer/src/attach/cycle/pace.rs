@@ -61,6 +61,8 @@ pub(super) enum PaceStart {
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     newest: VecDeque<TimedSleep>,
+    /// Newest expiries before the thread slept: it was late.
+    passed: VecDeque<Nanos>,
     /// Expiry before the last sleep.
     last: Option<Nanos>,
     /// End of the last activation, if the thread waited at its home wait then.
@@ -95,12 +97,38 @@ impl Pace {
             self.added += 1;
         } else {
             self.last = None;
+            self.note_passed(activation, since);
         }
         self.slept_since = is_home.then_some(activation.done);
         let doublings = self.failed.saturating_sub(MAX_FAILED).min(MAX_DOUBLINGS);
         if self.added >= SEARCH_SLEEPS << doublings {
             self.search();
         }
+    }
+
+    /// Notes the expiry before an activation if it was before the thread slept at `since`.
+    fn note_passed(&mut self, activation: &ThreadActivation, since: Option<Nanos>) {
+        /// Time from when a thread sets its timer until it sleeps.
+        const TOLERANCE: Nanos = Nanos::from_us(200);
+        let expiry = activation.origin;
+        if is_by_timer(activation) && since.is_some_and(|since| expiry + TOLERANCE < since) {
+            if self.passed.len() == MAX_SLEEPS {
+                self.passed.pop_front();
+            }
+            self.passed.push_back(expiry);
+        }
+    }
+
+    /// Returns whether the thread was late for other due times than those of a rate. A sleep within a
+    /// cycle is for a time, so that it cannot end before it starts.
+    fn has_other_due_times(&self, rate: &Rate) -> bool {
+        const MIN_OTHERS: usize = 4;
+        const MIN_SHARE: f64 = 0.25;
+        let first = self.newest.front().map(|sleep| sleep.expiry);
+        let passed = self.passed.iter().filter(|time| Some(**time) >= first);
+        let (due, others): (Vec<Nanos>, Vec<Nanos>) = passed.partition(|time| rate.is_due(**time));
+        let all = due.len() + others.len();
+        others.len() >= MIN_OTHERS && others.len() as f64 >= MIN_SHARE * all as f64
     }
 
     /// Forgets the sleeps: the thread waits elsewhere now, or records were lost.
@@ -112,7 +140,8 @@ impl Pace {
     pub(super) fn search(&mut self) {
         self.added = 0;
         let sleeps: Vec<TimedSleep> = self.newest.iter().copied().collect();
-        match Rate::find(&sleeps) {
+        let found = Rate::find(&sleeps);
+        match found.filter(|rate| rate.inner.is_empty() || !self.has_other_due_times(rate)) {
             Some(rate) => {
                 let before = self.rate.take().filter(|before| before.is_same(&rate));
                 // The anchor follows the wakeups.

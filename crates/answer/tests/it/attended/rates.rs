@@ -97,6 +97,39 @@ fn cycles_that_are_due_while_an_earlier_one_goes_on_are_misses() {
     assert_eq!(run(25_700, relative), (41, 1, 0));
 }
 
+/// A loop that sleeps for 5 and 15 ms in turn. `share`: percentage of the cycles whose work takes so
+/// long that the thread sleeps for less than 5 ms before each due time.
+#[test]
+fn late_loop_with_intervals_in_turn_has_the_deadlines_of_its_intervals() {
+    for share in [37, 96] {
+        let mut script = Script::new(1);
+        let (mut now, mut due, mut late) = (0_u64, 10_000_u64, 0);
+        for cycle in 0..600 {
+            let interval = if cycle % 2 == 0 { 5_000 } else { 15_000 };
+            let is_long = cycle * cycle * 7_919 % 100 < share;
+            let work = match (is_long, cycle % 2) {
+                (true, 0) => 5_500 + cycle * 7_919 % 1_000,
+                (true, _) => 9_000 + cycle * 7_919 % 3_000,
+                (false, _) => 1_000,
+            };
+            let from = due.max(now) + 10;
+            now = from + work;
+            script.add(TIMER, (due, from, now), SLEEP_UNTIL);
+            late += u64::from(now > due + interval);
+            due += interval;
+        }
+        let report = report(request_without_deadline(None), script.records);
+        let row = &report.rows[0];
+        let misses = row.deadline.as_ref().unwrap().misses;
+        assert!(
+            misses.abs_diff(late) <= late / 20,
+            "{share} %: {misses} of {late}, {:?}, {:?}",
+            row.period_ns,
+            row.timers
+        );
+    }
+}
+
 /// A loop of 10 ms whose work takes 13 to 28 ms, and which skips the due times in it: it wakes every 20
 /// or 30 ms. A loop of 30 ms with work of the same length is in time.
 #[test]
