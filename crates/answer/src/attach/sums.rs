@@ -43,7 +43,10 @@ impl CauseSums {
             time_ns: part.time_ns.share(response, whole),
         });
         let parts = parts(shares);
-        let removals = removals(&parts, response.saturating_sub(deadline));
+        // A cycle that the program skipped before its deadline needed the thread at its due time.
+        let is_skipped = response <= deadline;
+        let excess = response.saturating_sub(if is_skipped { Nanos::ZERO } else { deadline });
+        let removals = removals(&parts, excess);
         for (place, (part, removal)) in parts.into_iter().zip(removals).enumerate() {
             if self.causes.len() == MAX_CAUSES && !self.causes.contains_key(&part.cause) {
                 self.others += part.time;

@@ -412,8 +412,8 @@ impl Timeline {
                     self.decide(skipped, is_restart, passed);
                     self.confirm_strays(passed);
                     grid.adjust(activation.origin, self.given_period, resolution);
-                    self.works
-                        .add(activation, grid.since_due_within(activation));
+                    let since_due = grid.since_due_within(activation);
+                    self.works.add(activation, since_due, entry.next.is_some());
                     self.count_regular(&entry);
                     self.last = Some(entry.clone());
                     self.is_echo = self.earlier.iter().any(|other| other.is_close(&grid));
@@ -514,6 +514,7 @@ impl Timeline {
                 due,
                 cycle: entry.cycle,
                 is_joined: false,
+                never_ran: self.works.skips(grid.period),
                 catch_up,
             });
         }

@@ -241,6 +241,7 @@ impl TimerState {
                 deadline,
                 due: expiries,
                 is_joined: false,
+                never_ran: false,
                 catch_up: CatchUp::default(),
             });
         }

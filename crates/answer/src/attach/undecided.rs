@@ -121,6 +121,7 @@ mod tests {
                 // 25 ms late, 15 ms late, in time.
                 due: vec![ms(from + 10), ms(from + 20), ms(from + 30)],
                 is_joined: false,
+                never_ran: false,
                 catch_up: CatchUp::default(),
             }
         };

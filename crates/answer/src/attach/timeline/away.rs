@@ -192,6 +192,7 @@ impl Timeline {
             deadline,
             due,
             is_joined: true,
+            never_ran: false,
             catch_up,
         })
     }

@@ -54,15 +54,26 @@ pub(super) struct Works {
     /// skipped.
     late: u32,
     skipped: u32,
+    /// Number of those that ended less after their last due time than the shortest recent cycle takes,
+    /// and number of those before a cycle whose due time had passed.
+    shorter: u32,
+    before_passed: u32,
 }
 
 impl Works {
     /// Adds a cycle that was due at a time of the grid. `since_due`: time from the last due time in it
-    /// until its end, ns; `None`: there is none.
-    pub(super) fn add(&mut self, cycle: &ThreadActivation, since_due: Option<f64>) {
+    /// until its end, ns; `None`: there is none. `is_passed`: the next cycle was due before its end.
+    pub(super) fn add(
+        &mut self,
+        cycle: &ThreadActivation,
+        since_due: Option<f64>,
+        is_passed: bool,
+    ) {
         if let Some(since_due) = since_due {
             self.late += 1;
             self.skipped += u32::from(self.is_skip(since_due));
+            self.shorter += u32::from(!is_passed && since_due < self.shortest());
+            self.before_passed += u32::from(is_passed);
             return;
         }
         if self.newest.len() == MAX_CYCLES {
@@ -71,6 +82,32 @@ impl Works {
         let length = cycle.done.saturating_sub(cycle.running);
         self.newest
             .push_back([length.as_f64(), cycle.execution().as_f64()]);
+    }
+
+    /// Returns whether the program skips the due times that have passed: many late cycles ended too soon
+    /// after the last due time in them for another cycle. `period`: ns
+    pub(super) fn skips(&self, period: f64) -> bool {
+        const MIN_SHORTER: u32 = 2;
+        /// Part of the late cycles of a program that skips which end so soon, if they end at any time.
+        const MIN_SHARE: f64 = 0.6;
+        const MAX_PASSED_SHARE: f64 = 0.1;
+        let late = f64::from(self.late);
+        self.shorter >= MIN_SHORTER
+            && f64::from(self.shorter) >= MIN_SHARE * late * self.shortest() / period
+            && f64::from(self.before_passed) <= MAX_PASSED_SHARE * late
+    }
+
+    /// Minimum length of the newest cycles, less a tolerance, ns; 0: not known.
+    fn shortest(&self) -> f64 {
+        const MIN_NEWEST: usize = 8;
+        const PART: f64 = 0.9;
+        let lengths = self.newest.iter().map(|work| work[0]);
+        let shortest = lengths.min_by(f64::total_cmp).unwrap_or(0.0);
+        if self.newest.len() >= MIN_NEWEST {
+            PART * shortest
+        } else {
+            0.0
+        }
     }
 
     /// Returns whether the cycle cannot have run that was due at the last due time before the thread
@@ -91,7 +128,7 @@ impl Works {
         /// Minimum part of their usual execution time.
         const MIN_EXECUTION: f64 = 0.25;
         let is_usual = f64::from(self.skipped) > MAX_SKIPPED_SHARE * f64::from(self.late);
-        if is_usual || self.is_skip(since_due) {
+        if is_usual || self.is_skip(since_due) || self.skips(period) {
             return CatchUp::default();
         }
         let catch_up = CatchUp {

@@ -22,6 +22,8 @@ pub(in crate::attach) struct PassedCycles {
     /// Whether `cycle` was first counted as two cycles, because the thread slept within it by the
     /// same call as between cycles.
     pub(in crate::attach) is_joined: bool,
+    /// Whether they were never executed: the program skips due times that have passed.
+    pub(in crate::attach) never_ran: bool,
     /// Ends of the cycles: `cycle` ends with the last of them.
     pub(in crate::attach) catch_up: CatchUp,
 }
@@ -34,7 +36,8 @@ impl PassedCycles {
 
     /// Returns whether the cycle that was due at `due` missed the deadline.
     pub(in crate::attach) fn is_late(&self, due: Nanos) -> bool {
-        self.end(due) > due + self.deadline
+        let is_skipped = self.never_ran && due > self.cycle.whole.origin;
+        is_skipped || self.end(due) > due + self.deadline
     }
 
     pub(super) fn has_late(&self) -> bool {

@@ -158,6 +158,48 @@ fn loop_that_is_always_late_has_the_period_of_its_due_times() {
     assert_eq!(run(30_000), (Some(us(30_000)), false, 0));
 }
 
+/// Each 8th cycle of 10 ms takes 10 to 20 ms. The program skips the due time that has passed, or runs
+/// that cycle without a sleep before it.
+#[test]
+fn skipped_cycle_is_a_miss_if_the_program_skips_due_times() {
+    let run = |skips: bool| {
+        let mut script = Script::new(1);
+        let (mut due, mut late, mut cycle) = (10_000, 0, 0);
+        while cycle < 1_600 {
+            let (first, mut now) = (due, due + 10);
+            loop {
+                let usual = 2_000 + cycle * 7_919 % 300;
+                let is_late = cycle % 8 == 7;
+                now += if is_late {
+                    10_300 + cycle * 7_919 % 9_000
+                } else {
+                    usual
+                };
+                late += u64::from(now > due + 10_000);
+                (due, cycle) = (due + 10_000, cycle + 1);
+                if now < due || skips {
+                    break;
+                }
+            }
+            while due < now {
+                late += 1;
+                (due, cycle) = (due + 10_000, cycle + 1);
+            }
+            script.add(TIMER, (first, first + 10, now), SLEEP_UNTIL);
+        }
+        let report = report(request_without_deadline(None), script.records);
+        (report.rows[0].deadline.as_ref().unwrap().misses, late)
+    };
+
+    let (misses, late) = run(true);
+    assert!(
+        late * 9 / 10 <= misses && misses <= late,
+        "{misses} of {late}"
+    );
+    let (misses, late) = run(false);
+    assert!(misses.abs_diff(late) <= late / 10, "{misses} of {late}");
+}
+
 /// A program sleeps for the time until its next due time, and for no time if that has passed, as
 /// programs in Python do. Each 20th cycle of 10 ms takes 33 ms. It catches up, or starts a new timeline.
 #[test]
