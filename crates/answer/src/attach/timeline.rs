@@ -501,11 +501,16 @@ impl Timeline {
             .deadline
             .unwrap_or_else(|| Nanos::from_f64(grid.period));
         let catch_up = self.catch_up(&grid, &entry.cycle, entry.next);
+        // The next cycle has the later due times: a thread that is 20,000 cycles late may have a wakeup
+        // for each of them.
+        let resolution = entry.cycle.timeout_resolution;
+        let next = entry.next.filter(|&next| grid.is_near(next, resolution));
+        let end = next.map_or(activation.done, |next| next.min(activation.done));
         // Otherwise the cycle is joined with the earlier ones when the thread is back.
         let due = if self.is_away {
             Vec::new()
         } else {
-            grid.due_within(activation)
+            grid.due_within(activation, end)
         };
         if !due.is_empty() {
             self.waiting.push(PassedCycles {

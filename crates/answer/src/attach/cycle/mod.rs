@@ -192,6 +192,8 @@ impl ThreadCycle {
         }
         let before = late.before.iter().chain(late.parts());
         cycle.before = before.filter(|part| part.done > due).copied().collect();
+        let surplus = cycle.before.len().saturating_sub(MAX_PARTS);
+        cycle.before.drain(..surplus);
         cycle
     }
 

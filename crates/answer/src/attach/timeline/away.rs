@@ -185,7 +185,7 @@ impl Timeline {
         let is_late = catch_up.end(whole.origin, whole.done) > whole.origin + deadline;
         let is_first = is_late && before.response <= deadline;
         let mut due: Vec<Nanos> = is_first.then_some(whole.origin).into_iter().collect();
-        due.extend(grid.due_within(whole));
+        due.extend(grid.due_within(whole, whole.done));
         (!due.is_empty()).then_some(PassedCycles {
             cycle,
             policy: before.policy,

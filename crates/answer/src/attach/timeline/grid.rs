@@ -427,14 +427,14 @@ impl Grid {
         (response > self.period).then_some(response % self.period)
     }
 
-    /// Returns the due times during a cycle that were not evaluated before.
-    pub(super) fn due_within(&mut self, cycle: &ThreadActivation) -> Vec<Nanos> {
+    /// Returns the due times from the start of a cycle until `end` that were not evaluated before.
+    pub(super) fn due_within(&mut self, cycle: &ThreadActivation, end: Nanos) -> Vec<Nanos> {
         let from = self.evaluated.max(cycle.origin);
         let mut passed = Vec::new();
         let first = self.steps_to(from);
         for steps in (first..).take(MAX_PASSED) {
             let due = self.point(steps);
-            if due >= cycle.done {
+            if due >= end {
                 break;
             }
             if due.saturating_sub(from).as_f64() > Self::MAX_TOLERANCE * self.period {

@@ -56,21 +56,22 @@ impl Timeline {
     pub(super) fn skipped(&mut self, origin: Nanos, tolerance: f64) -> Vec<PassedCycles> {
         let tolerance = Nanos::from_f64(tolerance);
         let mut skipped = Vec::new();
-        for late in std::mem::take(&mut self.waiting) {
-            let with = |due: Vec<Nanos>| PassedCycles {
-                due,
-                ..late.clone()
-            };
-            let due = late.due.iter().copied();
-            let before: Vec<Nanos> = due.filter(|&due| due + tolerance < origin).collect();
-            let due = late.due.iter().copied();
-            let after: Vec<Nanos> = due.filter(|&due| due > origin + tolerance).collect();
+        for mut late in std::mem::take(&mut self.waiting) {
+            let mut before = std::mem::take(&mut late.due);
+            late.due = before.split_off(before.partition_point(|&due| due + tolerance < origin));
+            late.due.retain(|&due| due > origin + tolerance);
+            if late.due.is_empty() {
+                late.due = before;
+                skipped.extend((!late.due.is_empty()).then_some(late));
+                continue;
+            }
             if !before.is_empty() {
-                skipped.push(with(before));
+                skipped.push(PassedCycles {
+                    due: before,
+                    ..late.clone()
+                });
             }
-            if !after.is_empty() {
-                self.waiting.push(with(after));
-            }
+            self.waiting.push(late);
         }
         skipped
     }
@@ -124,6 +125,69 @@ impl Timeline {
             self.pass(in_time, passed);
         } else if self.ambiguous.len() < MAX_AMBIGUOUS / 2 {
             self.ambiguous.extend(in_time);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_model::{Address, Cpu, ThreadActivation, ThreadName, Tid, WatchedThread, WokenBy};
+
+    use super::super::TimelineCycle;
+    use super::*;
+
+    #[test]
+    fn due_times_of_cycles_with_wakeups_do_not_wait() {
+        const LATE: u64 = 500;
+        let (ms, us) = (Nanos::from_ms, Nanos::from_us);
+        let thread = WatchedThread {
+            number: 1,
+            tid: Tid(1),
+            process: 1,
+            name: ThreadName::default(),
+            policy: ThreadPolicy::Fifo(1),
+            merged: 0,
+            unseen: 0,
+            stopped: 0,
+        };
+        let entry = |number: u64, done: Nanos, next: Option<Nanos>| {
+            let due = ms(number);
+            let running = done.saturating_sub(us(5));
+            let times = [due, running, done];
+            let whole = ThreadActivation::new(WokenBy::Timer(Address(1)), Cpu(0), times);
+            let response = whole.response();
+            TimelineCycle {
+                cycle: ThreadCycle {
+                    thread,
+                    whole,
+                    parts: Vec::new(),
+                    before: Vec::new(),
+                    is_interruption: false,
+                    is_relative: false,
+                    timeout_resolution: Nanos::ZERO,
+                    successor: None,
+                },
+                response,
+                next,
+                policy: thread.policy,
+                deadline: None,
+                is_due: true,
+            }
+        };
+        let mut timeline = Timeline::new(Some(ms(1)));
+        for number in 1..64 {
+            let passed = timeline.add(entry(number, ms(number) + us(20), None), None);
+            assert!(passed.is_empty(), "{passed:?}");
+        }
+
+        // The thread is 500 ms late, and has a wakeup for each cycle: at its old due time.
+        let start = ms(64 + LATE);
+        for number in 64..64 + LATE {
+            let done = start + us(10 * (number - 63));
+            let passed = timeline.add(entry(number, done, Some(ms(number + 1))), None);
+
+            assert!(passed.is_empty(), "{passed:?}");
+            assert!(timeline.waiting.is_empty(), "{:?}", timeline.waiting);
         }
     }
 }
