@@ -128,6 +128,7 @@ impl AttachCollector {
                 passed: Vec::new(),
                 is_ongoing: false,
                 is_postponed: false,
+                is_left_out: false,
                 deadline: line.deadline,
                 page_fault,
                 ready: Vec::new(),
@@ -145,7 +146,31 @@ impl AttachCollector {
                 self.choose_passed((number, way), &passed);
             }
         }
-        self.ended.push(counted);
+        self.limit_chosen();
+        self.ended.push(ThreadCycle {
+            before: Vec::new(),
+            ..counted
+        });
+    }
+
+    /// Drops the activations of the least urgent chosen cycles if there are many: each can have
+    /// hundreds of them.
+    fn limit_chosen(&mut self) {
+        const MAX_CHOSEN: usize = 1_024;
+        if self.chosen.len() < self.left_out + 2 * MAX_CHOSEN {
+            return;
+        }
+        let is_largest = |cycle: &AttachChosen| {
+            let line = self.lines.get(&(cycle.number, cycle.way));
+            line.is_some_and(|line| line.is_largest(cycle.activation()))
+        };
+        self.chosen
+            .sort_by_key(|cycle| (!is_largest(cycle), cycle.urgency()));
+        for chosen in &mut self.chosen[MAX_CHOSEN..] {
+            chosen.is_left_out = true;
+            (chosen.cycle.before, chosen.cycle.parts) = (Vec::new(), Vec::new());
+        }
+        self.left_out = self.chosen.len() - MAX_CHOSEN;
     }
 
     /// Adds the cycles that were due while an earlier one went on to the ended cycles, and chooses

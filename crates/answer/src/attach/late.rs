@@ -1,6 +1,8 @@
 //! Late cycles: which other cycles an analysed one represents, and its description as JSON, the input
 //! of the commands that run on late cycles.
 
+use std::cmp::Reverse;
+
 use laggard_model::{Cpu, Nanos, Tid};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -34,6 +36,12 @@ pub struct LateCycle {
 }
 
 impl AttachChosen {
+    /// Order of analysis: cycles with a wakeup, real-time threads, then the longest responses.
+    pub(super) fn urgency(&self) -> impl Ord + use<> {
+        let urgency = (self.policy.is_real_time(), self.activation().response());
+        (!self.passed.is_empty(), Reverse(urgency))
+    }
+
     /// Number of cycles without a wakeup that it represents: they were due while another cycle
     /// of the thread went on. 0: it is a cycle with a wakeup.
     pub const fn passed(&self) -> u64 {

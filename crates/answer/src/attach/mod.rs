@@ -32,7 +32,6 @@ mod waker;
 mod worst;
 mod zero_sleep;
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use laggard_model::{
@@ -272,8 +271,9 @@ pub struct AttachCollector {
     brief: VecDeque<(Nanos, u32)>,
     /// Cycles that ended since the last call of [`AttachCollector::take_ended`].
     ended: Vec<ThreadCycle>,
-    /// Cycles to analyse.
+    /// Cycles to analyse, and number of those whose activations were dropped.
     chosen: Vec<AttachChosen>,
+    left_out: usize,
     /// Response time that makes a cycle chosen in any case.
     wanted_above: Option<Nanos>,
     /// Spans of waiting threads that were ready to run.
@@ -314,6 +314,7 @@ impl AttachCollector {
             brief: VecDeque::new(),
             ended: Vec::new(),
             chosen: Vec::new(),
+            left_out: 0,
             wanted_above: None,
             ready: ReadySpans::default(),
             by_tid: BTreeMap::new(),
@@ -382,6 +383,7 @@ impl AttachCollector {
     /// deadline or are the longest. Real-time threads first, then the longest responses.
     pub fn choose(&mut self) -> Vec<AttachChosen> {
         let mut chosen = std::mem::take(&mut self.chosen);
+        self.left_out = 0;
         chosen.retain(|cycle| {
             let line = self.lines.get(&(cycle.number, cycle.way));
             // The thread may have turned out not to have a deadline.
@@ -395,10 +397,7 @@ impl AttachCollector {
                 .ready
                 .within(cycle.activation().origin, cycle.activation().done);
         }
-        chosen.sort_by_key(|cycle| {
-            let urgency = (cycle.policy.is_real_time(), cycle.activation().response());
-            (!cycle.passed.is_empty(), Reverse(urgency))
-        });
+        chosen.sort_by_key(AttachChosen::urgency);
         chosen
     }
 

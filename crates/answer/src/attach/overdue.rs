@@ -72,6 +72,7 @@ impl AttachCollector {
             passed: Vec::new(),
             is_ongoing,
             is_postponed: false,
+            is_left_out: false,
             deadline,
             page_fault: self.asked.page_fault,
             ready: self.ready.within(whole.origin, whole.done),

@@ -103,7 +103,8 @@ impl LateWatch {
         let oldest = linux::now().saturating_sub(MAX_WAIT);
         let mut postponed = Vec::new();
         for (place, cycle) in chosen.into_iter().enumerate() {
-            let has_time = place < MIN_EXPLAINED || since.elapsed() < time;
+            let has_time =
+                !cycle.is_left_out() && (place < MIN_EXPLAINED || since.elapsed() < time);
             let mut taken = Vec::new();
             if has_time {
                 let evidence = |cpu, from, to| flight.evidence(cpu, from, to);
@@ -123,7 +124,7 @@ impl LateWatch {
             if has_time {
                 continue;
             }
-            let can_wait = !is_last && cycle.activation().done >= oldest;
+            let can_wait = !is_last && !cycle.is_left_out() && cycle.activation().done >= oldest;
             if can_wait && postponed.len() < MAX_POSTPONED {
                 postponed.push(cycle);
                 continue;

@@ -49,6 +49,8 @@ pub struct AttachChosen {
     pub(super) is_ongoing: bool,
     /// Whether it was chosen before.
     pub(super) is_postponed: bool,
+    /// Whether its activations were dropped, because too many cycles were to be analysed.
+    pub(super) is_left_out: bool,
     /// Deadline, if it is known yet.
     pub(super) deadline: Option<Nanos>,
     /// Duration of a page fault on this machine.
@@ -73,6 +75,7 @@ impl AttachChosen {
             passed: Vec::new(),
             is_ongoing: false,
             is_postponed: false,
+            is_left_out: false,
             deadline: Some(late.deadline),
             page_fault,
             ready: Vec::new(),
@@ -97,6 +100,11 @@ impl AttachChosen {
     /// Returns whether it was chosen before, when there was no time for its analysis.
     pub const fn is_postponed(&self) -> bool {
         self.is_postponed
+    }
+
+    /// Whether it cannot be analysed: too many cycles were late at once.
+    pub const fn is_left_out(&self) -> bool {
+        self.is_left_out
     }
 
     /// Source of the wakeup.

@@ -1,8 +1,8 @@
 //! Causes of the time of a cycle.
 
 use laggard_answer::attach::{
-    AttachCause, AttachCauseKind, AttachCollector, AttachRequest, AttachTaken, CycleChoice,
-    HolderState,
+    AttachCause, AttachCauseKind, AttachChosen, AttachCollector, AttachRequest, AttachTaken,
+    CycleChoice, HolderState,
 };
 use laggard_model::{
     ActivationEnd, CauseClass, Cpu, Evidence, Nanos, ThreadActivation, ThreadHappening, ThreadMove,
@@ -90,6 +90,29 @@ fn postponed_cycle_is_chosen_again() {
     assert_eq!(second.len(), 1);
     assert!(second[0].is_postponed() && second[0].missed());
     assert!(collector.choose().is_empty());
+}
+
+/// A loop of 100 us that is late for a second has 10,000 late cycles, each with its activations.
+#[test]
+fn only_the_longest_of_very_many_late_cycles_can_be_analysed() {
+    const MANY: u64 = 5_000;
+    const LONGEST: u64 = 600;
+    let mut script = Script::new(1);
+    for number in 0..MANY {
+        let due = 1_000 * number;
+        let response = if number == LONGEST { 900 } else { 600 };
+        script.add(TIMER, (due, due + 10, due + response), SLEEP_UNTIL);
+    }
+    let mut collector = collector(&request(), script.records);
+
+    let chosen = collector.choose();
+
+    assert_eq!(chosen.len() as u64, MANY);
+    assert!(chosen.iter().all(AttachChosen::missed));
+    assert_eq!(chosen[0].activation().origin, us(1_000 * LONGEST));
+    assert!(!chosen[0].is_left_out());
+    let left_out = chosen.iter().filter(|cycle| cycle.is_left_out()).count();
+    assert!((2_500..4_500).contains(&left_out), "{left_out}");
 }
 
 #[test]
