@@ -41,7 +41,8 @@ impl InnerWaits {
     }
 
     /// Returns the last cycle of a process that exits, without the work after its loop: an interpreter
-    /// that prints a result waits for its lock again. `None`: it has no more waits than most cycles.
+    /// that prints a result waits for its lock again. `None`: it has no more waits than most cycles, or
+    /// most cycles have none, so that a wait may be why this one is late.
     pub(super) fn without_exit(&self, cycle: &ThreadCycle) -> Option<ThreadCycle> {
         let mut before = 0;
         let mut counts = self.counts.iter();
@@ -50,7 +51,7 @@ impl InnerWaits {
             2 * before >= self.cycles
         })?;
         let parts = cycle.parts();
-        (parts.len() > usual + 1).then(|| cycle.until(parts[*usual].done))
+        (*usual > 0 && parts.len() > usual + 1).then(|| cycle.until(parts[*usual].done))
     }
 
     /// Returns whether most cycles do not wait where the thread waits after an activation.

@@ -156,6 +156,29 @@ fn sleep_before_the_exit_of_a_program_is_in_no_cycle() {
     assert_eq!(row.largest_response.as_ref().unwrap().response_ns, us(100));
 }
 
+/// The last cycle of a program is late because of the only wait for a lock.
+#[test]
+fn wait_in_the_last_cycle_of_a_program_is_in_it_if_most_cycles_have_none() {
+    let lock = wait("futex", 0x1000, 0x189, 0);
+    let mut script = Script::new(1);
+    for cycle in 0..40 {
+        let due = 10_000 * cycle;
+        let end = if cycle < 39 { SLEEP_UNTIL } else { lock };
+        script.add(TIMER, (due, due + 10, due + 2_000), end);
+    }
+    let released = 390_000 + 17_000;
+    let holder = by_thread(7, "holder");
+    script.add(holder, (released, released, released + 50), lock);
+    script.exit((released + 100, released + 100, released + 1_000));
+    for told in &mut script.records {
+        told.thread.process = told.thread.tid.0;
+    }
+
+    let report = report(request_without_deadline(None), script.records);
+
+    assert_eq!(report.rows[0].deadline.as_ref().unwrap().misses, 1);
+}
+
 /// Each cycle waits once for the lock of an interpreter, for 3 ms. After its loop, the program prints a
 /// result, for which it waits for the lock again, and exits.
 #[test]
