@@ -7,8 +7,9 @@ use super::AttachCollector;
 use super::cycle::ThreadCycle;
 use super::timeline::Timeline;
 
-/// Maximum number of cycles in a row that wait for a longer sleep.
-const MAX_HELD: usize = 64;
+/// Maximum number of cycles in a row that wait for a longer sleep, and maximum time.
+const MAX_HELD: usize = 32_768;
+const MAX_TIME: Nanos = Nanos::from_secs(5);
 
 impl ThreadCycle {
     /// Returns whether the sleep before this cycle had no length. `period`: period of the thread.
@@ -34,17 +35,24 @@ impl AttachCollector {
     ) -> Option<ThreadCycle> {
         let timeline = self.timeline(number);
         let period = timeline.and_then(Timeline::period);
-        let is_due = timeline.is_some_and(|timeline| timeline.is_due(&cycle));
+        let is_due = timeline.is_some_and(|timeline| timeline.is_exactly_due(&cycle));
         let state = self.threads.get(&number)?;
         let before = state.after_zero_sleep.last().or(state.late.as_ref());
-        let is_held = before
-            .zip(period)
-            .is_some_and(|(before, period)| !is_due && cycle.follows_at_once(before, period));
+        let is_held = before.zip(period).is_some_and(|(before, period)| {
+            // In a long row of such sleeps, some expire at a due time by chance: before the
+            // thread has slept.
+            let is_due = is_due && cycle.whole.origin > before.whole.done;
+            !is_due && cycle.follows_at_once(before, period)
+        });
         if !is_held {
             self.release_after_zero_sleep(number, Some(&cycle));
             return Some(cycle);
         }
-        if state.after_zero_sleep.len() >= MAX_HELD {
+        let (held, since) = (state.after_zero_sleep.len(), state.after_zero_sleep.first());
+        let time = since.map_or(Nanos::ZERO, |first| {
+            cycle.whole.done.saturating_sub(first.whole.origin)
+        });
+        if held >= MAX_HELD || time >= MAX_TIME {
             self.release_after_zero_sleep(number, None);
         }
         let state = self.threads.get_mut(&number)?;
@@ -83,10 +91,11 @@ impl AttachCollector {
 }
 
 impl Timeline {
-    /// Returns whether a cycle was due at a due time of the timeline.
-    fn is_due(&self, cycle: &ThreadCycle) -> bool {
+    /// Returns whether a cycle was due at a due time of the timeline, and hardly by chance.
+    fn is_exactly_due(&self, cycle: &ThreadCycle) -> bool {
         let by_timer = matches!(cycle.whole.woken, WokenBy::Timer(_));
-        by_timer && self.is_near(cycle.whole.origin, cycle.timeout_resolution)
+        let is_near = self.is_near(cycle.whole.origin, cycle.timeout_resolution);
+        by_timer && is_near && self.is_exact(cycle.whole.origin)
     }
 
     /// Notes whether the program has kept its due times after a late cycle. `next`: the cycle after the
@@ -95,7 +104,7 @@ impl Timeline {
         let Some(next) = next else {
             return self.has_kept();
         };
-        let is_kept = self.is_due(next) && self.is_exact(next.whole.origin);
+        let is_kept = self.is_exactly_due(next);
         if is_kept {
             self.note_kept();
         }
