@@ -336,7 +336,11 @@ fn margin_equals_the_slack_of_rt_app() {
             missed += 1;
             let error = (slack * 1_000).abs_diff(margin);
             assert!(error < PERIOD_NS / 10, "{slack} us, {margin} ns");
-            assert!(slack <= 0 && margin < 0, "{of_it:?} {margin} ns");
+            let is_near = slack * 1_000 > -NEAR_NS.cast_signed();
+            assert!(
+                slack <= 0 && (margin < 0 || is_near),
+                "{of_it:?} {margin} ns"
+            );
         } else {
             assert!(
                 slack * 1_000 + 1_000 >= margin,
