@@ -41,8 +41,9 @@ impl InnerWaits {
     }
 
     /// Returns the last cycle of a process that exits, without the work after its loop: an interpreter
-    /// that prints a result waits for its lock again. `None`: it has no more waits than most cycles, or
-    /// most cycles have none, so that a wait may be why this one is late.
+    /// that prints a result waits for its lock once more. `None`: the last cycle has as many waits as
+    /// most cycles. Also `None` if most cycles have no wait: a wait can then be the cause of the late
+    /// last cycle.
     pub(super) fn without_exit(&self, cycle: &ThreadCycle) -> Option<ThreadCycle> {
         let mut before = 0;
         let mut counts = self.counts.iter();

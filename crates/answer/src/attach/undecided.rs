@@ -83,40 +83,46 @@ impl UndecidedMisses {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::attach::timeline::CatchUp;
     use laggard_model::{Cpu, ThreadActivation, ThreadName, Tid, WatchedThread, WokenBy};
 
+    pub(in crate::attach) const POLICY: ThreadPolicy = ThreadPolicy::Other(0);
+
+    /// Returns a cycle of one activation.
+    pub(in crate::attach) fn cycle(whole: ThreadActivation) -> ThreadCycle {
+        ThreadCycle {
+            thread: WatchedThread {
+                number: 1,
+                tid: Tid(1),
+                process: 1,
+                name: ThreadName::default(),
+                policy: POLICY,
+                merged: 0,
+                unseen: 0,
+                stopped: 0,
+            },
+            whole,
+            parts: Vec::new(),
+            before: Vec::new(),
+            is_interruption: false,
+            is_relative: false,
+            timeout_resolution: Nanos::ZERO,
+            successor: None,
+        }
+    }
+
     #[test]
     fn cycles_without_a_wakeup_that_are_not_kept_are_counted() {
-        let thread = WatchedThread {
-            number: 1,
-            tid: Tid(1),
-            process: 1,
-            name: ThreadName::default(),
-            policy: ThreadPolicy::Other(0),
-            merged: 0,
-            unseen: 0,
-            stopped: 0,
-        };
         let ms = Nanos::from_ms;
         let group = |number: u64| {
             let from = number * 100;
             let times = [ms(from), ms(from), ms(from + 35)];
             let whole = ThreadActivation::new(WokenBy::Interrupt, Cpu(0), times);
             PassedCycles {
-                cycle: ThreadCycle {
-                    thread,
-                    whole,
-                    parts: Vec::new(),
-                    before: Vec::new(),
-                    is_interruption: false,
-                    is_relative: false,
-                    timeout_resolution: Nanos::ZERO,
-                    successor: None,
-                },
-                policy: thread.policy,
+                cycle: cycle(whole),
+                policy: POLICY,
                 deadline: ms(10),
                 // 25 ms late, 15 ms late, in time.
                 due: vec![ms(from + 10), ms(from + 20), ms(from + 30)],

@@ -12,7 +12,8 @@ const MAX_HELD: usize = 32_768;
 const MAX_TIME: Nanos = Nanos::from_secs(5);
 
 impl ThreadCycle {
-    /// Returns whether the sleep before this cycle had no length. `period`: period of the thread.
+    /// Returns whether the sleep between the cycle `before` and this one had zero length.
+    /// `period`: period of the thread.
     fn follows_at_once(&self, before: &Self, period: Nanos) -> bool {
         /// Maximum time between the end of the cycle before and the expiry.
         const MAX_LENGTH: Nanos = Nanos::from_us(100);
@@ -39,8 +40,8 @@ impl AttachCollector {
         let state = self.threads.get(&number)?;
         let before = state.after_zero_sleep.last().or(state.late.as_ref());
         let is_held = before.zip(period).is_some_and(|(before, period)| {
-            // In a long row of such sleeps, some expire at a due time by chance: before the
-            // thread has slept.
+            // In a long row of sleeps of zero length, some expire at a due time by chance. Unlike a
+            // sleep until that due time, they expire before the thread has left its CPU.
             let is_due = is_due && cycle.whole.origin > before.whole.done;
             !is_due && cycle.follows_at_once(before, period)
         });

@@ -119,8 +119,9 @@ impl Pace {
         }
     }
 
-    /// Returns whether the thread was late for other due times than those of a rate. A sleep within a
-    /// cycle is for a time, so that it cannot end before it starts.
+    /// Returns whether expiries that had passed before the thread slept are not due times of the rate.
+    /// Then the sleeps that do not fit the rate are not within cycles: a sleep within a cycle has a
+    /// length, so that it cannot have expired before it starts.
     fn has_other_due_times(&self, rate: &Rate) -> bool {
         const MIN_OTHERS: usize = 4;
         const MIN_SHARE: f64 = 0.25;

@@ -54,8 +54,8 @@ pub(super) struct Works {
     /// skipped.
     late: u32,
     skipped: u32,
-    /// Number of those that ended less after their last due time than the shortest recent cycle takes,
-    /// and number of those before a cycle whose due time had passed.
+    /// Of the late cycles: number that ended so soon after the last due time in them that a whole cycle
+    /// does not fit in between, and number whose next cycle was due before their end.
     shorter: u32,
     before_passed: u32,
 }
@@ -88,7 +88,9 @@ impl Works {
     /// after the last due time in them for another cycle. `period`: ns
     pub(super) fn skips(&self, period: f64) -> bool {
         const MIN_SHORTER: u32 = 2;
-        /// Part of the late cycles of a program that skips which end so soon, if they end at any time.
+        /// A program that skips due times ends late cycles at any time between two due times. The share
+        /// that ends so soon is then the length of the shortest cycle divided by the period. At least
+        /// this part of that share is required.
         const MIN_SHARE: f64 = 0.6;
         const MAX_PASSED_SHARE: f64 = 0.1;
         let late = f64::from(self.late);

@@ -131,25 +131,16 @@ impl Timeline {
 
 #[cfg(test)]
 mod tests {
-    use laggard_model::{Address, Cpu, ThreadActivation, ThreadName, Tid, WatchedThread, WokenBy};
+    use laggard_model::{Address, Cpu, ThreadActivation, WokenBy};
 
     use super::super::TimelineCycle;
     use super::*;
+    use crate::attach::undecided::tests::{POLICY, cycle};
 
     #[test]
     fn due_times_of_cycles_with_wakeups_do_not_wait() {
         const LATE: u64 = 500;
         let (ms, us) = (Nanos::from_ms, Nanos::from_us);
-        let thread = WatchedThread {
-            number: 1,
-            tid: Tid(1),
-            process: 1,
-            name: ThreadName::default(),
-            policy: ThreadPolicy::Fifo(1),
-            merged: 0,
-            unseen: 0,
-            stopped: 0,
-        };
         let entry = |number: u64, done: Nanos, next: Option<Nanos>| {
             let due = ms(number);
             let running = done.saturating_sub(us(5));
@@ -157,19 +148,10 @@ mod tests {
             let whole = ThreadActivation::new(WokenBy::Timer(Address(1)), Cpu(0), times);
             let response = whole.response();
             TimelineCycle {
-                cycle: ThreadCycle {
-                    thread,
-                    whole,
-                    parts: Vec::new(),
-                    before: Vec::new(),
-                    is_interruption: false,
-                    is_relative: false,
-                    timeout_resolution: Nanos::ZERO,
-                    successor: None,
-                },
+                cycle: cycle(whole),
                 response,
                 next,
-                policy: thread.policy,
+                policy: POLICY,
                 deadline: None,
                 is_due: true,
             }

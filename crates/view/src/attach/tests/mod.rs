@@ -222,3 +222,12 @@ fn text(report: &AttachReport, detail: Detail) -> String {
     };
     terminal(&document(report, detail), look).plain()
 }
+
+/// Returns a report without a deadline or causes.
+fn without_deadline() -> AttachReport {
+    let mut report = inversion();
+    report.held = AttachHeld::default();
+    report.worst = None;
+    report.causes.clear();
+    report
+}

@@ -129,10 +129,7 @@ fn caption_counts_the_missed_cycles_of_all_rows() {
 /// A program that is ended while it starts has not slept. A deadline may have been given.
 #[test]
 fn report_without_an_ended_cycle_does_not_ask_for_a_deadline() {
-    let mut report = inversion();
-    report.held = AttachHeld::default();
-    report.worst = None;
-    report.causes.clear();
+    let mut report = without_deadline();
     for row in &mut report.rows {
         row.deadline = None;
         row.response = None;

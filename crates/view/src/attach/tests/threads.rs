@@ -41,10 +41,7 @@ fn cycle_that_did_not_end_comes_first_with_the_signal_that_ended_it() {
 
 #[test]
 fn thread_without_a_deadline_has_no_verdict_and_a_hint() {
-    let mut report = inversion();
-    report.held = AttachHeld::default();
-    report.worst = None;
-    report.causes.clear();
+    let mut report = without_deadline();
     for row in &mut report.rows {
         row.deadline = None;
     }
@@ -61,10 +58,7 @@ fn thread_without_a_deadline_has_no_verdict_and_a_hint() {
 /// As the threads of a Go program whose control group has a CPU quota.
 #[test]
 fn longest_response_without_a_deadline_has_its_causes() {
-    let mut report = inversion();
-    report.held = AttachHeld::default();
-    report.worst = None;
-    report.causes.clear();
+    let mut report = without_deadline();
     let quota = AttachCauseKind::System {
         who: Some("/small".into()),
         because: None,
