@@ -114,21 +114,24 @@ fn a_boosted_thread_has_its_work_after_any_context_and_before_one_that_waits_for
         "this machine has one CPU: during the measurement, other programs get 100ms of each second";
     assert!(outcome.output.contains(warned), "{}", outcome.output);
 
-    for name in ["kernel.laggard", "turns.laggard"] {
-        let rows = contexts(&outcome, name);
-        let mean = |context: &str| row(&rows, context)["mean_ns"].as_f64().unwrap();
-        let (global, boosted, plain) = (mean("any"), mean("boosted"), mean("plain"));
+    let recordings =
+        ["kernel.laggard", "turns.laggard"].map(|name| (name, contexts(&outcome, name)));
+    let mean =
+        |rows: &serde_json::Value, context: &str| row(rows, context)["mean_ns"].as_f64().unwrap();
+    // Turns do not concern softirqs. In one recording, every other expiry may be that of a tick,
+    // whose work then comes first.
+    let global = recordings.iter().map(|(_, rows)| mean(rows, "any"));
+    let global = global.fold(f64::INFINITY, f64::min);
+    for (name, rows) in &recordings {
+        let (boosted, plain) = (mean(rows, "boosted"), mean(rows, "plain"));
         println!("{name}: any context {global} ns, boosted {boosted} ns, plain {plain} ns");
         // His values are 29 us, 192 us and 9.3 ms.
         assert!(2.0 * global < boosted, "{name}: {rows:#}");
         assert!(10.0 * boosted < plain, "{name}: {rows:#}");
-        assert!(
-            row(&rows, "plain")["samples"].as_u64() > Some(150),
-            "{rows}"
-        );
+        assert!(row(rows, "plain")["samples"].as_u64() > Some(150), "{rows}");
     }
-    let rows = contexts(&outcome, "turns.laggard");
-    let bumps = &row(&rows, "plain")["bumps"];
+    let [_, (_, rows)] = &recordings;
+    let bumps = &row(rows, "plain")["bumps"];
     let every = bumps["every_ns"].as_f64().unwrap();
     println!("bumps every {every} ns");
     assert!((every - TURN_NS).abs() < 0.2e6, "{bumps:#}");
