@@ -15,6 +15,8 @@ mod ending;
 mod file;
 mod in_place;
 mod input;
+#[cfg(unix)]
+mod page;
 mod part;
 #[cfg(unix)]
 mod put_back;
@@ -37,6 +39,8 @@ pub use ending::endings;
 pub use ending::set_ending_watch;
 pub use file::{LogFile, NewFile, OutputFile, check, check_regular, write};
 pub use input::{open_regular, read_bytes, read_regular, read_text};
+#[cfg(unix)]
+pub use page::page_bytes;
 #[cfg(unix)]
 pub use put_back::PutBack;
 #[cfg(target_os = "linux")]

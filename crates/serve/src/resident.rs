@@ -3,7 +3,6 @@
 use laggard_model::Nanos;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
-use nix::unistd::{SysconfVar, sysconf};
 
 /// Returns the CPU time of this process since its start: of all threads, including ended threads,
 /// and of ended child processes. `None` if the system does not report it.
@@ -22,7 +21,7 @@ pub(crate) fn cpu_time() -> Option<Nanos> {
 /// Returns the resident size, bytes. `None` if the system does not report it.
 pub(crate) fn bytes() -> Option<i64> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
-    let page = sysconf(SysconfVar::PAGE_SIZE).ok()??;
+    let page = i64::try_from(laggard_files::page_bytes()).ok()?;
     pages_in(&text)?.checked_mul(page)
 }
 

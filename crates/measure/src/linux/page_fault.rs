@@ -21,15 +21,20 @@ pub fn page_fault_time() -> Option<Nanos> {
 }
 
 fn round() -> Option<Nanos> {
-    const PAGE: usize = 4_096;
-    let length = NonZeroUsize::new(PAGES * PAGE)?;
+    let page_bytes = laggard_files::page_bytes();
+    let length = NonZeroUsize::new(PAGES * page_bytes)?;
     let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
     // SAFETY: a new private mapping, which overlaps no other.
     let memory = unsafe { mmap_anonymous(None, length, access, MapFlags::MAP_PRIVATE) }.ok()?;
     let from = now();
     for page in 0..PAGES {
         // SAFETY: within the mapping, which can be written.
-        unsafe { memory.byte_add(page * PAGE).cast::<u8>().write_volatile(1) };
+        unsafe {
+            memory
+                .byte_add(page * page_bytes)
+                .cast::<u8>()
+                .write_volatile(1)
+        };
     }
     let time = now().saturating_sub(from);
     // SAFETY: the whole mapping, without any reference to it.

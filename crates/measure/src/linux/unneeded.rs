@@ -6,8 +6,6 @@
 
 use std::ffi::{c_int, c_void};
 
-use nix::unistd::{SysconfVar, sysconf};
-
 /// Size in bytes of the stack below the current frame that stays, because the thread uses it
 /// next.
 const KEPT_STACK: usize = 64 << 10;
@@ -102,10 +100,7 @@ fn lowest_of_stack() -> Option<usize> {
 
 /// Releases the whole pages between two addresses: of a file, or of a stack below the used part.
 fn give_back(from: usize, to: usize) {
-    let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
-    let Some(page) = page.and_then(|page| usize::try_from(page).ok()) else {
-        return;
-    };
+    let page = laggard_files::page_bytes();
     let (from, to) = (from.next_multiple_of(page), to / page * page);
     if from >= to {
         return;

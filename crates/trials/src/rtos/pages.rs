@@ -13,7 +13,7 @@ use laggard_model::{Absence, Lacks, LockedPages, MappingPages, Nanos};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::statfs::{FsType, TMPFS_MAGIC, fstatfs};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{ForkResult, Pid, SysconfVar, fork, sysconf};
+use nix::unistd::{ForkResult, Pid, fork};
 
 use super::memory_group::MemoryGroup;
 use super::pressed::{PAGES, PressureInput, PressureReport, READ, REPORT_BYTES, press};
@@ -31,7 +31,7 @@ const MAX_EXTRA_CHECKS: u64 = 500;
 
 /// Puts a process under memory pressure for at most `length`.
 pub(super) fn pages(length: Nanos, stop: &AtomicBool) -> Result<LockedPages, Absence> {
-    let page = page_bytes();
+    let page = laggard_files::page_bytes() as u64;
     let mapping_bytes = PAGES as u64 * page;
     let file = sparse_file(mapping_bytes * (2 + READ)).map_err(|err| refused("a file", &err))?;
     let limit_bytes = mapping_bytes * GROUP_LIMIT;
@@ -78,13 +78,6 @@ fn mapping(
         major_faults,
         minor_faults,
     }
-}
-
-fn page_bytes() -> u64 {
-    let bytes = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
-    bytes
-        .and_then(|bytes| u64::try_from(bytes).ok())
-        .unwrap_or(4096)
 }
 
 /// The process, which is killed on drop.

@@ -14,8 +14,6 @@ use crate::watchdog::Watchdog;
 /// Size that is available on any machine; touched again when every page was touched.
 const AREA: NonZeroUsize = NonZeroUsize::new(4 << 20).expect("not zero");
 
-const PAGE: usize = 4096;
-
 /// Memory whose pages can all be discarded.
 struct Area(NonNull<libc::c_void>);
 
@@ -79,7 +77,7 @@ pub(super) fn run(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
             while clock::now() < end {
                 area.refresh()
                     .map_err(site.needs("make memory fresh (madvise)"))?;
-                for offset in (0..AREA.get()).step_by(PAGE) {
+                for offset in (0..AREA.get()).step_by(laggard_files::page_bytes()) {
                     area.touch(offset);
                     if clock::now() >= end {
                         break;

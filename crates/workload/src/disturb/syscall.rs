@@ -19,8 +19,6 @@ const TRIAL: usize = 2000;
 /// Mappings left for the rest of this process.
 const RESERVE: usize = 2000;
 
-const PAGE: usize = 4096;
-
 pub(super) fn run(site: &Site<'_>) -> Result<Vec<Hit>, DisturbError> {
     site.in_thread(|| {
         site.place(Policy::Other)?;
@@ -83,12 +81,14 @@ fn most_mappings() -> std::io::Result<usize> {
 struct Region {
     start: NonNull<libc::c_void>,
     mappings: usize,
+    page_bytes: usize,
     turn: bool,
 }
 
 impl Region {
     fn new(mappings: usize) -> Result<Self, Errno> {
-        let bytes = NonZeroUsize::new(mappings * PAGE).ok_or(Errno::EINVAL)?;
+        let page_bytes = laggard_files::page_bytes();
+        let bytes = NonZeroUsize::new(mappings * page_bytes).ok_or(Errno::EINVAL)?;
         // SAFETY: an anonymous mapping at an address of the kernel's choice
         //         does not touch existing memory.
         let start =
@@ -96,6 +96,7 @@ impl Region {
         let region = Self {
             start,
             mappings,
+            page_bytes,
             turn: false,
         };
         // Neighbours with different rights cannot be one mapping.
@@ -103,8 +104,8 @@ impl Region {
             // SAFETY: the page is inside the region, which nothing refers to.
             unsafe {
                 mprotect(
-                    region.start.byte_add(index * PAGE),
-                    PAGE,
+                    region.start.byte_add(index * page_bytes),
+                    page_bytes,
                     ProtFlags::PROT_READ,
                 )?
             };
@@ -120,7 +121,7 @@ impl Region {
         } else {
             MmapAdvise::MADV_SEQUENTIAL
         };
-        let bytes = count.min(self.mappings) * PAGE;
+        let bytes = count.min(self.mappings) * self.page_bytes;
         // SAFETY: the range is inside the region; the advice changes no content.
         unsafe { madvise(self.start, bytes, advice) }
     }
@@ -130,6 +131,6 @@ impl Drop for Region {
     fn drop(&mut self) {
         // SAFETY: nothing refers to the region after this. Unmapping what we
         //         mapped, as a whole, cannot fail.
-        let _ = unsafe { munmap(self.start, self.mappings * PAGE) };
+        let _ = unsafe { munmap(self.start, self.mappings * self.page_bytes) };
     }
 }

@@ -36,7 +36,7 @@ impl TraceFiles<'_> {
         from: Nanos,
         into: &mut (impl Write + Seek),
     ) -> io::Result<()> {
-        let page_bytes = page_bytes()?;
+        let page_bytes = laggard_files::page_bytes();
         let mut file = self.head(page_bytes)?;
         let buffers = self.buffers()?;
         file.extend((u32::try_from(buffers.len()).map_err(io::Error::other)?).to_ne_bytes());
@@ -204,10 +204,4 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
             length => bytes.extend_from_slice(&part[..length]),
         }
     }
-}
-
-fn page_bytes() -> io::Result<usize> {
-    let bytes = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE)?;
-    let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
-    bytes.ok_or_else(|| io::Error::other("the size of a page is unknown"))
 }

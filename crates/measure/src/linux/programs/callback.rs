@@ -7,7 +7,6 @@ use laggard_bpf::object::{LoadedObject, ObjectRefused};
 use laggard_model::{Nanos, Service};
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
-use nix::unistd::{SysconfVar, sysconf};
 
 use super::super::lines::CpuLines;
 use super::Programs;
@@ -17,9 +16,7 @@ use crate::board::{LINES_PER_CPU, NO_LINE, Timeline};
 /// Returns the size in bytes of a doorbell's ring, whose data are ignored, and of each of its two
 /// position pages: one page, which has 4 to 64 KiB on arm64.
 pub(crate) fn doorbell_bytes() -> u32 {
-    let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
-    page.and_then(|page| u32::try_from(page).ok())
-        .unwrap_or(4096)
+    u32::try_from(laggard_files::page_bytes()).unwrap_or(4096)
 }
 
 /// Maximum number of followers of one softirq timer.

@@ -54,11 +54,9 @@ pub(super) struct EventRing {
 unsafe impl Send for EventRing {}
 
 /// Returns the size of a ring of at least `bytes`: a power of two, and at least a page.
-fn ring_bytes(bytes: usize) -> io::Result<(usize, usize)> {
-    let page_bytes = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE)?
-        .and_then(|bytes| usize::try_from(bytes).ok())
-        .ok_or_else(|| io::Error::other("the size of a page is unknown"))?;
-    Ok((bytes.next_power_of_two().max(page_bytes), page_bytes))
+fn ring_bytes(bytes: usize) -> (usize, usize) {
+    let page_bytes = laggard_files::page_bytes();
+    (bytes.next_power_of_two().max(page_bytes), page_bytes)
 }
 
 impl EventRing {
@@ -69,7 +67,7 @@ impl EventRing {
         tracepoints: &[(u16, String)],
         bytes: usize,
     ) -> io::Result<Self> {
-        let (data, _) = ring_bytes(bytes)?;
+        let (data, _) = ring_bytes(bytes);
         // laggard polls: only a full ring wakes.
         let wakeup = u32::try_from(data).unwrap_or(u32::MAX);
         let mut events = Vec::new();
@@ -87,14 +85,14 @@ impl EventRing {
 
     /// Opens the switches of a thread of this process, with a ring of at least `bytes`.
     pub(super) fn of_thread(tid: Tid, bytes: usize) -> io::Result<Self> {
-        let (data, _) = ring_bytes(bytes)?;
+        let (data, _) = ring_bytes(bytes);
         let wakeup = u32::try_from(data).unwrap_or(u32::MAX);
         Self::new(vec![open_switches(tid, wakeup)?], data)
     }
 
     /// Maps a ring of `data` bytes for these events, all of one CPU or one thread.
     fn new(events: Vec<OwnedFd>, data: usize) -> io::Result<Self> {
-        let (data, page_bytes) = ring_bytes(data)?;
+        let (data, page_bytes) = ring_bytes(data);
         let first = events.first().ok_or(io::ErrorKind::InvalidInput)?;
         let bytes = NonZeroUsize::new(page_bytes + data).ok_or(io::ErrorKind::InvalidInput)?;
         // SAFETY: a new mapping at an address that the kernel chooses does not overlap another.

@@ -171,9 +171,7 @@ fn limit() -> io::Result<()> {
         .next()
         .and_then(|pages| pages.parse().ok())
         .unwrap_or(0);
-    // SAFETY: the arguments are integers.
-    let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    let used = pages.saturating_mul(u64::try_from(page_bytes).unwrap_or(4096));
+    let used = pages.saturating_mul(laggard_files::page_bytes() as u64);
     for (resource, limit) in [
         (Resource::RLIMIT_AS, used.saturating_add(MAX_ADDRESS_BYTES)),
         (Resource::RLIMIT_CPU, MAX_CPU_S),
