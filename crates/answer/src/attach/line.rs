@@ -440,7 +440,8 @@ impl LineState {
     fn period_of_late_thread(&self) -> Option<Nanos> {
         let kind = wait_kind(&self.pending.back()?.cycle.whole);
         let wakes = self.newest_wakes(MAX_FOR_PERIOD);
-        period_of_late_thread(&wakes).filter(|_| kind == WaitKind::SleepUntil)
+        let sleeps = matches!(kind, WaitKind::SleepUntil | WaitKind::SleepFor);
+        period_of_late_thread(&wakes).filter(|_| sleeps)
     }
 
     /// Returns up to `count` of the newest wakeups since the last pause.

@@ -139,8 +139,7 @@ pub(super) fn grid(expiries: &[Nanos]) -> Option<Nanos> {
     periods.next().map(Nanos::from_f64)
 }
 
-/// Returns the period of a thread that sleeps until absolute times and is nearly always late: most gaps
-/// are several periods long, not all of them equally long, and the thread never sleeps past a due time.
+/// Returns the period of a thread that sleeps until due times and is nearly always late: most gaps are several periods long, not all of them equally long, and the thread never sleeps past a due time.
 pub(super) fn period_of_late_thread(wakes: &[Wake]) -> Option<Nanos> {
     /// Minimum number of gaps that differ from the median.
     const MIN_OTHER: usize = 2;

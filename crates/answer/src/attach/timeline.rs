@@ -81,6 +81,9 @@ pub(super) struct Timeline {
     /// Such due times before wakeups that were on the grid, or started a new timeline. They wait
     /// until the other late cycles show what the program does.
     ambiguous: Vec<PassedCycles>,
+    /// Cycles without a wakeup that ended in time unless the program skips due times: it may show this
+    /// later.
+    unskipped: VecDeque<PassedCycles>,
     misfits: u32,
     /// Last cycle on the grid, and the cycles since then. `None`: too many.
     last: Option<TimelineCycle>,
@@ -302,6 +305,7 @@ impl Timeline {
             let waiting = std::mem::take(&mut self.waiting);
             self.pass(waiting, &mut passed);
         }
+        self.release_unskipped(0, &mut passed);
         if let Some(others) = &mut self.others {
             passed.extend(others.settle());
         }
@@ -374,16 +378,6 @@ impl Timeline {
         }
     }
 
-    fn pass(&mut self, late: Vec<PassedCycles>, passed: &mut Vec<PassedCycles>) {
-        if self.is_echo {
-            return;
-        }
-        for cycles in &late {
-            self.regular.pass(cycles);
-        }
-        passed.extend(late);
-    }
-
     /// Places a cycle on the grid.
     fn follow(&mut self, entry: TimelineCycle, passed: &mut Vec<PassedCycles>) {
         let Some(mut grid) = self.grid else {
@@ -412,8 +406,8 @@ impl Timeline {
                     self.decide(skipped, is_restart, passed);
                     self.confirm_strays(passed);
                     grid.adjust(activation.origin, self.given_period, resolution);
-                    let since_due = grid.since_due_within(activation);
-                    self.works.add(activation, since_due, entry.next.is_some());
+                    let due_within = grid.due_times_within(activation);
+                    self.works.add(activation, due_within, entry.next.is_some());
                     self.count_regular(&entry);
                     self.last = Some(entry.clone());
                     self.is_echo = self.earlier.iter().any(|other| other.is_close(&grid));
@@ -519,7 +513,7 @@ impl Timeline {
                 due,
                 cycle: entry.cycle,
                 is_joined: false,
-                never_ran: self.works.skips(grid.period),
+                never_ran: false,
                 catch_up,
             });
         }

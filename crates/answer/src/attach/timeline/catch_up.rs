@@ -50,6 +50,9 @@ impl CatchUp {
 pub(super) struct Works {
     /// From the start to the end of each cycle, and its execution time, ns.
     newest: VecDeque<[f64; 2]>,
+    /// Mean lengths of the cycles in each of the newest late activations if the thread catches up with
+    /// those that were due in it, ns.
+    newest_late: VecDeque<f64>,
     /// Number of late cycles that due times passed in, and number of those whose last due time was
     /// skipped.
     late: u32,
@@ -61,15 +64,21 @@ pub(super) struct Works {
 }
 
 impl Works {
-    /// Adds a cycle that was due at a time of the grid. `since_due`: time from the last due time in it
-    /// until its end, ns; `None`: there is none. `is_passed`: the next cycle was due before its end.
+    /// Adds a cycle that was due at a time of the grid. `due_within`: number of due times that passed in
+    /// it, and time from the last of them until its end, ns; `None`: there is none. `is_passed`: the next
+    /// cycle was due before its end.
     pub(super) fn add(
         &mut self,
         cycle: &ThreadActivation,
-        since_due: Option<f64>,
+        due_within: Option<(f64, f64)>,
         is_passed: bool,
     ) {
-        if let Some(since_due) = since_due {
+        if let Some((count, since_due)) = due_within {
+            if self.newest_late.len() == MAX_CYCLES {
+                self.newest_late.pop_front();
+            }
+            let length = cycle.done.saturating_sub(cycle.running).as_f64();
+            self.newest_late.push_back(length / (count + 1.0));
             self.late += 1;
             self.skipped += u32::from(self.is_skip(since_due));
             self.shorter += u32::from(!is_passed && since_due < self.shortest());
@@ -87,16 +96,17 @@ impl Works {
     /// Returns whether the program skips the due times that have passed: many late cycles ended too soon
     /// after the last due time in them for another cycle. `period`: ns
     pub(super) fn skips(&self, period: f64) -> bool {
-        const MIN_SHORTER: u32 = 2;
+        const MIN_SHORTER: u32 = 3;
         /// A program that skips due times ends late cycles at any time between two due times. The share
         /// that ends so soon is then the length of the shortest cycle divided by the period. At least
         /// this part of that share is required.
         const MIN_SHARE: f64 = 0.6;
         const MAX_PASSED_SHARE: f64 = 0.1;
-        let late = f64::from(self.late);
-        self.shorter >= MIN_SHORTER
-            && f64::from(self.shorter) >= MIN_SHARE * late * self.shortest() / period
-            && f64::from(self.before_passed) <= MAX_PASSED_SHARE * late
+        let (late, shortest) = (f64::from(self.late), self.shortest());
+        let has_no_wakeup = f64::from(self.before_passed) <= MAX_PASSED_SHARE * late;
+        let is_shorter = self.shorter >= MIN_SHORTER
+            && f64::from(self.shorter) >= MIN_SHARE * late * shortest / period;
+        has_no_wakeup && is_shorter
     }
 
     /// Minimum length of the newest cycles, less a tolerance, ns; 0: not known.
@@ -104,8 +114,9 @@ impl Works {
         const MIN_NEWEST: usize = 8;
         const PART: f64 = 0.9;
         let lengths = self.newest.iter().map(|work| work[0]);
+        let lengths = lengths.chain(self.newest_late.iter().copied());
         let shortest = lengths.min_by(f64::total_cmp).unwrap_or(0.0);
-        if self.newest.len() >= MIN_NEWEST {
+        if self.newest.len() + self.newest_late.len() >= MIN_NEWEST {
             PART * shortest
         } else {
             0.0
@@ -123,18 +134,18 @@ impl Works {
     pub(super) fn catch_up(
         &self,
         cycle: &ThreadCycle,
-        (period, since_due): (f64, f64),
+        (grid, since_due): (&Grid, f64),
         limit: Nanos,
     ) -> CatchUp {
         const MAX_SKIPPED_SHARE: f64 = 0.25;
         /// Minimum part of their usual execution time.
         const MIN_EXECUTION: f64 = 0.25;
         let is_usual = f64::from(self.skipped) > MAX_SKIPPED_SHARE * f64::from(self.late);
-        if is_usual || self.is_skip(since_due) || self.skips(period) {
+        if is_usual || self.is_skip(since_due) || self.skips(grid.period) {
             return CatchUp::default();
         }
         let catch_up = CatchUp {
-            period,
+            period: grid.period,
             work: self.usual(0),
             limit,
         };
@@ -200,9 +211,9 @@ impl Timeline {
             let before = Nanos::from_f64(grid.period / 4.0);
             done.min(next.saturating_sub(before))
         });
-        match grid.since_due_within(&cycle.whole) {
-            Some(since_due) if keeps_timeline => {
-                let times = (grid.period, since_due);
+        match grid.due_times_within(&cycle.whole) {
+            Some((_, since_due)) if keeps_timeline => {
+                let times = (grid, since_due);
                 self.works.catch_up(cycle, times, limit)
             }
             _ => CatchUp::default(),

@@ -377,7 +377,10 @@ impl Grid {
         let resolution = cycle.timeout_resolution.as_f64();
         let tolerance = self.expected_deviation(1.0).max(resolution);
         let slept = self.slept(activation.origin);
-        (!is_exact || cycle.is_relative) && slept >= self.sleep.min(self.period) - tolerance
+        // Not known if due times have passed in each cycle.
+        let usual = Some(self.sleep).filter(|sleep| *sleep > 0.0);
+        let usual = usual.unwrap_or(self.period).min(self.period);
+        (!is_exact || cycle.is_relative) && slept >= usual - tolerance
     }
 
     /// Deviation of a wakeup from the grid after `steps` periods if it is like the recent ones, ns.
@@ -420,11 +423,12 @@ impl Grid {
         self.evaluated = self.evaluated.max(origin);
     }
 
-    /// Returns the time from the last due time in a cycle that started at a due time until its end, ns;
-    /// `None`: no further cycle was due in it.
-    pub(super) fn since_due_within(&self, cycle: &ThreadActivation) -> Option<f64> {
+    /// Returns the number of due times in a cycle that started at a due time, and the time from the last
+    /// of them until its end, ns; `None`: no further cycle was due in it.
+    pub(super) fn due_times_within(&self, cycle: &ThreadActivation) -> Option<(f64, f64)> {
         let response = cycle.response().as_f64();
-        (response > self.period).then_some(response % self.period)
+        let count = (response / self.period).floor();
+        (response > self.period).then_some((count, response % self.period))
     }
 
     /// Returns the due times from the start of a cycle until `end` that were not evaluated before.

@@ -112,6 +112,54 @@ impl Timeline {
         }
     }
 
+    /// Counts cycles without a wakeup. Those that ended in time wait while it is not known whether the
+    /// program skips due times.
+    pub(super) fn pass(&mut self, late: Vec<PassedCycles>, passed: &mut Vec<PassedCycles>) {
+        if self.is_echo {
+            return;
+        }
+        for mut cycles in late {
+            let may_be_skipped =
+                |due: &Nanos| *due > cycles.cycle.whole.origin && !cycles.is_late(*due);
+            let (in_time, due) = cycles.due.iter().partition(|due| may_be_skipped(due));
+            if !cycles.is_joined {
+                cycles.due = due;
+                let unskipped = PassedCycles {
+                    due: in_time,
+                    ..cycles.clone()
+                };
+                self.unskipped
+                    .extend((!unskipped.due.is_empty()).then_some(unskipped));
+            }
+            if !cycles.due.is_empty() {
+                self.regular.pass(&cycles);
+                passed.push(cycles);
+            }
+        }
+        self.release_unskipped(MAX_AMBIGUOUS, passed);
+    }
+
+    /// Counts the oldest cycles that wait beyond `limit`, or all if the program is known to skip them.
+    pub(super) fn release_unskipped(&mut self, limit: usize, passed: &mut Vec<PassedCycles>) {
+        let never_ran = self.grid.is_some_and(|grid| self.works.skips(grid.period));
+        let limit = if never_ran { 0 } else { limit };
+        let released = self.unskipped.len().saturating_sub(limit);
+        for cycles in self.unskipped.drain(..released) {
+            let catch_up = if never_ran {
+                CatchUp::default()
+            } else {
+                cycles.catch_up
+            };
+            let cycles = PassedCycles {
+                never_ran,
+                catch_up,
+                ..cycles
+            };
+            self.regular.pass(&cycles);
+            passed.push(cycles);
+        }
+    }
+
     /// Counts cycles that ended in time. They do not show what the program does after a late cycle.
     fn decide_in_time(
         &mut self,
