@@ -99,7 +99,7 @@ fn attach_reports_each_cycle_on_an_isolated_cpu() {
             let later = ours
                 .iter()
                 .zip(&own)
-                .position(|(measured, own)| measured > own);
+                .position(|(measured, own)| *measured > Some(*own));
             assert_eq!(later, None, "{name}: {ours:?} {own:?}");
             eprintln!("{name}, timer_migration {migration}: {} cycles", ours.len());
         }
