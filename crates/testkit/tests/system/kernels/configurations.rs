@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use laggard_model::{CaveatKind, Cpu, Manifest, Stage};
-use laggard_testkit::host::{Mode, TestHost};
+use laggard_testkit::host::{Architecture, Mode, TestHost};
 use serde_json::Value;
 
-use crate::hosts::{DEADLINE, fetch, is_available, laggard, manifest, manifest_of, run, served};
+use crate::hosts::{
+    DEADLINE, architecture, fetch, is_available, laggard, manifest, manifest_of, run, served, skip,
+};
 
 /// Mounts and files of a group `limited` with 40 ms of CPU time per 100 ms, for each version.
 const GROUPS: [(&str, &str, &str); 2] = [
@@ -164,6 +166,9 @@ fn user_with_a_limit_of_real_time_priority_measures_threads_up_to_it() {
 #[test]
 #[ignore = "boots a kernel"]
 fn timer_without_tracepoint_is_named_and_the_other_stages_are_measured() {
+    if architecture() == Architecture::Arm64 {
+        return skip("only x86 has the local APIC's timer");
+    }
     let Some(laggard) = laggard() else { return };
     let Some(kernel) = fetch("6.12") else { return };
     let host = TestHost::new(kernel)
