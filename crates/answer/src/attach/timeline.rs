@@ -196,25 +196,19 @@ impl Timeline {
         (is_after_start && due < interruption.done).then_some(due)
     }
 
-    /// Returns whether a recent time is a due time.
-    pub(super) fn is_near(&self, time: Nanos, resolution: Nanos) -> bool {
-        self.grid.is_some_and(|grid| grid.is_near(time, resolution))
-    }
-
     /// Returns whether a recent time is so close to a due time that it is hardly so by chance.
     pub(super) fn is_exact(&self, time: Nanos) -> bool {
-        const MAX_SHARE: f64 = 0.005;
-        const MAX_DEVIATION: f64 = 20e3;
-        let grid = self.grid;
-        grid.is_some_and(|grid| grid.deviation(time) <= MAX_SHARE * grid.period + MAX_DEVIATION)
+        self.grids().iter().any(|grid| grid.has_exactly(time))
     }
 
     /// Due time of the cycle after a late one, which was due at a due time.
     pub(super) fn first_due_in(&self, late: &ThreadCycle) -> Option<Nanos> {
         let (grid, whole) = (self.grid?, &late.whole);
         let is_due = grid.is_near(whole.origin, late.timeout_resolution);
-        let due = grid.point(grid.nearest(whole.origin) + 1);
-        (is_due && whole.origin < due && due < whole.done).then_some(due)
+        let next = grid.point(grid.nearest(whole.origin) + 1);
+        let in_turn = self.interval(whole).map(|interval| whole.origin + interval);
+        let due = in_turn.or(is_due.then_some(next))?;
+        (whole.origin < due && due < whole.done).then_some(due)
     }
 
     /// Returns whether the program keeps its timeline after late cycles.

@@ -73,14 +73,14 @@ impl AttachCollector {
         }
         let line = self.lines.get_mut(&(number, WokenWay::Timer));
         let keeps_due_times = line.is_some_and(|line| line.timeline.keeps_due_times(next));
+        let late = self.threads.get(&number).and_then(|it| it.late.clone());
+        let mut before = late.filter(|_| keeps_due_times);
         for cycle in held {
-            let late = self.threads.get(&number).and_then(|it| it.late.as_ref());
-            let late = late.filter(|_| keeps_due_times);
-            let due = late
-                .zip(self.timeline(number))
-                .and_then(|(late, timeline)| {
-                    Some(cycle.due_in(late, timeline.first_due_in(late)?))
-                });
+            let due = before.and_then(|before| {
+                let due = self.timeline(number)?.first_due_in(&before)?;
+                Some(cycle.due_in(&before, due))
+            });
+            before = due.clone();
             self.end_in_order(number, due.unwrap_or(cycle));
         }
     }
@@ -95,8 +95,7 @@ impl Timeline {
     /// Returns whether a cycle was due at a due time of the timeline, and hardly by chance.
     fn is_exactly_due(&self, cycle: &ThreadCycle) -> bool {
         let by_timer = matches!(cycle.whole.woken, WokenBy::Timer(_));
-        let is_near = self.is_near(cycle.whole.origin, cycle.timeout_resolution);
-        by_timer && is_near && self.is_exact(cycle.whole.origin)
+        by_timer && self.is_exact(cycle.whole.origin)
     }
 
     /// Notes whether the program has kept its due times after a late cycle. `next`: the cycle after the

@@ -251,6 +251,13 @@ impl Grid {
         self.phase(time).abs() <= Self::MAX_TOLERANCE * self.period
     }
 
+    /// Returns whether a recent time is so close to a due time that it is hardly so by chance.
+    pub(super) fn has_exactly(&self, time: Nanos) -> bool {
+        const MAX_SHARE: f64 = 0.005;
+        const MAX_DEVIATION: f64 = 20e3;
+        self.phase(time).abs() <= MAX_SHARE * self.period + MAX_DEVIATION
+    }
+
     /// Time until the next due time, ns.
     pub(super) fn until_next(&self, time: Nanos) -> f64 {
         (self.anchor.as_f64() - time.as_f64()).rem_euclid(self.period)

@@ -9,7 +9,7 @@ use crate::attach::period::differ;
 
 impl Timeline {
     /// Due times of the timers of the thread, those of the regular one first.
-    fn grids(&self) -> Vec<Grid> {
+    pub(super) fn grids(&self) -> Vec<Grid> {
         let mut grids: Vec<Grid> = self.grid.into_iter().collect();
         let mut others = self.others.as_deref();
         while let Some(timeline) = others {

@@ -39,6 +39,35 @@ fn cycle_of_alternating_intervals_may_last_until_the_next_due_time() {
     }
 }
 
+/// Intervals of 5 and 15 ms in turn, with a sleep before each cycle, of zero length if its due time has
+/// passed. Each tenth cycle takes 18 to 33 ms.
+#[test]
+fn late_cycles_of_alternating_intervals_may_follow_sleeps_of_zero_length() {
+    let mut script = Script::new(1);
+    let (mut due, mut now, mut missed) = (50_000_u64, 100_u64, 0);
+    for number in 0..400_u64 {
+        let expiry = due.max(now.saturating_sub(5));
+        let from = expiry.max(now) + 20;
+        let interval = if number % 2 == 0 { 5_000 } else { 15_000 };
+        now = from
+            + match number {
+                _ if number % 10 == 9 => 18_000 + number * 7_919 % 15_000,
+                _ => interval / 5,
+            };
+        script.add(TIMER, (expiry, from, now), SLEEP_UNTIL);
+        missed += u64::from(now > due + interval);
+        due += interval;
+    }
+
+    let report = report(request_without_deadline(None), script.records);
+
+    let misses = report.rows[0].deadline.as_ref().unwrap().misses;
+    assert!(
+        misses.abs_diff(missed) <= missed / 10,
+        "{misses} of {missed}"
+    );
+}
+
 /// Event loop of Python with tasks that sleep for 5, 7 and 15 ms after their work: its timeouts are 1 to
 /// 5 ms in any order.
 #[test]
