@@ -12,6 +12,12 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// Returns the interval with these limits.
+    #[must_use]
+    pub const fn new(low: f64, high: f64) -> Self {
+        Self { low, high }
+    }
+
     /// Returns whether `value` lies inside, limits included.
     pub fn contains(self, value: f64) -> bool {
         self.low <= value && value <= self.high

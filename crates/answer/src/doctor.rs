@@ -236,16 +236,7 @@ mod tests {
         let interrupts = [(16, "snd_hda_intel:card0"), (17, "ahci")];
         let interrupts = interrupts.map(|(number, name)| (number, name.to_owned()));
         notes.symbols.interrupts = interrupts.into();
-        let late = RecordedEpisodes {
-            path: "r.laggard".into(),
-            manifest: manifest(),
-            episodes: vec![late],
-            notes,
-            latest: Vec::new(),
-            samples_end: None,
-            missing: 0,
-            shortfalls: Vec::new(),
-        };
+        let late = RecordedEpisodes::new("r.laggard", manifest(), vec![late], notes);
         Explained::new(&late, None).report(usize::MAX)
     }
 

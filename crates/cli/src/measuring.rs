@@ -226,11 +226,11 @@ pub(crate) fn find_load(argument: &str) -> anyhow::Result<FoundLoad> {
     let absent = |name: String, reason: String, packages: &str| FoundLoad {
         argument: argument.to_owned(),
         name,
-        absence: Some(Absence {
+        absence: Some(Absence::new(
             reason,
-            remedy: format!("apt-get install {packages}"),
-            lacks: Lacks::Machine,
-        }),
+            format!("apt-get install {packages}"),
+            Lacks::Machine,
+        )),
     };
     match NamedLoad::find(argument) {
         Ok(load) => Ok(FoundLoad {
@@ -253,11 +253,11 @@ pub(crate) fn find_load(argument: &str) -> anyhow::Result<FoundLoad> {
         Err(err @ RecipeError::Builtin(_)) => Ok(FoundLoad {
             argument: argument.to_owned(),
             name: argument.to_owned(),
-            absence: Some(Absence {
-                reason: err.to_string(),
-                remedy: "run as root (sudo)".into(),
-                lacks: Lacks::Rights,
-            }),
+            absence: Some(Absence::new(
+                err.to_string(),
+                "run as root (sudo)",
+                Lacks::Rights,
+            )),
         }),
         Err(err) => Err(err.into()),
     }

@@ -163,14 +163,7 @@ impl RowRecording {
         for (expiry, latency) in samples {
             let mut steps = [None; STAGES.len()];
             steps[Stage::User.index()] = Some(latency);
-            batch.push(&Activation {
-                line: LineId(0),
-                seq: self.seq,
-                expiry,
-                missed: false,
-                censored: false,
-                steps,
-            });
+            batch.push(&Activation::new(LineId(0), self.seq, expiry, steps));
             self.seq += 1;
             self.end = self.end.max(expiry + latency);
             if batch.len() == MAX_BATCH {
@@ -200,11 +193,7 @@ fn manifest(plan: &RowPlan, start: Nanos) -> Manifest {
         rows: plan.rows,
         ..ProbePlan::default()
     };
-    let line = Line {
-        cpu: plan.cpu,
-        service: plan.service,
-        route: Route::Direct,
-    };
+    let line = Line::new(plan.cpu, plan.service, Route::Direct);
     let clock = Clock::monotonic(start, wall);
     let words = std::env::args_os();
     Manifest {

@@ -188,10 +188,12 @@ fn run_under_load(
     cpu: Cpu,
     stop: &AtomicBool,
 ) -> RtosLoadRun {
-    let failure = |err: anyhow::Error| Absence {
-        reason: format!("the load `{}` failed: {err:#}", load.name),
-        remedy: format!("see the output of `laggard load run {}`", load.argument),
-        lacks: Lacks::Machine,
+    let failure = |err: anyhow::Error| {
+        Absence::new(
+            format!("the load `{}` failed: {err:#}", load.name),
+            format!("see the output of `laggard load run {}`", load.argument),
+            Lacks::Machine,
+        )
     };
     let wakeups = match &load.absence {
         Some(absence) => Err(absence.clone()),

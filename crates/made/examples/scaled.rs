@@ -71,13 +71,7 @@ fn main() {
     let (cpus, period) = (number(2, 2), Nanos::from_ms(number(3, 1)));
     let is_tail = arguments.get(4).is_some_and(|keep| keep == "keep-tail");
     let cpus = (0..u32::try_from(cpus).expect(USAGE)).map(Cpu);
-    let on_cpu = |cpu| {
-        SERIES.map(|(service, route)| Line {
-            cpu,
-            service,
-            route,
-        })
-    };
+    let on_cpu = |cpu| SERIES.map(|(service, route)| Line::new(cpu, service, route));
     let lines: Vec<Line> = cpus.flat_map(on_cpu).collect();
     let clock = Clock {
         end_ns: Some(START + length),
@@ -106,14 +100,7 @@ fn main() {
             let last = if is_late { 2_000_000 } else { body };
             steps[Stage::Irq.index()] = Some(Nanos::from_ns(1_000 + chance % 4_000));
             steps[line.service.last_stage().index()] = Some(Nanos::from_ns(last));
-            rows.push(&Activation {
-                line: id,
-                seq,
-                expiry,
-                missed: false,
-                censored: false,
-                steps,
-            });
+            rows.push(&Activation::new(id, seq, expiry, steps));
             let is_traced = (line.service, line.route) == SERIES[1];
             if is_late && is_traced {
                 kept += 1;

@@ -68,11 +68,7 @@ fn machine(number: usize, random: &mut Random) -> Machine {
 }
 
 fn manifest(machine: &Machine, hour: u64, is_new: bool, length: Nanos) -> Manifest {
-    let line = Line {
-        cpu: Cpu(1),
-        service: Service::Fifo(90),
-        route: Route::Direct,
-    };
+    let line = Line::new(Cpu(1), Service::Fifo(90), Route::Direct);
     let now = EPOCH + hour;
     let wall = format!(
         "2026-11-{:02}T{:02}:00:00Z",
@@ -102,14 +98,12 @@ fn manifest(machine: &Machine, hour: u64, is_new: bool, length: Nanos) -> Manife
 }
 
 fn activation(seq: u64, latency: Nanos) -> Activation {
-    let mut activation = Activation {
-        line: LineId(0),
+    let mut activation = Activation::new(
+        LineId(0),
         seq,
-        expiry: START + Nanos::from_ms(PERIOD_MS * seq),
-        missed: false,
-        censored: false,
-        steps: [None; STAGES.len()],
-    };
+        START + Nanos::from_ms(PERIOD_MS * seq),
+        [None; STAGES.len()],
+    );
     activation.steps[Stage::User.index()] = Some(latency);
     activation
 }

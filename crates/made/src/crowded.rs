@@ -133,10 +133,7 @@ fn add_turn(evidence: &mut Evidence, from: Nanos, number: u64, turn: u64) {
         evidence.steals.get_or_insert_default().push(steal);
     }
     if turn % 150 == 149 {
-        evidence.gaps.push(Span {
-            from_ns: after(35),
-            to_ns: after(40),
-        });
+        evidence.gaps.push(Span::new(after(35), after(40)));
     }
 }
 

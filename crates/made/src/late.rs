@@ -13,11 +13,7 @@ const START: Nanos = Nanos::from_secs(100);
 
 /// Returns the manifest of a recording of 60 s with one line, `fifo:90` on CPU 1.
 pub fn manifest() -> Manifest {
-    let line = Line {
-        cpu: Cpu(1),
-        service: Service::Fifo(90),
-        route: Route::Direct,
-    };
+    let line = Line::new(Cpu(1), Service::Fifo(90), Route::Direct);
     let clock = Clock {
         end_ns: Some(START + Nanos::from_secs(60)),
         ..Clock::monotonic(START, "")
@@ -35,14 +31,7 @@ pub fn episode(number: u64) -> Episode {
     let after = |us: u64| (expiry + Nanos::from_us(us)).saturating_sub(Nanos::from_ms(1));
     let switch = |us, tid, name: &str, priority| FlightEvent {
         at_ns: after(us),
-        what: Happening::Switch {
-            tid: Tid(tid),
-            name: name.into(),
-            priority,
-            priority_before: None,
-            before: None,
-            preempted: true,
-        },
+        what: Happening::switch(Tid(tid), name, priority),
     };
     let timer = Activity::Vector(Vector::LocalTimer);
     let sample = |us| StackSample {

@@ -17,11 +17,7 @@ pub const LENGTH: Nanos = Nanos::from_secs(6);
 
 /// Returns `service` on this CPU, reached directly.
 pub const fn line(service: Service, cpu: u32) -> Line {
-    Line {
-        cpu: Cpu(cpu),
-        service,
-        route: Route::Direct,
-    }
+    Line::new(Cpu(cpu), service, Route::Direct)
 }
 
 /// Recording of a few seconds, built line by line.

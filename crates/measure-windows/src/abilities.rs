@@ -65,11 +65,7 @@ fn of_rights(is_held: Option<bool>, lacks: &str) -> Option<Absence> {
         Some(false) => lacks,
         None => "Windows does not report the rights of this process",
     };
-    Some(Absence {
-        reason: reason.into(),
-        remedy: ADMINISTRATOR.into(),
-        lacks: Lacks::Rights,
-    })
+    Some(Absence::new(reason, ADMINISTRATOR, Lacks::Rights))
 }
 
 /// Tried on this thread, and undone.
@@ -78,11 +74,11 @@ fn of_mmcss() -> Option<Absence> {
     // SAFETY: the name ends in a NUL, and `index` is valid for writes.
     let handle = unsafe { AvSetMmThreadCharacteristicsW(w!("Pro Audio"), &raw mut index) };
     if handle.is_null() {
-        return Some(Absence {
-            reason: std::io::Error::last_os_error().to_string(),
-            remedy: "start the service: `net start mmcss`".into(),
-            lacks: Lacks::Kernel,
-        });
+        return Some(Absence::new(
+            std::io::Error::last_os_error().to_string(),
+            "start the service: `net start mmcss`",
+            Lacks::Kernel,
+        ));
     }
     // SAFETY: the call above returned the handle, which is released once.
     unsafe { AvRevertMmThreadCharacteristics(handle) };
@@ -90,14 +86,14 @@ fn of_mmcss() -> Option<Absence> {
 }
 
 fn of_events(why: NoEvents) -> Absence {
-    Absence {
-        reason: why.to_string(),
-        remedy: why.remedy().into(),
-        lacks: match why {
+    Absence::new(
+        why.to_string(),
+        why.remedy(),
+        match why {
             NoEvents::Rights => Lacks::Rights,
             _ => Lacks::Kernel,
         },
-    }
+    )
 }
 
 fn of_driver() -> Option<Absence> {
@@ -121,11 +117,7 @@ fn of_driver() -> Option<Absence> {
         }
         Err(err) => (err.to_string(), STATUS),
     };
-    Some(Absence {
-        reason,
-        remedy: remedy.into(),
-        lacks: Lacks::Kernel,
-    })
+    Some(Absence::new(reason, remedy, Lacks::Kernel))
 }
 
 #[cfg(test)]

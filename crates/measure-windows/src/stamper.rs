@@ -253,11 +253,7 @@ mod tests {
     }
 
     fn stamper(events: &Arc<TestEvents>) -> Stamper {
-        let line = Line {
-            cpu: Cpu(3),
-            service: Service::Realtime(24),
-            route: Route::Direct,
-        };
+        let line = Line::new(Cpu(3), Service::Realtime(24), Route::Direct);
         let stages = vec![Stage::Waking, Stage::Running];
         let events = Arc::clone(events) as Arc<dyn EventSource>;
         Stamper::new(events, [(line, Some(Tid(42)))].into_iter(), stages)
@@ -329,14 +325,7 @@ mod tests {
     fn activation() -> Activation {
         let mut steps = [None; STAGES.len()];
         steps[Stage::User.index()] = Some(US(90));
-        Activation {
-            line: LineId(0),
-            seq: 1,
-            expiry: US(1_000),
-            missed: false,
-            censored: false,
-            steps,
-        }
+        Activation::new(LineId(0), 1, US(1_000), steps)
     }
 
     fn stamped(ready: Option<(u64, u16)>, ran: Option<u64>, stages: &[Stage]) -> Vec<(Stage, u64)> {

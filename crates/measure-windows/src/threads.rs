@@ -60,11 +60,7 @@ impl TimerThreads {
         let class = keep_possible(&mut request, &mut caveats)?;
         let lines_of = |cpu: &Cpu| {
             let cpu = *cpu;
-            let line = move |&service: &Service| Line {
-                cpu,
-                service,
-                route: Route::Direct,
-            };
+            let line = move |&service: &Service| Line::new(cpu, service, Route::Direct);
             request.services.iter().map(line).collect::<Vec<_>>()
         };
         let lines: Vec<Line> = request.cpus.as_slice().iter().flat_map(lines_of).collect();

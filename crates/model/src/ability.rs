@@ -25,6 +25,17 @@ pub struct Absence {
     pub lacks: Lacks,
 }
 
+impl Absence {
+    /// Returns an absence with this reason, its remedy and its kind.
+    pub fn new(reason: impl Into<String>, remedy: impl Into<String>, lacks: Lacks) -> Self {
+        Self {
+            reason: reason.into(),
+            remedy: remedy.into(),
+            lacks,
+        }
+    }
+}
+
 /// Kind of the reason why an ability is not available.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]

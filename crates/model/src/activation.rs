@@ -31,6 +31,24 @@ pub struct Activation {
 }
 
 impl Activation {
+    /// Returns an activation that was neither missed nor censored.
+    #[must_use]
+    pub const fn new(
+        line: LineId,
+        seq: u64,
+        expiry: Nanos,
+        steps: [Option<Nanos>; STAGES.len()],
+    ) -> Self {
+        Self {
+            line,
+            seq,
+            expiry,
+            missed: false,
+            censored: false,
+            steps,
+        }
+    }
+
     /// Returns the time from `expiry` to the last stage: the sum of all steps.
     pub fn latency(&self) -> Nanos {
         self.steps
@@ -178,14 +196,8 @@ mod tests {
     use proptest::prelude::{any, proptest};
 
     fn activation(seq: u64, steps: &[(Stage, u64)]) -> Activation {
-        let mut activation = Activation {
-            line: LineId(1),
-            seq,
-            expiry: Nanos::from_us(seq),
-            missed: false,
-            censored: false,
-            steps: [None; STAGES.len()],
-        };
+        let mut activation =
+            Activation::new(LineId(1), seq, Nanos::from_us(seq), [None; STAGES.len()]);
         for &(stage, ns) in steps {
             activation.steps[stage.index()] = Some(Nanos::from_ns(ns));
         }

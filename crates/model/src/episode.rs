@@ -148,6 +148,20 @@ pub enum Happening {
     },
 }
 
+impl Happening {
+    /// Returns a switch from a thread that could have continued and of which nothing else is known.
+    pub fn switch(tid: Tid, name: impl Into<String>, priority: i16) -> Self {
+        Self::Switch {
+            tid,
+            name: name.into(),
+            priority,
+            priority_before: None,
+            before: None,
+            preempted: true,
+        }
+    }
+}
+
 /// Range of Windows priorities in a switch, most urgent first.
 const WINDOWS: std::ops::RangeInclusive<i16> = 200..=231;
 
@@ -219,6 +233,14 @@ pub struct Span {
     pub from_ns: Nanos,
     /// End.
     pub to_ns: Nanos,
+}
+
+impl Span {
+    /// Returns the span between two times.
+    #[must_use]
+    pub const fn new(from_ns: Nanos, to_ns: Nanos) -> Self {
+        Self { from_ns, to_ns }
+    }
 }
 
 /// Advance of a counter outside the kernel's control around an episode.
@@ -436,14 +458,7 @@ mod tests {
         let mut steps = [None; STAGES.len()];
         steps[Stage::Irq.index()] = Some(Nanos::from_us(5));
         steps[Stage::User.index()] = Some(Nanos::from_us(70));
-        let activation = Activation {
-            line: LineId(3),
-            seq: 9,
-            expiry: Nanos::from_ms(1),
-            missed: false,
-            censored: false,
-            steps,
-        };
+        let activation = Activation::new(LineId(3), 9, Nanos::from_ms(1), steps);
 
         let episode = Episode::new(1, Cpu(2), &activation, Nanos::from_us(50));
 

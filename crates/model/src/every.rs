@@ -124,11 +124,7 @@ mod tests {
     fn gap_covers_the_rounds_between_two_expiries() {
         let every = Every::about(Service::Fifo(90));
         let gap = |service, route, dither| {
-            let line = Line {
-                cpu: Cpu(0),
-                service,
-                route,
-            };
+            let line = Line::new(Cpu(0), service, route);
             every.longest_gap(line, Nanos::from_ms(1), dither)
         };
 

@@ -101,10 +101,7 @@ mod tests {
         LoadRun {
             name: name.into(),
             command: command.iter().map(ToString::to_string).collect(),
-            usage: None,
-            ended: None,
-            begun_ns: None,
-            throughput: None,
+            ..LoadRun::default()
         }
     }
 

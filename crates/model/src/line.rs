@@ -43,6 +43,18 @@ pub struct Line {
     pub route: Route,
 }
 
+impl Line {
+    /// Returns the line of `service` on `cpu` by `route`.
+    #[must_use]
+    pub const fn new(cpu: Cpu, service: Service, route: Route) -> Self {
+        Self {
+            cpu,
+            service,
+            route,
+        }
+    }
+}
+
 /// Index of a line in the manifest's `lines`.
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,

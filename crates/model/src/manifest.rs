@@ -200,7 +200,7 @@ impl Clock {
 }
 
 /// Load during a recording.
-#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct LoadRun {
     /// Name of a built-in load, or the first word of the command.
     pub name: String,

@@ -213,10 +213,7 @@ mod tests {
     #[test]
     fn sampler_of_unknown_owner_is_named_as_possibly_ours() {
         let mut symbols = Symbols::default();
-        let name = Symbol {
-            name: Some("perf_swevent_hrtimer".into()),
-            ..Symbol::default()
-        };
+        let name = Symbol::named("perf_swevent_hrtimer");
         symbols.kernel.insert(Address(7), name);
 
         let name = activity_name(Activity::Hrtimer(Address(7)), &symbols);
@@ -227,10 +224,7 @@ mod tests {
     #[test]
     fn culprit_is_named_from_the_outside_in() {
         let mut symbols = Symbols::default();
-        let name = Symbol {
-            name: Some("process_timeout".into()),
-            ..Symbol::default()
-        };
+        let name = Symbol::named("process_timeout");
         symbols.kernel.insert(Address(1), name);
         symbols.interrupts.insert(36, "virtio1-req.0".into());
         let timer = Culprit {

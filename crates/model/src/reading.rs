@@ -114,11 +114,7 @@ mod tests {
     use super::*;
     use crate::{Cpu, LineId};
 
-    const LINE: Line = Line {
-        cpu: Cpu(3),
-        service: Service::Fifo(90),
-        route: Route::Deferred,
-    };
+    const LINE: Line = Line::new(Cpu(3), Service::Fifo(90), Route::Deferred);
 
     fn activation(missed: bool, steps: &[(Stage, u64)]) -> Activation {
         let mut activation = Activation {

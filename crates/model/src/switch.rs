@@ -156,6 +156,19 @@ pub struct SwitchWay {
     pub is_cross: bool,
 }
 
+impl SwitchWay {
+    /// Returns threads that share memory and a CPU, without a working set.
+    pub const fn new(via: HandOver, service: SwitchPolicy) -> Self {
+        Self {
+            via,
+            service,
+            are_processes: false,
+            working_set_bytes: 0,
+            is_cross: false,
+        }
+    }
+}
+
 /// Measurement of threads that pass a CPU in turn; `S` is the data of a stretch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwitchRun<S = SwitchStretch> {

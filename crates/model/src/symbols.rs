@@ -21,6 +21,16 @@ pub struct Symbol {
     pub unknown: Option<String>,
 }
 
+impl Symbol {
+    /// Returns the symbol of a function without a module.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self {
+            name: Some(name.into()),
+            ..Self::default()
+        }
+    }
+}
+
 /// Names of all addresses in a recording's episodes.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Symbols {
@@ -237,10 +247,7 @@ mod tests {
     fn system_call_has_the_name_that_programs_use() {
         let call_of = |function: &str| {
             let mut symbols = Symbols::default();
-            let symbol = Symbol {
-                name: Some(function.into()),
-                ..Symbol::default()
-            };
+            let symbol = Symbol::named(function);
             symbols.kernel.insert(Address(16), symbol);
             symbols.system_call(Address(16)).map(str::to_owned)
         };

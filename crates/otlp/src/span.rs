@@ -194,11 +194,7 @@ mod tests {
             episode: 3,
             recorded: Some(("serve-a.laggard".into(), 2)),
             expiry: UNIX_EPOCH + Duration::from_nanos(1_700_000_000_000_000_001),
-            line: Line {
-                service: Service::Fifo(90),
-                route: Route::Direct,
-                cpu: Cpu(1),
-            },
+            line: Line::new(Cpu(1), Service::Fifo(90), Route::Direct),
             cpu: Cpu(1),
             latency: Nanos::from_ns(1_234_567),
             is_censored: false,

@@ -408,19 +408,8 @@ mod tests {
 
     #[test]
     fn segment_of_too_many_rows_is_refused() {
-        let line = Line {
-            cpu: Cpu(0),
-            service: Service::Other,
-            route: Route::Direct,
-        };
-        let row = Activation {
-            line: LineId(0),
-            seq: 1,
-            expiry: Nanos::from_ns(1),
-            missed: false,
-            censored: false,
-            steps: [None; STAGES.len()],
-        };
+        let line = Line::new(Cpu(0), Service::Other, Route::Direct);
+        let row = Activation::new(LineId(0), 1, Nanos::from_ns(1), [None; STAGES.len()]);
         let mut rows = Batch::default();
         (0..=MAX_SEGMENT_ROWS).for_each(|_| rows.push(&row));
 

@@ -105,14 +105,12 @@ mod tests {
     fn recording_excludes_expiries_before_its_start() {
         let mut batch = Batch::default();
         for seq in 0..5 {
-            batch.push(&Activation {
-                line: LineId(0),
+            batch.push(&Activation::new(
+                LineId(0),
                 seq,
-                expiry: Nanos::from_ms(seq),
-                missed: false,
-                censored: false,
-                steps: [None; STAGES.len()],
-            });
+                Nanos::from_ms(seq),
+                [None; STAGES.len()],
+            ));
         }
 
         let rest = from(Arc::new(batch), Nanos::from_ms(3));

@@ -297,11 +297,7 @@ mod tests {
             dither: false,
             ..ProbePlan::default()
         };
-        let line = |cpu| Line {
-            cpu: Cpu(cpu),
-            service: Service::Other,
-            route: Route::Direct,
-        };
+        let line = |cpu| Line::new(Cpu(cpu), Service::Other, Route::Direct);
         let clock = Clock::monotonic(Nanos::ZERO, "then");
         Manifest::new(backend, plan, clock, vec![line(0), line(1)])
     }
@@ -310,14 +306,12 @@ mod tests {
     fn batch(number: u64) -> Arc<Batch> {
         let mut batch = Batch::default();
         for row in 0..100 {
-            let mut activation = Activation {
-                line: LineId(u16::from(row > 0)),
-                seq: number * 100 + row,
-                expiry: Nanos::from_ms(number * 100 + row),
-                missed: false,
-                censored: false,
-                steps: [None; STAGES.len()],
-            };
+            let mut activation = Activation::new(
+                LineId(u16::from(row > 0)),
+                number * 100 + row,
+                Nanos::from_ms(number * 100 + row),
+                [None; STAGES.len()],
+            );
             activation.steps[Stage::User.index()] = Some(Nanos::from_us(5));
             batch.push(&activation);
         }
@@ -349,11 +343,8 @@ mod tests {
         writer.note_load(LoadEnded {
             run: LoadRun {
                 name: "fp".into(),
-                command: Vec::new(),
-                usage: None,
                 ended: Some("exit status 1".into()),
-                begun_ns: None,
-                throughput: None,
+                ..LoadRun::default()
             },
             caveat: Caveat::new(CaveatKind::LoadEnded, "it ended", "run it by itself"),
         });

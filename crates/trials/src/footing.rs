@@ -68,12 +68,11 @@ impl ThreadPlacement {
         } else {
             return None;
         };
-        Some(Absence {
+        Some(Absence::new(
             reason,
-            remedy: "do not change CPUs or laggard's threads during the measurement (`taskset`, `chrt`, cpusets)"
-                .into(),
-            lacks: Lacks::Machine,
-        })
+            "do not change CPUs or laggard's threads during the measurement (`taskset`, `chrt`, cpusets)",
+            Lacks::Machine,
+        ))
     }
 }
 

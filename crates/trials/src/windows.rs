@@ -283,9 +283,9 @@ pub(crate) mod witness {
 
 /// Returns the absence of a test that only Linux has.
 pub(crate) fn only_linux(what: &str) -> Absence {
-    Absence {
-        reason: format!("{what} exists on Linux only"),
-        remedy: "run laggard on Linux".into(),
-        lacks: laggard_model::Lacks::Kernel,
-    }
+    Absence::new(
+        format!("{what} exists on Linux only"),
+        "run laggard on Linux",
+        laggard_model::Lacks::Kernel,
+    )
 }

@@ -386,16 +386,12 @@ mod tests {
     use super::*;
 
     fn told(change: impl Fn(&mut RecordedEpisodes)) -> String {
-        let mut late = RecordedEpisodes {
-            path: "/home/alice/r.laggard".into(),
-            manifest: late::manifest(),
-            episodes: (1..=11).map(late::episode).collect(),
-            notes: late::notes(),
-            latest: Vec::new(),
-            samples_end: None,
-            missing: 0,
-            shortfalls: Vec::new(),
-        };
+        let mut late = RecordedEpisodes::new(
+            "/home/alice/r.laggard",
+            late::manifest(),
+            (1..=11).map(late::episode).collect(),
+            late::notes(),
+        );
         late.manifest.command = ["laggard", "record", "--load", "a b"]
             .map(Into::into)
             .into();

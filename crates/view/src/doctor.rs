@@ -239,11 +239,7 @@ mod tests {
             is_needed: false,
             absence,
         };
-        let absence = Absence {
-            reason: NAME.into(),
-            remedy: NAME.into(),
-            lacks: Lacks::Kernel,
-        };
+        let absence = Absence::new(NAME, NAME, Lacks::Kernel);
         let examined = DoctorFindings {
             host: Host {
                 kernel: NAME.into(),
@@ -385,11 +381,7 @@ mod tests {
         let absent = |name: &str, reason: &str, remedy: &str| Ability {
             name: name.into(),
             is_needed: true,
-            absence: Some(Absence {
-                reason: reason.into(),
-                remedy: remedy.into(),
-                lacks: Lacks::Rights,
-            }),
+            absence: Some(Absence::new(reason, remedy, Lacks::Rights)),
         };
         report.abilities = vec![
             absent(
@@ -431,11 +423,7 @@ mod tests {
         let absent = |name: &str, reason: &str| Ability {
             name: name.into(),
             is_needed: true,
-            absence: Some(Absence {
-                reason: reason.into(),
-                remedy: "boot another kernel".into(),
-                lacks: Lacks::Kernel,
-            }),
+            absence: Some(Absence::new(reason, "boot another kernel", Lacks::Kernel)),
         };
         report.abilities = vec![
             absent("BPF object chain", "no BTF"),
@@ -463,11 +451,11 @@ mod tests {
     #[test]
     fn abilities_with_the_same_reason_share_a_line() {
         let mut report = report();
-        let absence = Absence {
-            reason: "this user may not load BPF programs".into(),
-            remedy: "run as root".into(),
-            lacks: Lacks::Kernel,
-        };
+        let absence = Absence::new(
+            "this user may not load BPF programs",
+            "run as root",
+            Lacks::Kernel,
+        );
         for ability in &mut report.abilities {
             ability.is_needed = true;
             ability.absence = Some(absence.clone());

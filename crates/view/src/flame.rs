@@ -120,16 +120,12 @@ mod tests {
     use laggard_made::late::{episode, manifest, notes};
 
     fn drawn(service: Option<Service>) -> Result<String, FlameError> {
-        let late = RecordedEpisodes {
-            path: "<r>.laggard".into(),
-            manifest: manifest(),
-            episodes: vec![episode(1), episode(2)],
-            notes: notes(),
-            latest: Vec::new(),
-            samples_end: None,
-            missing: 0,
-            shortfalls: Vec::new(),
-        };
+        let late = RecordedEpisodes::new(
+            "<r>.laggard",
+            manifest(),
+            vec![episode(1), episode(2)],
+            notes(),
+        );
         flame(&Explained::new(&late, service))
     }
 

@@ -197,11 +197,7 @@ mod tests {
     fn row(cpu: u32, bins: &[(i64, u64)]) -> IntervalRow {
         let intervals = bins.iter().map(|(_, count)| count).sum();
         IntervalRow {
-            line: Line {
-                cpu: Cpu(cpu),
-                service: Service::Fifo(90),
-                route: Route::Direct,
-            },
+            line: Line::new(Cpu(cpu), Service::Fifo(90), Route::Direct),
             intervals,
             unknown: 0,
             missed: 2,

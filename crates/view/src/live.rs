@@ -245,11 +245,7 @@ mod tests {
 
     #[test]
     fn a_hostile_name_stays_text_and_the_page_has_no_script() {
-        let line = Line {
-            cpu: Cpu(0),
-            service: Service::Fifo(90),
-            route: Route::Direct,
-        };
+        let line = Line::new(Cpu(0), Service::Fifo(90), Route::Direct);
         let clock = Clock::monotonic(Nanos::ZERO, "then");
         let mut manifest = Manifest::new(Backend::Bpf, ProbePlan::default(), clock, vec![line]);
         manifest.host.node = "<script>".into();

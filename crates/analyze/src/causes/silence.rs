@@ -43,7 +43,7 @@ pub(super) fn silences<'a>(index: &EvidenceIndex<'a>, stolen: &[Span]) -> Vec<Si
     let left = |from_ns: Nanos, to_ns: Nanos| {
         let stolen_from = stolen_until.get(&to_ns);
         let to_ns = stolen_from.map_or(to_ns, |&start| start.max(from_ns));
-        Span { from_ns, to_ns }
+        Span::new(from_ns, to_ns)
     };
     index
         .signs

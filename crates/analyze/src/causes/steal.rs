@@ -32,10 +32,7 @@ fn place(steal: &Steal, signs: &[Nanos]) -> Vec<Span> {
     let mut gaps: Vec<Span> = signs
         .unwrap_or_default()
         .windows(2)
-        .map(|two| Span {
-            from_ns: two[0].max(steal.since_ns),
-            to_ns: two[1].min(steal.at_ns),
-        })
+        .map(|two| Span::new(two[0].max(steal.since_ns), two[1].min(steal.at_ns)))
         .filter(|gap| length(gap) >= MIN_GAP)
         .collect();
     gaps.sort_by_key(|gap| std::cmp::Reverse(length(gap)));
@@ -46,10 +43,7 @@ fn place(steal: &Steal, signs: &[Nanos]) -> Vec<Span> {
         if taken < MIN_GAP {
             break;
         }
-        spans.push(Span {
-            from_ns: gap.to_ns.saturating_sub(taken),
-            to_ns: gap.to_ns,
-        });
+        spans.push(Span::new(gap.to_ns.saturating_sub(taken), gap.to_ns));
         left = left.saturating_sub(taken);
     }
     spans

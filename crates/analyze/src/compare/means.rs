@@ -46,10 +46,7 @@ pub fn mean_ratio(first: &[f64], second: &[f64], confidence: f64) -> Result<Mean
         // If all values are equal, the variance is zero.
         let width = student.map_or(0.0, |t| t.inverse_cdf(share) * sum.sqrt());
         let middle = mean(&logs[1]) - mean(&logs[0]);
-        Interval {
-            low: (middle - width).exp(),
-            high: (middle + width).exp(),
-        }
+        Interval::new((middle - width).exp(), (middle + width).exp())
     });
     let means = [first, second].map(geometric_mean);
     Ok(MeanRatio {
@@ -114,10 +111,7 @@ mod tests {
             None
         );
         let same = mean_ratio(&[2.0; 3], &[2.0; 3], 0.95).unwrap();
-        let unit = Interval {
-            low: 1.0,
-            high: 1.0,
-        };
+        let unit = Interval::new(1.0, 1.0);
         assert_eq!(same.interval, Some(unit));
         assert!(mean_ratio(&[0.0], &[1.0], 0.95).is_err());
     }

@@ -65,10 +65,7 @@ pub fn quantile_ratio(
     Ok(QuantileRatio {
         quantiles,
         ratio: quantiles[1] / quantiles[0],
-        interval: Interval {
-            low: quantile(&drawn, tail),
-            high: quantile(&drawn, 1.0 - tail),
-        },
+        interval: Interval::new(quantile(&drawn, tail), quantile(&drawn, 1.0 - tail)),
     })
 }
 

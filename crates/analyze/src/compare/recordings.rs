@@ -167,10 +167,7 @@ pub fn compare_recordings_in_order(
         positions if positions.is_empty() => {}
         // With one position per side, a periodic job may be the whole difference.
         positions if positions.len() == 2 => {
-            ratio.interval = Interval {
-                low: 0.0,
-                high: f64::INFINITY,
-            };
+            ratio.interval = Interval::new(0.0, f64::INFINITY);
             ratio.p = 1.0;
         }
         positions => {

@@ -121,10 +121,7 @@ mod tests {
         Peaks::new(1e6, SPAN, times, sizes).unwrap()
     }
 
-    const FORM: Pareto = Pareto {
-        scale: 5e5,
-        shape: 0.1,
-    };
+    const FORM: Pareto = Pareto::new(5e5, 0.1);
 
     #[test]
     fn equal_tails_differ_at_the_nominal_rate_and_a_longer_tail_is_found() {

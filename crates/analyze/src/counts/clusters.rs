@@ -155,10 +155,10 @@ pub fn clustered_interval(
         return Ok(steady);
     };
     let slow = slow.interval(sum, confidence)?;
-    Ok(Interval {
-        low: steady.low.min(slow.low),
-        high: steady.high.max(slow.high),
-    })
+    Ok(Interval::new(
+        steady.low.min(slow.low),
+        steady.high.max(slow.high),
+    ))
 }
 
 /// Returns the interval of [`clustered_interval`] at a steady rate.
@@ -176,10 +176,7 @@ fn steady_interval(
         ..
     }) = clusters
     else {
-        return Ok(Interval {
-            low: 0.0,
-            high: -(2.0 * tail).ln(),
-        });
+        return Ok(Interval::new(0.0, -(2.0 * tail).ln()));
     };
     positive("number of clusters", count)?;
     positive("variation of sizes", variation)?;
@@ -187,10 +184,7 @@ fn steady_interval(
     let of_sizes = count / variation;
     if count > MANY {
         let width = (deviate * ((1.0 + variation) / count).sqrt()).exp();
-        return Ok(Interval {
-            low: sum / width,
-            high: sum * width,
-        });
+        return Ok(Interval::new(sum / width, sum * width));
     }
     let tail = Normal::standard().sf(deviate);
     let below = |log: f64| {
@@ -204,10 +198,10 @@ fn steady_interval(
         let expected = count.ln();
         root_between(|log| below(log) - share, expected - 50.0, expected + 50.0).exp()
     };
-    Ok(Interval {
-        low: sum / count * limit(tail),
-        high: sum / count * limit(1.0 - tail),
-    })
+    Ok(Interval::new(
+        sum / count * limit(tail),
+        sum / count * limit(1.0 - tail),
+    ))
 }
 
 #[cfg(test)]

@@ -56,10 +56,7 @@ pub fn predicted_sum(
         let rank = crate::sample::index((share * ROUNDS as f64).ceil()).saturating_sub(1);
         sums[rank.min(ROUNDS - 1)].round()
     };
-    Ok(Interval {
-        low: quantile(tail),
-        high: quantile(1.0 - tail),
-    })
+    Ok(Interval::new(quantile(tail), quantile(1.0 - tail)))
 }
 
 struct Draws {

@@ -235,10 +235,10 @@ impl Tallied {
         } else {
             self.limits_of_clusters(confidence.beyond)?.low
         };
-        Ok(Interval {
+        Ok(Interval::new(
             low,
-            high: of_seen.high.max(self.limit_of_size(confidence.within)?),
-        })
+            of_seen.high.max(self.limit_of_size(confidence.within)?),
+        ))
     }
 
     /// Returns the upper limit for clusters of the size `together`.
@@ -251,23 +251,20 @@ impl Tallied {
     fn limits_of_clusters(&self, confidence: f64) -> Result<Interval, InputError> {
         let both = 2.0 * confidence - 1.0;
         let Some(clusters) = self.clusters else {
-            return Ok(Interval {
-                low: 0.0,
-                high: 0.0,
-            });
+            return Ok(Interval::new(0.0, 0.0));
         };
         let independent = clusters.count / (1.0 + clusters.variation);
         let exact = rate_interval(independent, 1.0, both)?;
         let interval_of = |sum: f64| clustered_interval(sum, Some(clusters), both);
         let each = |sum: f64| sum / independent;
-        Ok(Interval {
-            low: interval_of(self.least)?
+        Ok(Interval::new(
+            interval_of(self.least)?
                 .low
                 .min(exact.low * each(self.least)),
-            high: interval_of(self.most)?
+            interval_of(self.most)?
                 .high
                 .max(exact.high * each(self.most)),
-        })
+        ))
     }
 }
 

@@ -46,10 +46,7 @@ pub fn predicted_count(
     };
     let low = first(|count| at_most(count / size) > tail);
     let high = first(|count| at_least(count / size) <= tail) - 1.0;
-    Ok(Interval {
-        low,
-        high: high.max(low),
-    })
+    Ok(Interval::new(low, high.max(low)))
 }
 
 /// Returns the first integer from 0 that satisfies `is_reached`, which must be
@@ -89,13 +86,7 @@ mod tests {
         // The limit is the sixth: 0.5^6 < 2.5 %.
         let count = predicted_count(0.0, 60.0, 60.0, 1.0, 0.95).unwrap();
 
-        assert_eq!(
-            count,
-            Interval {
-                low: 0.0,
-                high: 5.0
-            }
-        );
+        assert_eq!(count, Interval::new(0.0, 5.0));
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub fn rate_interval(events: f64, exposure: f64, confidence: f64) -> Result<Inte
         0.0
     };
     let high = chi_squared_quantile(2.0 * events + 2.0, 1.0 - tail) / (2.0 * exposure);
-    Ok(Interval { low, high })
+    Ok(Interval::new(low, high))
 }
 
 /// Returns the one-sided upper limit of a rate. Without events it is 2.9957 /

@@ -55,10 +55,7 @@ pub fn effective_ratio(
         let width = (normal.inverse_cdf(1.0 - tail) * deviation).exp();
         return Ok(RateRatio {
             ratio: Some(ratio),
-            interval: Interval {
-                low: ratio / width,
-                high: ratio * width,
-            },
+            interval: Interval::new(ratio / width, ratio * width),
             p: 2.0 * normal.sf(ratio.ln().abs() / deviation),
         });
     }
@@ -112,10 +109,7 @@ mod tests {
         let limit = |a: f64, b: f64, p: f64| Beta::new(a, b).map_or(f64::NAN, |d| d.inverse_cdf(p));
         let low = (count > 0).then(|| limit(k, rest + 1.0, tail));
         let high = (count < events).then(|| limit(k + 1.0, rest, 1.0 - tail));
-        Interval {
-            low: low.unwrap_or(0.0),
-            high: high.unwrap_or(1.0),
-        }
+        Interval::new(low.unwrap_or(0.0), high.unwrap_or(1.0))
     }
 
     proptest! {

@@ -220,10 +220,7 @@ fn mixture_limits(
         each.sum()
     };
     let limit = |share: f64| sum * root_between(|log| below(log) - share, -50.0, 50.0).exp();
-    Ok(Interval {
-        low: limit(tail),
-        high: limit(1.0 - tail),
-    })
+    Ok(Interval::new(limit(tail), limit(1.0 - tail)))
 }
 
 /// Returns the sums of the events, weighted with cosines of unit mean square.

@@ -98,11 +98,7 @@ mod tests {
     use super::*;
     use laggard_model::{Activation, Cpu, LineId, STAGES, Stage};
 
-    const LINE: Line = Line {
-        cpu: Cpu(1),
-        service: Service::Fifo(90),
-        route: Route::Direct,
-    };
+    const LINE: Line = Line::new(Cpu(1), Service::Fifo(90), Route::Direct);
 
     /// Returns a batch with an activation at each second, late by its number of seconds
     /// in us.

@@ -149,11 +149,7 @@ mod tests {
 
     #[test]
     fn activation_counts_for_its_service_and_for_the_interrupt() {
-        let lines = [Line {
-            cpu: Cpu(1),
-            service: Service::Fifo(90),
-            route: Route::Direct,
-        }];
+        let lines = [Line::new(Cpu(1), Service::Fifo(90), Route::Direct)];
         let focus = |service| Focus {
             service,
             route: Route::Direct,

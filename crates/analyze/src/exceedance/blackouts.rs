@@ -15,6 +15,14 @@ pub struct Blackout {
     pub end: f64,
 }
 
+impl Blackout {
+    /// Returns a blackout between two times.
+    #[must_use]
+    pub const fn new(start: f64, end: f64) -> Self {
+        Self { start, end }
+    }
+}
+
 /// Returns blackouts from pairs of gap since the previous end and length, and the end
 /// of the last one: for tests.
 #[cfg(test)]
@@ -23,7 +31,7 @@ pub(crate) fn in_a_row(gaps: Vec<(f64, f64)>) -> (Vec<Blackout>, f64) {
     let after = |(gap, length)| {
         let start = now + gap;
         now = start + length;
-        Blackout { start, end: now }
+        Blackout::new(start, now)
     };
     (gaps.into_iter().map(after).collect(), now)
 }
@@ -66,10 +74,10 @@ impl Stream {
         for late in self.exceedances.iter().filter(is_late) {
             let (free, felt) = (since(late.free_until), since(late.felt()));
             let end = since(late.felt() + late.waited().saturating_sub(ordinary));
-            append(&mut blackouts.inner, Blackout { start: felt, end });
+            append(&mut blackouts.inner, Blackout::new(felt, end));
             let start = (free + felt) / 2.0;
-            append(&mut blackouts.middle, Blackout { start, end });
-            append(&mut blackouts.outer, Blackout { start: free, end });
+            append(&mut blackouts.middle, Blackout::new(start, end));
+            append(&mut blackouts.outer, Blackout::new(free, end));
         }
         blackouts
     }

@@ -171,11 +171,7 @@ mod tests {
     use laggard_model::{Activation, LineId, STAGES, Stage};
     use proptest::prelude::{any, prop, proptest};
 
-    const LINES: [Line; 1] = [Line {
-        cpu: Cpu(3),
-        service: Service::Fifo(90),
-        route: Route::Direct,
-    }];
+    const LINES: [Line; 1] = [Line::new(Cpu(3), Service::Fifo(90), Route::Direct)];
 
     const TWO_CPUS: [Line; 2] = [
         LINES[0],
@@ -186,14 +182,8 @@ mod tests {
     ];
 
     fn activation(seq: u64, irq_ns: u64, user_ns: u64) -> Activation {
-        let mut activation = Activation {
-            line: LineId(0),
-            seq,
-            expiry: Nanos::from_ms(seq),
-            missed: false,
-            censored: false,
-            steps: [None; STAGES.len()],
-        };
+        let mut activation =
+            Activation::new(LineId(0), seq, Nanos::from_ms(seq), [None; STAGES.len()]);
         activation.steps[Stage::Irq.index()] = Some(Nanos::from_ns(irq_ns));
         activation.steps[Stage::User.index()] = Some(Nanos::from_ns(user_ns));
         activation

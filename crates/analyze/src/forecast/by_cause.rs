@@ -276,10 +276,7 @@ mod tests {
     /// 5 s: (time, size, cause), in time order.
     fn hour(random: usize, periodic: bool) -> Vec<(f64, f64, usize)> {
         let mut dice = rand_pcg::Pcg64Mcg::seed_from_u64(5);
-        let tail = Pareto {
-            scale: 1e6,
-            shape: 0.1,
-        };
+        let tail = Pareto::new(1e6, 0.1);
         let mut hour: Vec<(f64, f64, usize)> = (0..random)
             .map(|_| {
                 let time = dice.random::<f64>() * 3_600.0 * SECONDS;

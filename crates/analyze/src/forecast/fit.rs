@@ -179,10 +179,7 @@ mod tests {
     #[test]
     fn fitting_samples_are_rejected_at_the_nominal_rate() {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(1);
-        let truth = Pareto {
-            scale: 1.0,
-            shape: 0.1,
-        };
+        let truth = Pareto::new(1.0, 0.1);
         let runs = 400;
         let rejected = (0..runs)
             .filter(|_| {

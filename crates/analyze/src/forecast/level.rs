@@ -147,10 +147,7 @@ fn by_order(
     };
     Ok(Estimate {
         value,
-        interval: Interval {
-            low: level.low.unwrap_or(0.0),
-            high,
-        },
+        interval: Interval::new(level.low.unwrap_or(0.0), high),
         method: Method::OrderStatistics,
         doubts,
     })
@@ -304,10 +301,7 @@ fn by_model(peaks: &Peaks, horizon: f64, settings: &LevelSettings) -> Result<Est
     let value = tail.return_level(horizon)?;
     let confidence = 1.0 - settings.error_share * (1.0 - settings.confidence);
     let interval = model_interval(peaks, tail, horizon, confidence)?;
-    let interval = Interval {
-        low: interval.low.min(value),
-        high: interval.high.max(value),
-    };
+    let interval = Interval::new(interval.low.min(value), interval.high.max(value));
     Ok(Estimate {
         value,
         interval: useful(value, interval, MAX_UNCERTAINTY)?,
@@ -340,14 +334,11 @@ fn model_interval(
         RateUncertainty::Ignored,
     )?;
     let exponential = Tail {
-        excess: Pareto {
-            scale: mean(&excesses),
-            shape: 0.0,
-        },
+        excess: Pareto::new(mean(&excesses), 0.0),
         ..tail
     };
-    Ok(Interval {
-        low: interval.low,
-        high: interval.high.max(exponential.return_level(horizon)?),
-    })
+    Ok(Interval::new(
+        interval.low,
+        interval.high.max(exponential.return_level(horizon)?),
+    ))
 }

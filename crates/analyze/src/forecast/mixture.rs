@@ -122,10 +122,10 @@ impl Mixture {
         at_least("bootstrap rounds", &levels, 2)?;
         let levels = sorted(&levels);
         let share = (1.0 - confidence) / 2.0;
-        Ok(Interval {
-            low: quantile(&levels, share),
-            high: quantile(&levels, 1.0 - share),
-        })
+        Ok(Interval::new(
+            quantile(&levels, share),
+            quantile(&levels, 1.0 - share),
+        ))
     }
 
     /// Returns the expected number of latencies above `level` in `horizon` of use.
@@ -163,10 +163,7 @@ mod tests {
         Tail {
             threshold: 5.0,
             rate: 10.0,
-            excess: Pareto {
-                scale: 1.0,
-                shape: 0.1,
-            },
+            excess: Pareto::new(1.0, 0.1),
         }
     }
 

@@ -66,10 +66,10 @@ pub fn profile_interval(
     let drop = ChiSquared::new(1.0).map_or(f64::NAN, |chi| chi.inverse_cdf(confidence)) / 2.0;
     let cut = profile.loss(level, best) + drop;
     let step = 0.02 * (level - threshold).max(fitted.pareto.scale);
-    Ok(Interval {
-        low: profile.limit(level, best, cut, -step),
-        high: profile.limit(level, best, cut, step),
-    })
+    Ok(Interval::new(
+        profile.limit(level, best, cut, -step),
+        profile.limit(level, best, cut, step),
+    ))
 }
 
 impl Profile<'_> {
@@ -81,10 +81,10 @@ impl Profile<'_> {
             return f64::INFINITY;
         }
         // The scale that makes `level` the return level.
-        let unit = Pareto { scale: 1.0, shape };
+        let unit = Pareto::new(1.0, shape);
         let scale = (level - self.threshold) / unit.exceeded_once_in(times);
         let count = self.excesses.len() as f64;
-        Pareto { scale, shape }.loss(self.excesses) + rate * self.exposure - count * log_rate
+        Pareto::new(scale, shape).loss(self.excesses) + rate * self.exposure - count * log_rate
     }
 
     /// Returns the lowest loss of `level`, searched from the nuisance parameters of a

@@ -95,10 +95,7 @@ mod tests {
 
     #[test]
     fn work_that_ends_at_the_start_of_a_blackout_does_not_wait() {
-        let blackouts = [Blackout {
-            start: 5.0,
-            end: 9.0,
-        }];
+        let blackouts = [Blackout::new(5.0, 9.0)];
         let ended = |work: f64| {
             let mut cpu = StalledCpu::new(&blackouts);
             cpu.start(2.0);

@@ -30,10 +30,7 @@ mod tests {
     use crate::exceedance::StreamBlackouts;
 
     fn observed(base: f64) -> [Observed; 1] {
-        let outer = vec![Blackout {
-            start: 100.0,
-            end: 160.0,
-        }];
+        let outer = vec![Blackout::new(100.0, 160.0)];
         [Observed {
             recording: 0,
             blackouts: StreamBlackouts {

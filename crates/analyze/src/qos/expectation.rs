@@ -67,20 +67,17 @@ pub fn expectation(
         let widened = |steady: Interval, count: f64| {
             slow.map_or(steady, |slow| {
                 let each = count / exposure * observed_failures.span;
-                Interval {
-                    low: steady.low.min((slow.low * each).floor()),
-                    high: steady.high.max((slow.high * each).ceil()),
-                }
+                Interval::new(
+                    steady.low.min((slow.low * each).floor()),
+                    steady.high.max((slow.high * each).ceil()),
+                )
             })
         };
         let misses = list.misses(observed, buffering, (exposure, horizon), confidence)?;
         let misses = widened(misses, list.runs.misses);
         let failures = if list.runs.are_long() {
             // One per 100 late jobs: they are not more independent than these.
-            Interval {
-                low: misses.low / LONG_RUN,
-                high: misses.high / LONG_RUN,
-            }
+            Interval::new(misses.low / LONG_RUN, misses.high / LONG_RUN)
         } else {
             widened(
                 list.failures(exposure, horizon, confidence)?,
@@ -93,16 +90,16 @@ pub fn expectation(
     let expected = |mean: f64, intervals: [Interval; 3]| PredictedCount {
         mean: mean / exposure * horizon,
         // Longer blackouts can merge two episodes.
-        interval: Interval {
-            low: intervals
+        interval: Interval::new(
+            intervals
                 .iter()
                 .map(|interval| interval.low)
                 .fold(f64::INFINITY, f64::min),
-            high: intervals
+            intervals
                 .iter()
                 .map(|interval| interval.high)
                 .fold(0.0, f64::max),
-        },
+        ),
     };
     Ok(Expectation {
         failures: expected(runs.failures(), [inner.1, failures, outer.1]),
@@ -194,7 +191,7 @@ mod tests {
         let mut now = exponential(300.0);
         while now < LENGTH {
             let end = now + exponential(8.0);
-            blackouts.push(Blackout { start: now, end });
+            blackouts.push(Blackout::new(now, end));
             now = end + exponential(300.0);
         }
         Observed {
@@ -241,12 +238,6 @@ mod tests {
         let prediction = expectation(&[none], buffering(), 1_000.0, 0.95).unwrap();
 
         assert_eq!(prediction.failures.mean, 0.0);
-        assert_eq!(
-            prediction.failures.interval,
-            Interval {
-                low: 0.0,
-                high: 5.0
-            }
-        );
+        assert_eq!(prediction.failures.interval, Interval::new(0.0, 5.0));
     }
 }

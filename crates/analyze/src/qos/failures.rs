@@ -78,10 +78,10 @@ pub(super) fn interval_of_failures(
         return Ok(steady);
     };
     let slow = slow.interval(count, confidence)?;
-    Ok(Interval {
-        low: steady.low.min(slow.low),
-        high: steady.high.max(slow.high),
-    })
+    Ok(Interval::new(
+        steady.low.min(slow.low),
+        steady.high.max(slow.high),
+    ))
 }
 
 /// Returns the start of each recording if they had been made one after the other, and

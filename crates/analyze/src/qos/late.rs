@@ -313,10 +313,7 @@ mod tests {
             let until = time + random.random_range(0..40_u32);
             let stalls: Vec<Blackout> = blackouts
                 .iter()
-                .map(|&(start, end)| Blackout {
-                    start: start.into(),
-                    end: end.into(),
-                })
+                .map(|&(start, end)| Blackout::new(start.into(), end.into()))
                 .collect();
             let times = [period, compute, deadline, phase];
             let [period, compute, deadline, phase] = times.map(f64::from);
@@ -342,10 +339,7 @@ mod tests {
     /// Two buffers of 4, 1 of work each; nothing runs from 9 to 29.
     #[test]
     fn dropped_job_delays_no_other_and_reset_restarts() {
-        let blackout = [Blackout {
-            start: 9.0,
-            end: 29.0,
-        }];
+        let blackout = [Blackout::new(9.0, 29.0)];
         let buffering = Buffering::new(2, 4.0, 1.0).unwrap();
         let missed = |after| {
             let buffering = buffering.after_miss(after);
@@ -363,10 +357,7 @@ mod tests {
     /// A job is dropped only when its time is over.
     #[test]
     fn job_that_ends_at_its_deadline_is_not_dropped() {
-        let blackout = [Blackout {
-            start: 0.1,
-            end: 3.3,
-        }];
+        let blackout = [Blackout::new(0.1, 3.3)];
         let missed = |deadline| {
             let buffering = Buffering::with_deadline(6.0, 0.3, deadline).unwrap();
             let buffering = buffering.after_miss(MissPolicy::Drop);
@@ -411,10 +402,7 @@ mod tests {
 
     #[test]
     fn blackout_during_the_work_of_a_job_delays_it() {
-        let blackout = [Blackout {
-            start: 1.0,
-            end: 3.0,
-        }];
+        let blackout = [Blackout::new(1.0, 3.0)];
         let missed = |deadline| {
             let buffering = Buffering::with_deadline(6.0, 1.5, deadline).unwrap();
             late_jobs(&blackout, 6.0, buffering, 0.0, 0.0)
@@ -428,7 +416,7 @@ mod tests {
 
     #[test]
     fn overlapping_blackouts_are_refused() {
-        let overlapping = [(0.0, 5.0), (4.0, 6.0)].map(|(start, end)| Blackout { start, end });
+        let overlapping = [(0.0, 5.0), (4.0, 6.0)].map(|(start, end)| Blackout::new(start, end));
         let buffering = Buffering::new(3, 6.0, 1.5).unwrap();
 
         assert!(late_jobs(&overlapping, 10.0, buffering, 0.0, 0.0).is_err());

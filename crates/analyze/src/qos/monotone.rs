@@ -59,7 +59,7 @@ mod tests {
             clusters: failures,
             misses: failures,
             mean_time: (failures >= 1.0).then(|| 100.0 / failures),
-            mean_time_interval: Interval { low, high },
+            mean_time_interval: Interval::new(low, high),
             dispersion: None,
         }
     }

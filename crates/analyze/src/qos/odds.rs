@@ -81,10 +81,7 @@ fn interval(
     if number > MANY {
         // Steady events in this number show that their rate is steady.
         let interval = rate_interval(number, 1.0, confidence)?;
-        return Ok(Interval {
-            low: interval.low * each,
-            high: interval.high * each,
-        });
+        return Ok(Interval::new(interval.low * each, interval.high * each));
     }
     let mut times: Vec<f64> = (0..index(number)).map(|_| random.random()).collect();
     times.sort_by(f64::total_cmp);
@@ -96,10 +93,7 @@ fn interval(
     let clusters = Clusters::find(&events, 1.0)?;
     let interval = interval_of_failures(number * each, clusters, confidence)?;
     let unseen = interval_of_failures(0.0, None, confidence)?.high;
-    Ok(Interval {
-        low: interval.low,
-        high: interval.high.max(unseen),
-    })
+    Ok(Interval::new(interval.low, interval.high.max(unseen)))
 }
 
 #[cfg(test)]

@@ -74,10 +74,10 @@ pub fn outlook(
         .fold(unseen, f64::max);
     // A job fails at most once.
     let most = 1.0 / buffering.period();
-    let rate = Interval {
-        low: if sure { low / exposure } else { 0.0 },
-        high: (high / exposure).min(most),
-    };
+    let rate = Interval::new(
+        if sure { low / exposure } else { 0.0 },
+        (high / exposure).min(most),
+    );
     let dispersion = middle
         .clusters
         .map(|clusters| clusters.dispersion(middle.count));
@@ -128,10 +128,7 @@ mod tests {
     fn observed(stalls: &[(f64, f64)]) -> Observed {
         let blackouts: Vec<Blackout> = stalls
             .iter()
-            .map(|&(start, length)| Blackout {
-                start,
-                end: start + length,
-            })
+            .map(|&(start, length)| Blackout::new(start, start + length))
             .collect();
         Observed {
             recording: 0,

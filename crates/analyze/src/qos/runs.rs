@@ -133,7 +133,7 @@ mod tests {
             .map(|(time, length)| {
                 let start = f64::from(time) * 1_000.0;
                 let end = start + length;
-                Blackout { start, end }
+                Blackout::new(start, end)
             })
             .collect();
         let exposure = 1_000.0 * (lengths.len() + 2) as f64;

@@ -138,13 +138,12 @@ pub fn failure_bounds(
     let low = low.max(sure);
     Ok(Bounds {
         exposure,
-        failures: Interval {
+        failures: Interval::new(
             low,
-            high: high
-                .max(observed_limits.high * exposure)
+            high.max(observed_limits.high * exposure)
                 .max(low)
                 .min(jobs.max(low)),
-        },
+        ),
         late: jobs * sampled.beyond / sampled.samples,
     })
 }

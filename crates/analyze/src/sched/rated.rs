@@ -172,10 +172,7 @@ mod tests {
                 } else {
                     1.0 + 0.001 * f64::from(k)
                 };
-                Blackout {
-                    start,
-                    end: start + length,
-                }
+                Blackout::new(start, start + length)
             })
             .collect()
     }
@@ -225,7 +222,7 @@ mod tests {
 
     #[test]
     fn overlapping_blackouts_are_refused() {
-        let blackouts = [(0.0, 5.0), (4.0, 6.0)].map(|(start, end)| Blackout { start, end });
+        let blackouts = [(0.0, 5.0), (4.0, 6.0)].map(|(start, end)| Blackout::new(start, end));
         let cpu = CpuBlackouts {
             exposure: 10.0,
             blackouts: &blackouts,

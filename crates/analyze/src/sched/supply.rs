@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     fn blackouts(stalls: &[(f64, f64)]) -> Vec<Blackout> {
-        let blackout = |&(start, end)| Blackout { start, end };
+        let blackout = |&(start, end)| Blackout::new(start, end);
         stalls.iter().map(blackout).collect()
     }
 

@@ -56,7 +56,7 @@ proptest! {
         let lists = probed(&stalls, &times).blackouts(Nanos::ZERO, Nanos::ZERO, Nanos::from_ns(1));
         let exact: Vec<Blackout> = stalls
             .iter()
-            .map(|&(start, end)| Blackout { start: start as f64, end: end as f64 })
+            .map(|&(start, end)| Blackout::new(start as f64, end as f64))
             .collect();
         let buffering = Buffering::new(3, 6_000.0, 1_500.0).unwrap();
         let misses = |blackouts: &[Blackout]| {

@@ -79,10 +79,7 @@ fn excesses(count: u64, excess: Pareto, random: &mut Pcg64Mcg) -> Vec<f64> {
 
 #[test]
 fn order_statistic_intervals_have_the_specified_coverage() {
-    let excess = Pareto {
-        scale: 2.0,
-        shape: 0.2,
-    };
+    let excess = Pareto::new(2.0, 0.2);
     let tail = Tail {
         threshold: 0.0,
         rate: 40.0,
@@ -95,7 +92,7 @@ fn order_statistic_intervals_have_the_specified_coverage() {
             let peaks = excesses(count, excess, random);
             let level = empirical_level(&peaks, exposure, 1.0, 0.95).unwrap();
             let (low, high) = level.low.zip(level.high)?;
-            Some(Interval { low, high })
+            Some(Interval::new(low, high))
         });
         let expected = (specified - 0.02, specified + 0.02);
         assert_near(
@@ -119,7 +116,7 @@ const TAILS: [(f64, f64, f64); 5] = [
 #[test]
 fn profile_intervals_have_the_specified_coverage() {
     for (peaks, shape, horizon) in TAILS {
-        let excess = Pareto { scale: 2.0, shape };
+        let excess = Pareto::new(2.0, shape);
         let tail = Tail {
             threshold: 5.0,
             rate: peaks,
@@ -177,10 +174,7 @@ fn accepted_and_covered(
 
 #[test]
 fn clean_tail_is_forecast_and_covered() {
-    let excess = Pareto {
-        scale: 2.0,
-        shape: 0.1,
-    };
+    let excess = Pareto::new(2.0, 0.1);
 
     let (accepted, covered) = accepted_and_covered(200, 400.0, 10.0, |share| {
         excess.exceeded_once_in(1.0 / share)
@@ -236,17 +230,11 @@ fn with(peaks: &Peaks, others: impl Iterator<Item = (f64, f64)>) -> Peaks {
     Peaks::new(peaks.threshold(), peaks.exposure(), times, sizes).unwrap()
 }
 
-const LIGHT: Pareto = Pareto {
-    scale: 1.0,
-    shape: 0.1,
-};
+const LIGHT: Pareto = Pareto::new(1.0, 0.1);
 
 #[test]
 fn very_heavy_tail_is_refused() {
-    let heavy = Pareto {
-        scale: 2.0,
-        shape: 0.8,
-    };
+    let heavy = Pareto::new(2.0, 0.8);
 
     let share = refused(|random| observed(400.0, heavy, random));
 

@@ -25,7 +25,7 @@ fn stalls(exposure: f64, burst: f64, random: &mut Pcg64Mcg) -> Vec<Blackout> {
         let mut start = time;
         let last = loop {
             let end = start + exponential(2.0, random);
-            stalls.push(Blackout { start, end });
+            stalls.push(Blackout::new(start, end));
             if random.random::<f64>() < 1.0 / burst {
                 break end;
             }

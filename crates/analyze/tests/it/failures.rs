@@ -109,7 +109,7 @@ impl Bursts {
             let start = blackouts.last().map_or(start, |last| last.end.max(start));
             let end = start + 12.0 * MS;
             if end < RECORDED {
-                blackouts.push(Blackout { start, end });
+                blackouts.push(Blackout::new(start, end));
             }
         }
         let cpu = Observed {
@@ -258,7 +258,7 @@ fn isolated_stalls_fail_at_the_closed_form_rate() {
         .map(|(index, length)| {
             let start = f64::from(index) * gap + 200.0 * random.random::<f64>();
             let end = start + length;
-            Blackout { start, end }
+            Blackout::new(start, end)
         })
         .collect();
     let until = gap * f64::from(stalls);

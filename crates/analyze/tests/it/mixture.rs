@@ -15,20 +15,8 @@ const HOUR: f64 = 3_600.0 * S;
 const THRESHOLD: f64 = 1.0;
 
 /// Random cause, 300 times an hour, and a smaller, more frequent one.
-const RARE: (f64, Pareto) = (
-    300.0,
-    Pareto {
-        scale: 2.0,
-        shape: 0.1,
-    },
-);
-const OFTEN: (f64, Pareto) = (
-    900.0,
-    Pareto {
-        scale: 1.0,
-        shape: 0.1,
-    },
-);
+const RARE: (f64, Pareto) = (300.0, Pareto::new(2.0, 0.1));
+const OFTEN: (f64, Pareto) = (900.0, Pareto::new(1.0, 0.1));
 /// Cause with a period of 5 s and latencies evenly spread from 3 to 9 ms.
 const PERIOD: f64 = 5.0 * S;
 const PERIODIC: (f64, f64) = (3.0, 9.0);

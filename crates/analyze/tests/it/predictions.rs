@@ -75,7 +75,7 @@ impl Stalls {
             let free = blackouts.last().map_or(0.0, |last| last.end);
             let start = start.max(free);
             let end = start + self.length.draw(random);
-            blackouts.push(Blackout { start, end });
+            blackouts.push(Blackout::new(start, end));
         }
         Observed {
             recording: 0,

@@ -21,7 +21,7 @@ fn observed(process: Process, random: &mut Pcg64Mcg) -> Observed {
         let start = blackouts.last().map_or(start, |last| last.end.max(start));
         let end = start + STALL;
         if end < process.span {
-            blackouts.push(Blackout { start, end });
+            blackouts.push(Blackout::new(start, end));
         }
     }
     Observed {

@@ -389,7 +389,7 @@ fn back_test(
         let mut random = Pcg64Mcg::seed_from_u64(seed);
         let (observed, largest) = past_and_future(process, span, &mut random);
         let high = bound(&observed, 1e9 * horizon);
-        coverage.add(high.map(|high| Interval { low: 0.0, high }), largest);
+        coverage.add(high.map(|high| Interval::new(0.0, high)), largest);
     }
     coverage
 }

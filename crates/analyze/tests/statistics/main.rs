@@ -187,7 +187,7 @@ fn bounds(process: Process, ratio: f64, bound: impl Fn(&Peaks, f64) -> Option<f6
         let peaks = draw_peaks(process, &mut random);
         let future = draw_peaks(ahead, &mut random);
         let largest = future.sizes().iter().copied().fold(1.0, f64::max);
-        let interval = bound(&peaks, ahead.span).map(|high| Interval { low: 0.0, high });
+        let interval = bound(&peaks, ahead.span).map(|high| Interval::new(0.0, high));
         coverage.add(interval, largest);
     }
     coverage

@@ -111,9 +111,8 @@ pub(crate) fn tables(page: &mut Page) {
             let logs: Vec<f64> = (0..24).map(log).collect();
             let changes = change_points(&logs, 3, 0.05, seed).unwrap();
             // Positions count from 1, so that the ratio of the limits exists.
-            let interval = changes.first().map(|change| Interval {
-                low: change.between.0 as f64 + 1.0,
-                high: change.between.1 as f64 + 1.0,
+            let interval = changes.first().map(|change| {
+                Interval::new(change.between.0 as f64 + 1.0, change.between.1 as f64 + 1.0)
             });
             coverage.add(interval, 13.0);
         }
@@ -163,7 +162,7 @@ fn quantiles(page: &mut Page) {
                 Quantile::AtLeast(low) => Some((low.as_f64(), f64::INFINITY)),
                 Quantile::Is(_) | Quantile::Unknown | Quantile::Needs(_) => None,
             };
-            let interval = interval.map(|(low, high)| Interval { low, high });
+            let interval = interval.map(|(low, high)| Interval::new(low, high));
             coverage.add(interval, truth.as_f64());
         }
         page.line(name, "10,000", &lost.to_string(), &coverage);
@@ -201,10 +200,7 @@ fn fractions(page: &mut Page) {
             };
             let limits = against_limit(&tallied, 1e9, 0.975).unwrap().interval;
             let share = |count: f64| count / 60_000.0;
-            let interval = Interval {
-                low: share(limits.low),
-                high: share(limits.high),
-            };
+            let interval = Interval::new(share(limits.low), share(limits.high));
             coverage.add(Some(interval), share(mean * stalls));
         }
         let name = format!("{mean} late wakeups per stall");
@@ -222,7 +218,7 @@ fn draw_stalls(number: f64, length: f64, span: f64, random: &mut Pcg64Mcg) -> Ve
         let start = stalls.last().map_or(start, |last| last.end.max(start));
         let end = start + Exp::new(1.0 / length).unwrap().sample(random);
         if end < span {
-            stalls.push(Blackout { start, end });
+            stalls.push(Blackout::new(start, end));
         }
     }
     stalls
@@ -313,10 +309,7 @@ fn samples(page: &mut Page) {
                         starts.push(stall.start / span);
                     }
                     if is_first {
-                        blackouts.push(Blackout {
-                            start: expiry,
-                            end: stall.end,
-                        });
+                        blackouts.push(Blackout::new(expiry, stall.end));
                     }
                     is_first = false;
                 }

@@ -77,8 +77,5 @@ fn wilson(held: u64, count_of_all: u64) -> Interval {
     let middle = share + z * z / (2.0 * count);
     let half = z * (share * (1.0 - share) / count + z * z / (4.0 * count * count)).sqrt();
     let scale = 1.0 + z * z / count;
-    Interval {
-        low: (middle - half) / scale,
-        high: ((middle + half) / scale).min(1.0),
-    }
+    Interval::new((middle - half) / scale, ((middle + half) / scale).min(1.0))
 }

@@ -288,14 +288,7 @@ mod tests {
 
     #[test]
     fn handlers_that_started_earlier_or_were_preempted_have_no_time() {
-        let switch = Happening::Switch {
-            tid: laggard_model::Tid(1),
-            name: "ksoftirqd/0".into(),
-            priority: 120,
-            priority_before: None,
-            before: None,
-            preempted: true,
-        };
+        let switch = Happening::switch(laggard_model::Tid(1), "ksoftirqd/0", 120);
         let trace = evidence(&[
             (150, end(NET)),
             (200, begin(NET)),
@@ -316,10 +309,7 @@ mod tests {
             time_ns: us(280),
         }]);
         assert_eq!(times(&trace, HandlerSort::Softirq), [220]);
-        trace.still = vec![Span {
-            from_ns: us(100),
-            to_ns: us(650),
-        }];
+        trace.still = vec![Span::new(us(100), us(650))];
         assert_eq!(times(&trace, HandlerSort::Softirq), [50]);
     }
 }

@@ -230,22 +230,11 @@ mod tests {
         let mut steps = [None; STAGES.len()];
         steps[Stage::User.index()] = Some(latency);
         let mut batch = Batch::default();
-        batch.push(&Activation {
-            line: LineId(0),
-            seq: 0,
-            expiry: Nanos::from_secs(12),
-            missed: false,
-            censored: false,
-            steps,
-        });
+        batch.push(&Activation::new(LineId(0), 0, Nanos::from_secs(12), steps));
         batch
     }
 
-    const LINE: Line = Line {
-        cpu: Cpu(3),
-        service: Service::Fifo(90),
-        route: Route::Direct,
-    };
+    const LINE: Line = Line::new(Cpu(3), Service::Fifo(90), Route::Direct);
 
     #[test]
     fn a_late_wakeup_without_trace_data_is_listed_without_causes() {

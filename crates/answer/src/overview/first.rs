@@ -112,16 +112,7 @@ mod tests {
     use crate::why::RecordedEpisodes;
 
     fn row(class: CauseClass, total_us: u64, without_us: u64) -> CauseShare {
-        let recorded = RecordedEpisodes {
-            path: "r.laggard".into(),
-            manifest: manifest(),
-            episodes: vec![episode(1)],
-            notes: notes(),
-            latest: Vec::new(),
-            samples_end: None,
-            missing: 0,
-            shortfalls: Vec::new(),
-        };
+        let recorded = RecordedEpisodes::new("r.laggard", manifest(), vec![episode(1)], notes());
         let report = Explained::new(&recorded, None).report(1);
         CauseShare {
             cause: NamedCause::new(class, None),

@@ -119,16 +119,7 @@ mod tests {
         {
             episode.line = deferred;
         }
-        RecordedEpisodes {
-            path: "r.laggard".into(),
-            manifest,
-            episodes,
-            notes: notes(),
-            latest: Vec::new(),
-            samples_end: None,
-            missing: 0,
-            shortfalls: Vec::new(),
-        }
+        RecordedEpisodes::new("r.laggard", manifest, episodes, notes())
     }
 
     /// Otherwise the max that a fix leaves can be above the max of the table, which has the

@@ -283,7 +283,7 @@ mod tests {
     fn bounded(low: f64, high: f64) -> MissFigures {
         let bounds = qos::Bounds {
             exposure: HOUR_NS,
-            failures: Interval { low, high },
+            failures: Interval::new(low, high),
             late: 18.0,
         };
         MissFigures::from_bounds(&bounds, f64::INFINITY)

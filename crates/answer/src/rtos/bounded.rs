@@ -306,11 +306,11 @@ mod tests {
     fn a_load_that_is_not_there_leaves_the_criterion_open() {
         let absent = RtosLoadRun {
             load: "net".into(),
-            wakeups: Err(Absence {
-                reason: "load `net` needs iperf3".into(),
-                remedy: "install it".into(),
-                lacks: Lacks::Machine,
-            }),
+            wakeups: Err(Absence::new(
+                "load `net` needs iperf3",
+                "install it",
+                Lacks::Machine,
+            )),
         };
         let (idle, fp) = (run("idle", 50), run("fp", 51));
 

@@ -304,11 +304,7 @@ mod tests {
     }
 
     fn absence(remedy: &str) -> Absence {
-        Absence {
-            reason: "refused".into(),
-            remedy: remedy.into(),
-            lacks: Lacks::Rights,
-        }
+        Absence::new("refused", remedy, Lacks::Rights)
     }
 
     #[test]

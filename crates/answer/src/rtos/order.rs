@@ -81,11 +81,7 @@ mod tests {
 
     fn refused(queue: WaitQueue) -> QueueWakes {
         QueueWakes {
-            absence: Some(Absence {
-                reason: "refused".into(),
-                remedy: "run as root".into(),
-                lacks: Lacks::Rights,
-            }),
+            absence: Some(Absence::new("refused", "run as root", Lacks::Rights)),
             ..wakes(queue, 0, 0)
         }
     }

@@ -93,7 +93,7 @@ impl<'a> Runner<'a> {
             .max();
         if let Some(largest) = largest.filter(|&largest| is_whole && largest > median + part) {
             let end = ns(largest.saturating_sub(median));
-            inner.push(vec![Blackout { start: 0.0, end }]);
+            inner.push(vec![Blackout::new(0.0, end)]);
         }
         let lengths = inner
             .iter()

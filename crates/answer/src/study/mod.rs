@@ -495,11 +495,7 @@ mod tests {
         let missing = |step: &str, is_failed| StudyMissing {
             step: step.into(),
             is_failed,
-            absence: Absence {
-                reason: String::new(),
-                remedy: String::new(),
-                lacks: Lacks::Machine,
-            },
+            absence: Absence::new(String::new(), String::new(), Lacks::Machine),
         };
         let name = StudyName::Heubaum;
         let kind = StudyKind {

@@ -14,13 +14,7 @@ fn run(threads: usize, stretches: &[u32]) -> SwitchRun {
     };
     SwitchRun {
         threads,
-        way: SwitchWay {
-            via: HandOver::Futex,
-            service: SwitchPolicy::Other,
-            are_processes: false,
-            working_set_bytes: 0,
-            is_cross: false,
-        },
+        way: SwitchWay::new(HandOver::Futex, SwitchPolicy::Other),
         absence: None,
         stretches: stretches.iter().map(stretch).collect(),
         unwatched: None,

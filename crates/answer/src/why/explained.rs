@@ -60,6 +60,25 @@ fn evidence_remedy(manifest: &Manifest) -> &'static str {
 }
 
 impl RecordedEpisodes {
+    /// Returns the late wakeups of a whole recording whose samples were not read.
+    pub fn new(
+        path: impl Into<String>,
+        manifest: Manifest,
+        episodes: Vec<Episode>,
+        notes: EpisodeNotes,
+    ) -> Self {
+        Self {
+            path: path.into(),
+            manifest,
+            episodes,
+            notes,
+            latest: Vec::new(),
+            samples_end: None,
+            missing: 0,
+            shortfalls: Vec::new(),
+        }
+    }
+
     /// Reads the late wakeups that a recording kept, without early maxima, and
     /// lists what is missing from it.
     ///
@@ -87,7 +106,7 @@ impl RecordedEpisodes {
             }
             episodes.push(episode);
         })?;
-        Self::new(recording, Episodes { episodes, ..read })
+        Self::from_recording(recording, Episodes { episodes, ..read })
     }
 
     /// Reads only the episode with this number.
@@ -103,7 +122,7 @@ impl RecordedEpisodes {
                 episodes.push(episode);
             }
         })?;
-        let late = Self::new(recording, Episodes { episodes, ..read })?;
+        let late = Self::from_recording(recording, Episodes { episodes, ..read })?;
         if late.episodes.is_empty() {
             return Err(EpisodesError::NoSuch {
                 path: late.path,
@@ -151,7 +170,7 @@ impl RecordedEpisodes {
             .max()
     }
 
-    fn new(recording: &Recording, read: Episodes) -> Result<Self, EpisodesError> {
+    fn from_recording(recording: &Recording, read: Episodes) -> Result<Self, EpisodesError> {
         let path = recording.dir().display().to_string();
         let damage = read.damaged_notes().cloned();
         let shortfalls = read.shortfalls;
@@ -390,7 +409,7 @@ impl EpisodeCauses {
             episodes.push(episode);
             explanations.push(explained);
         })?;
-        let late = RecordedEpisodes::new(recording, Episodes { episodes, ..read })?;
+        let late = RecordedEpisodes::from_recording(recording, Episodes { episodes, ..read })?;
         Ok(Self { late, explanations })
     }
 

@@ -269,9 +269,9 @@ mod tests {
             handlers,
             missing,
         };
-        RecordedEpisodes {
-            path: "r".into(),
-            manifest: Manifest {
+        RecordedEpisodes::new(
+            "r",
+            Manifest {
                 backend: Backend::User,
                 clock: Clock {
                     end_ns: Some(counts.to_ns),
@@ -283,17 +283,13 @@ mod tests {
                 },
                 ..manifest
             },
-            episodes: Vec::new(),
-            notes: EpisodeNotes {
+            Vec::new(),
+            EpisodeNotes {
                 thresholds_ns: vec![None, late_us.map(Nanos::from_us)],
                 handlers: Some(counts),
                 ..EpisodeNotes::default()
             },
-            latest: Vec::new(),
-            samples_end: None,
-            missing: 0,
-            shortfalls: Vec::new(),
-        }
+        )
     }
 
     fn report(handlers: Vec<HandlerCount>, late_us: u64, missing: MissingRuns) -> HandlersReport {

@@ -166,10 +166,7 @@ mod tests {
         let mut symbols = Symbols::default();
         let named = [(1, "poll"), (2, "asm_sysvec_apic"), (3, "do_syscall_64")];
         for (at, name) in named {
-            let symbol = Symbol {
-                name: Some(name.into()),
-                ..Symbol::default()
-            };
+            let symbol = Symbol::named(name);
             symbols.kernel.insert(Address(at), symbol);
         }
         let sample = StackSample {

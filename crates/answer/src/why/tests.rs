@@ -15,16 +15,7 @@ mod remarks;
 
 /// Late wakeups of one recording.
 fn recorded_with(episodes: &[Episode], notes: EpisodeNotes) -> RecordedEpisodes {
-    RecordedEpisodes {
-        path: "r.laggard".into(),
-        manifest: manifest(),
-        episodes: episodes.to_vec(),
-        notes,
-        latest: Vec::new(),
-        samples_end: None,
-        missing: 0,
-        shortfalls: Vec::new(),
-    }
+    RecordedEpisodes::new("r.laggard", manifest(), episodes.to_vec(), notes)
 }
 
 fn why(late: &RecordedEpisodes, service: Option<Service>, top: usize) -> LateWakeups {
@@ -201,14 +192,7 @@ fn quota_and_contenders_are_named_once_for_all_episodes() {
         let woken = episode.expiry_ns.saturating_sub(Nanos::from_us(500));
         let switch = |tid, name: &str, priority, at_ns| FlightEvent {
             at_ns,
-            what: Happening::Switch {
-                tid: Tid(tid),
-                name: name.into(),
-                priority,
-                priority_before: None,
-                before: None,
-                preempted: true,
-            },
+            what: Happening::switch(Tid(tid), name, priority),
         };
         let before = woken.saturating_sub(Nanos::from_us(100));
         let events = &mut episode.evidence.events;

@@ -29,11 +29,7 @@ const ORDINARY: f64 = 19e3;
 const LINES: [Line; 2] = [line(0), line(1)];
 
 const fn line(cpu: u32) -> Line {
-    Line {
-        cpu: Cpu(cpu),
-        service: Service::Fifo(90),
-        route: Route::Direct,
-    }
+    Line::new(Cpu(cpu), Service::Fifo(90), Route::Direct)
 }
 
 fn exponential(random: &mut Pcg64Mcg, mean: f64) -> f64 {
@@ -53,7 +49,7 @@ fn train(random: &mut Pcg64Mcg, length: f64, between: f64) -> Vec<Blackout> {
             0.0
         };
         let end = start + length + more;
-        stalls.push(Blackout { start, end });
+        stalls.push(Blackout::new(start, end));
         start = end + exponential(random, between) + length;
     }
     stalls
@@ -152,14 +148,12 @@ fn quiet(period: f64, doublings: u32) -> Run {
 /// Activations that nothing makes late.
 fn ordinary(batch: &mut Batch, line: LineId, period: f64) {
     for seq in 0..(EXPOSURE / period) as u64 {
-        let mut activation = Activation {
+        let mut activation = Activation::new(
             line,
             seq,
-            expiry: START + Nanos::from_ns((seq as f64 * period) as u64),
-            missed: false,
-            censored: false,
-            steps: [None; STAGES.len()],
-        };
+            START + Nanos::from_ns((seq as f64 * period) as u64),
+            [None; STAGES.len()],
+        );
         activation.steps[Stage::User.index()] = Some(Nanos::from_ns(ORDINARY as u64));
         batch.push(&activation);
     }
@@ -370,10 +364,7 @@ fn tail_recording_gives_no_narrower_interval_than_all_samples() {
 /// A single stall of 28 ms, shown by a wakeup soon after its start.
 #[test]
 fn observed_stall_fails_for_any_probe_period() {
-    let truth = [Blackout {
-        start: 12.000_1e9,
-        end: 12.028_6e9,
-    }];
+    let truth = [Blackout::new(12.000_1e9, 12.028_6e9)];
     let mut random = Pcg64Mcg::seed_from_u64(17);
     for period in [1e6, 4e6] {
         let load = load(probed_beside(&truth, period, &mut random));

@@ -255,11 +255,11 @@ fn a_timer_with_too_few_waits_is_unknown() {
 #[test]
 fn the_summary_has_each_timer_once_and_alternatives_have_no_fault() {
     let mut missing = run(TimerApi::Semtimedop, 0.0, 5, exact);
-    missing.absence = Some(Absence {
-        reason: "function not implemented".into(),
-        remedy: "use another timer".into(),
-        lacks: Lacks::Kernel,
-    });
+    missing.absence = Some(Absence::new(
+        "function not implemented",
+        "use another timer",
+        Lacks::Kernel,
+    ));
     let report = report(vec![
         run(TimerApi::Poll, SLACK, 1, cut),
         run(TimerApi::Ppoll, SLACK, 2, exact),
@@ -298,11 +298,11 @@ fn the_summary_has_each_timer_once_and_alternatives_have_no_fault() {
 fn a_timer_that_is_known_with_one_policy_only_is_partly_unknown() {
     let mut refused = run(TimerApi::Ppoll, 0.0, 5, exact);
     refused.service = Service::Fifo(90);
-    refused.absence = Some(Absence {
-        reason: "operation not permitted".into(),
-        remedy: "run as root".into(),
-        lacks: Lacks::Rights,
-    });
+    refused.absence = Some(Absence::new(
+        "operation not permitted",
+        "run as root",
+        Lacks::Rights,
+    ));
 
     let report = report(vec![refused, run(TimerApi::Ppoll, SLACK, 2, exact)]);
 

@@ -186,14 +186,7 @@ impl Writing {
         let seq = &mut self.rows[usize::from(line.0)];
         let mut steps = [None; STAGES.len()];
         steps[Service::Traced(service).last_stage().index()] = Some(took);
-        self.batch.push(&Activation {
-            line,
-            seq: *seq,
-            expiry,
-            missed: false,
-            censored: false,
-            steps,
-        });
+        self.batch.push(&Activation::new(line, *seq, expiry, steps));
         *seq += 1;
         if self.batch.len() == MAX_BATCH {
             self.refused = self.write().err();
@@ -238,11 +231,11 @@ impl Writing {
         self.lines.insert((cpu, service), line);
         self.rows.push(0);
         self.recorder.update(|manifest| {
-            manifest.lines.push(Line {
-                cpu: Cpu(cpu.into()),
-                service: Service::Traced(service),
-                route: Route::Direct,
-            });
+            manifest.lines.push(Line::new(
+                Cpu(cpu.into()),
+                Service::Traced(service),
+                Route::Direct,
+            ));
         });
         Some(line)
     }

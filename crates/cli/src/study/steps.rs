@@ -40,11 +40,11 @@ pub(super) fn missing(dir: &StudyDir, args: &StudyArgs) -> anyhow::Result<Vec<St
             missing.push(StudyMissing {
                 step: step.name.into(),
                 is_failed: false,
-                absence: Absence {
-                    reason: "a fault in the kernel needs root".into(),
-                    remedy: "record as root (sudo)".into(),
-                    lacks: Lacks::Rights,
-                },
+                absence: Absence::new(
+                    "a fault in the kernel needs root",
+                    "record as root (sudo)",
+                    Lacks::Rights,
+                ),
             });
         }
         let is_kernel_thread = step.role == Role::KernelThread;
@@ -194,11 +194,11 @@ pub(super) fn record(
                 missing.push(StudyMissing {
                     step: step.name.into(),
                     is_failed: true,
-                    absence: Absence {
-                        reason: format!("recording failed with exit code {code}"),
-                        remedy: format!("see the output of `laggard {}`", options.join(" ")),
-                        lacks: Lacks::Machine,
-                    },
+                    absence: Absence::new(
+                        format!("recording failed with exit code {code}"),
+                        format!("see the output of `laggard {}`", options.join(" ")),
+                        Lacks::Machine,
+                    ),
                 });
             }
         }

@@ -368,13 +368,7 @@ mod tests {
             let (stretches, length) = super::stretches(Nanos::from_secs(secs));
             let plan = SwitchPlan {
                 threads: vec![2, 128],
-                way: SwitchWay {
-                    via: HandOver::Yield,
-                    service: SwitchPolicy::Other,
-                    are_processes: false,
-                    working_set_bytes: 0,
-                    is_cross: false,
-                },
+                way: SwitchWay::new(HandOver::Yield, SwitchPolicy::Other),
                 cpus: vec![Cpu(0)],
                 length,
                 stretches,

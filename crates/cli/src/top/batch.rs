@@ -200,11 +200,7 @@ mod tests {
     use super::*;
 
     fn late(ms: u64) -> LateActivation {
-        let line = Line {
-            cpu: Cpu(1),
-            service: Service::Fifo(90),
-            route: Route::Direct,
-        };
+        let line = Line::new(Cpu(1), Service::Fifo(90), Route::Direct);
         LateActivation {
             at: Nanos::from_secs(1) + Nanos::from_ms(ms),
             line,

@@ -16,13 +16,9 @@ pub(super) const LINES: u16 = 4;
 /// Returns a measurement of two services on two CPUs.
 pub(super) fn manifest() -> Manifest {
     let services = [Service::Fifo(90), Service::Other];
-    let lines = services.into_iter().flat_map(|service| {
-        [Cpu(0), Cpu(1)].map(|cpu| Line {
-            cpu,
-            service,
-            route: Route::Direct,
-        })
-    });
+    let lines = services
+        .into_iter()
+        .flat_map(|service| [Cpu(0), Cpu(1)].map(|cpu| Line::new(cpu, service, Route::Direct)));
     let clock = Clock::monotonic(START, "2026-01-01T00:00:00Z");
     Manifest::new(Backend::Bpf, ProbePlan::default(), clock, lines.collect())
 }

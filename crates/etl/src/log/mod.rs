@@ -193,14 +193,8 @@ impl KernelLog {
             to_ns: log.next_switch(gap.to_ns).unwrap_or(Nanos::MAX),
             ..*gap
         });
-        let unborn = Span {
-            from_ns: self.newest,
-            to_ns: Nanos::MAX,
-        };
-        let within = |gap: Span| Span {
-            from_ns: gap.from_ns.max(from),
-            to_ns: gap.to_ns.min(to),
-        };
+        let unborn = Span::new(self.newest, Nanos::MAX);
+        let within = |gap: Span| Span::new(gap.from_ns.max(from), gap.to_ns.min(to));
         let gaps = lost.chain([unborn]).map(within);
         gaps.filter(|gap| gap.from_ns < gap.to_ns).collect()
     }

@@ -208,12 +208,9 @@ fn forgotten_and_lost_events_are_gaps() {
     assert!(log.evidence(1, US(150), US(450)).overwritten);
     assert!(!log.evidence(1, US(200), US(450)).overwritten);
 
-    log.lost(Span {
-        from_ns: US(460),
-        to_ns: US(480),
-    });
+    log.lost(Span::new(US(460), US(480)));
     // Until the next switch the running thread is unknown.
-    let gap = |from_ns, to_ns| Span { from_ns, to_ns };
+    let gap = |from_ns, to_ns| Span::new(from_ns, to_ns);
     let evidence = log.evidence(1, US(300), US(500));
     assert!(evidence.overwritten);
     assert_eq!(evidence.gaps, [gap(US(460), US(500))]);

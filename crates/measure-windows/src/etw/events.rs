@@ -99,10 +99,8 @@ impl EventSource for KernelEvents {
         let now = clock::now();
         let mut flushes = self.flushes.lock().unwrap_or_else(PoisonError::into_inner);
         if lost > flushes.lost {
-            self.log().lost(Span {
-                from_ns: flushes.at.saturating_sub(MAX_BUFFER_AGE),
-                to_ns: now,
-            });
+            self.log()
+                .lost(Span::new(flushes.at.saturating_sub(MAX_BUFFER_AGE), now));
         }
         *flushes = Flushes { lost, at: now };
     }

@@ -101,11 +101,7 @@ impl DriverSource {
             ));
         }
         let cpu = *request.cpus.as_slice().first().unwrap_or(&Cpu(0));
-        let line = |&service: &Service| Line {
-            cpu,
-            service,
-            route: Route::Direct,
-        };
+        let line = |&service: &Service| Line::new(cpu, service, Route::Direct);
         let (tell, told) = sync_channel(MAX_RESULTS);
         let state = Arc::new(ReadsState::default());
         let is_fine = is_fine(&info);

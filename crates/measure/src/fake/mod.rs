@@ -58,11 +58,7 @@ impl FakeProbe {
         let lines: Vec<Line> = script
             .lines
             .iter()
-            .map(|line| Line {
-                cpu: Cpu(0),
-                service: line.service,
-                route: line.route,
-            })
+            .map(|line| Line::new(Cpu(0), line.service, line.route))
             .collect();
         Ok(Self {
             script,

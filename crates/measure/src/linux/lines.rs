@@ -62,11 +62,7 @@ impl CpuLines {
             every: every.clone(),
             ..Self::default()
         };
-        let line = |service, route| Line {
-            cpu,
-            service,
-            route,
-        };
+        let line = |service, route| Line::new(cpu, service, route);
         let threads = || {
             services
                 .iter()

@@ -85,11 +85,7 @@ impl From<&io::Error> for Obstacle {
 impl Obstacle {
     /// Returns the absence of an ability because of this obstacle.
     pub fn absence(&self, help: &Help) -> Absence {
-        Absence {
-            reason: self.to_string(),
-            remedy: help.to_string(),
-            lacks: help.lacks(),
-        }
+        Absence::new(self.to_string(), help.to_string(), help.lacks())
     }
 }
 

@@ -112,11 +112,7 @@ fn late(episode: u64) -> LateSpan {
         episode,
         recorded: None,
         expiry: SystemTime::now(),
-        line: Line {
-            service: Service::Other,
-            route: Route::Direct,
-            cpu: Cpu(0),
-        },
+        line: Line::new(Cpu(0), Service::Other, Route::Direct),
         cpu: Cpu(0),
         latency: Nanos::from_us(700),
         is_censored: false,

@@ -15,14 +15,7 @@ use crate::{Access, Folder};
 fn activation(seq: u64, latency: Nanos) -> Activation {
     let mut steps = [None; STAGES.len()];
     steps[Stage::User.index()] = Some(latency);
-    Activation {
-        line: LineId(0),
-        seq,
-        expiry: Nanos::from_ms(seq),
-        missed: false,
-        censored: false,
-        steps,
-    }
+    Activation::new(LineId(0), seq, Nanos::from_ms(seq), steps)
 }
 
 /// Returns an activation of a thread of `line` that is late by `latency` at `seq` ms.
@@ -336,10 +329,7 @@ fn episodes_and_names_are_read_back_unchanged() {
     writer.append(&episode(1)).unwrap();
     writer.flush(Nanos::from_secs(1), &notes).unwrap();
     writer.append(&episode(2)).unwrap();
-    let symbol = Symbol {
-        name: Some("schedule".into()),
-        ..Symbol::default()
-    };
+    let symbol = Symbol::named("schedule");
     notes.symbols = Symbols {
         kernel: [(laggard_model::Address(16), symbol)].into(),
         ..Symbols::default()

@@ -426,10 +426,7 @@ mod tests {
         let load = |name: &str, command: &[&str]| LoadRun {
             name: name.into(),
             command: command.iter().map(ToString::to_string).collect(),
-            usage: None,
-            ended: None,
-            begun_ns: None,
-            throughput: None,
+            ..LoadRun::default()
         };
         let mut redactor = redactor();
 

@@ -182,11 +182,7 @@ mod tests {
     /// A short row takes 32 KiB in memory, so the number of histograms has a limit.
     #[test]
     fn figure_that_occurs_twice_is_damage() {
-        let line = Line {
-            cpu: Cpu(0),
-            service: Service::Other,
-            route: Route::Direct,
-        };
+        let line = Line::new(Cpu(0), Service::Other, Route::Direct);
         let mut histogram = Histogram::default();
         histogram.add(Nanos::from_us(7));
         let figure = FigureHour {

@@ -331,11 +331,7 @@ mod tests {
     /// Returns the number of rows of a recording with this segment, and its shortfalls.
     fn read(segment: &[u8]) -> (usize, Vec<String>) {
         let dir = tempfile::tempdir().unwrap();
-        let line = Line {
-            cpu: Cpu(0),
-            service: Service::Other,
-            route: Route::Direct,
-        };
+        let line = Line::new(Cpu(0), Service::Other, Route::Direct);
         let clock = Clock::monotonic(Nanos::from_secs(1), String::new());
         let manifest = Manifest::new(Backend::Fake, ProbePlan::default(), clock, vec![line]);
         drop(Recorder::create(dir.path(), manifest).unwrap());

@@ -85,14 +85,12 @@ fn rows_up_to_ten_years_can_be_recorded() {
     let dir = tempfile::tempdir().unwrap();
     let mut recorder = Recorder::create(dir.path(), manifest(Keep::All)).unwrap();
     let mut batch = Batch::default();
-    let mut activation = Activation {
-        line: LineId(0),
-        seq: 0,
-        expiry: START + Nanos::from_secs(9 * 366 * 86_400),
-        missed: false,
-        censored: false,
-        steps: [None; STAGES.len()],
-    };
+    let mut activation = Activation::new(
+        LineId(0),
+        0,
+        START + Nanos::from_secs(9 * 366 * 86_400),
+        [None; STAGES.len()],
+    );
     activation.steps[Stage::User.index()] = Some(Nanos::from_us(1));
     batch.push(&activation);
     recorder.append(&batch).unwrap();
@@ -228,14 +226,12 @@ fn episodes_line_that_expands_to_gigabytes_is_skipped_at_its_limit() {
 /// Returns an episode in the format of the writer, with this number of events at times
 /// of varying distance, as on a machine.
 fn episode(number: u64, events: u64) -> String {
-    let activation = Activation {
-        line: LineId(0),
-        seq: number,
-        expiry: START + Nanos::from_ms(number),
-        missed: false,
-        censored: false,
-        steps: [None; STAGES.len()],
-    };
+    let activation = Activation::new(
+        LineId(0),
+        number,
+        START + Nanos::from_ms(number),
+        [None; STAGES.len()],
+    );
     let mut episode = Episode::new(number, Cpu(0), &activation, Nanos::from_us(50));
     let mut time = START;
     let event = |number: u64| {

@@ -148,14 +148,12 @@ fn kill_loses_less_than_ten_seconds_of_summaries() {
         let mut batch = Batch::default();
         let mut steps = [None; STAGES.len()];
         steps[Stage::User.index()] = Some(Nanos::from_us(1 + second));
-        batch.push(&Activation {
-            line: LineId(0),
-            seq: second,
-            expiry: START + Nanos::from_secs(second),
-            missed: false,
-            censored: false,
+        batch.push(&Activation::new(
+            LineId(0),
+            second,
+            START + Nanos::from_secs(second),
             steps,
-        });
+        ));
         recorder.append(&batch).unwrap();
         recorder.flush(START + Nanos::from_secs(second)).unwrap();
 

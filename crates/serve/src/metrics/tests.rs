@@ -11,11 +11,7 @@ use prometheus_client::encoding::prometheus_protobuf::prometheus_data_model as m
 use super::super::culprits::MAX_NAMED;
 use super::*;
 
-const LINE: Line = Line {
-    cpu: Cpu(3),
-    service: Service::Fifo(90),
-    route: Route::Direct,
-};
+const LINE: Line = Line::new(Cpu(3), Service::Fifo(90), Route::Direct);
 
 fn begun() -> Metrics {
     let mut metrics = Metrics::new(true, None);

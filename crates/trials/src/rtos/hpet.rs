@@ -70,13 +70,11 @@ impl Hpet {
             if err.kind() != io::ErrorKind::NotFound {
                 return refused(PATH, &err);
             }
-            Absence {
-                reason: format!(
-                    "no {PATH}: this machine has no HPET, or its kernel has no driver for it"
-                ),
-                remedy: OTHERWISE.into(),
-                lacks: Lacks::Machine,
-            }
+            Absence::new(
+                format!("no {PATH}: this machine has no HPET, or its kernel has no driver for it"),
+                OTHERWISE,
+                Lacks::Machine,
+            )
         })?;
         let fd = device.as_raw_fd();
         let mut info = Info::default();
@@ -95,21 +93,16 @@ impl Hpet {
         // SAFETY: the arguments are integers.
         check(unsafe { libc::ioctl(fd, INTERRUPTS_ON as libc::Ioctl, 0) })
             .map_err(|err| refused(PATH, &err))?;
-        let irq = irq_of(info.timer).map_err(|reason| Absence {
-            reason,
-            remedy: OTHERWISE.into(),
-            lacks: Lacks::Machine,
-        })?;
+        let irq =
+            irq_of(info.timer).map_err(|reason| Absence::new(reason, OTHERWISE, Lacks::Machine))?;
         match target_cpus(irq) {
-            Some(targets) if !targets.contains(cpu) => Err(Absence {
-                reason: format!(
-                    "interrupt {irq} of {PATH} goes to CPU {targets}, not to CPU {cpu}"
-                ),
-                remedy: format!(
+            Some(targets) if !targets.contains(cpu) => Err(Absence::new(
+                format!("interrupt {irq} of {PATH} goes to CPU {targets}, not to CPU {cpu}"),
+                format!(
                     "test that CPU (--cpu), or `echo {cpu} > /proc/irq/{irq}/smp_affinity_list`"
                 ),
-                lacks: Lacks::Machine,
-            }),
+                Lacks::Machine,
+            )),
             _ => Ok(Self {
                 _device: device,
                 irq,

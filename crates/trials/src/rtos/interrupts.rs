@@ -96,13 +96,11 @@ impl Caller {
         let others = others.as_slice().iter().copied();
         let others: CpuList = others.filter(|other| *other != cpu).collect();
         if others.is_empty() {
-            return Err(Absence {
-                reason: format!("no other CPU can interrupt CPU {cpu}"),
-                remedy:
-                    "give this process a second CPU, or use --source hpet if the machine has /dev/hpet"
-                        .into(),
-                lacks: Lacks::Machine,
-            });
+            return Err(Absence::new(
+                format!("no other CPU can interrupt CPU {cpu}"),
+                "give this process a second CPU, or use --source hpet if the machine has /dev/hpet",
+                Lacks::Machine,
+            ));
         }
         let target = CpuCall::new(cpu)
             .and_then(|target| target.call().map(|()| target))

@@ -160,11 +160,11 @@ fn below(mount: &Path, root: &str, path: &str) -> PathBuf {
 
 fn absent(refusal: Option<(PathBuf, io::Error)>) -> Absence {
     let Some((parent, err)) = refusal else {
-        return Absence {
-            reason: "no control group delegates the memory controller".into(),
-            remedy: "enable it: `echo +memory > /sys/fs/cgroup/cgroup.subtree_control`".into(),
-            lacks: Lacks::Machine,
-        };
+        return Absence::new(
+            "no control group delegates the memory controller",
+            "enable it: `echo +memory > /sys/fs/cgroup/cgroup.subtree_control`",
+            Lacks::Machine,
+        );
     };
     let lacks_rights = err.kind() == io::ErrorKind::PermissionDenied;
     let (lacks, remedy) = if lacks_rights {
@@ -173,15 +173,15 @@ fn absent(refusal: Option<(PathBuf, io::Error)>) -> Absence {
         let remedy = "run where control groups can be created (not in most containers)";
         (Lacks::Machine, remedy)
     };
-    Absence {
-        reason: format!(
+    Absence::new(
+        format!(
             "cannot create a control group in {}: {}",
             parent.display(),
             reason_of(&err)
         ),
-        remedy: remedy.into(),
+        remedy,
         lacks,
-    }
+    )
 }
 
 #[cfg(test)]

@@ -275,11 +275,11 @@ impl Hall {
 }
 
 fn broken(what: &str) -> Absence {
-    Absence {
-        reason: what.into(),
-        remedy: "repeat the test; if it fails again, suspect the C library".into(),
-        lacks: Lacks::Machine,
-    }
+    Absence::new(
+        what,
+        "repeat the test; if it fails again, suspect the C library",
+        Lacks::Machine,
+    )
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -112,11 +112,11 @@ impl Child {
             }
             std::thread::sleep(CHECK_INTERVAL);
         }
-        Err(Absence {
-            reason: "the memory pressure did not end".into(),
-            remedy: "repeat on a quiet machine".into(),
-            lacks: Lacks::Machine,
-        })
+        Err(Absence::new(
+            "the memory pressure did not end",
+            "repeat on a quiet machine",
+            Lacks::Machine,
+        ))
     }
 }
 
@@ -131,11 +131,11 @@ impl Drop for Child {
 }
 
 fn died() -> Absence {
-    Absence {
-        reason: "the process under pressure was killed".into(),
-        remedy: "see `dmesg` for the cause".into(),
-        lacks: Lacks::Machine,
-    }
+    Absence::new(
+        "the process under pressure was killed",
+        "see `dmesg` for the cause",
+        Lacks::Machine,
+    )
 }
 
 /// It does not take space on the disk, but the kernel caches its pages like pages of other files.

@@ -138,11 +138,11 @@ pub(super) fn set_priority(priority: u8) -> io::Result<()> {
 /// Describes the refusal of a real-time priority.
 #[cfg(windows)]
 fn no_priority(err: &io::Error) -> Absence {
-    Absence {
-        reason: format!("real-time priorities: {}", reason_of(err)),
-        remedy: "run as administrator".into(),
-        lacks: Lacks::Rights,
-    }
+    Absence::new(
+        format!("real-time priorities: {}", reason_of(err)),
+        "run as administrator",
+        Lacks::Rights,
+    )
 }
 
 /// Describes the refusal of a real-time priority.
@@ -214,11 +214,11 @@ fn results<T>(
 }
 
 fn unfinished() -> Absence {
-    Absence {
-        reason: "the test threads did not finish".into(),
-        remedy: "find the program that keeps the CPU".into(),
-        lacks: Lacks::Machine,
-    }
+    Absence::new(
+        "the test threads did not finish",
+        "find the program that keeps the CPU",
+        Lacks::Machine,
+    )
 }
 
 /// Describes the refusal of anything but a priority.
@@ -243,9 +243,5 @@ pub(super) fn refused(what: &str, err: &io::Error) -> Absence {
             },
         )
     };
-    Absence {
-        reason: format!("{what}: {}", reason_of(err)),
-        remedy: remedy.into(),
-        lacks,
-    }
+    Absence::new(format!("{what}: {}", reason_of(err)), remedy, lacks)
 }

@@ -168,11 +168,11 @@ impl SwitchBench {
     fn watch(&mut self, cpus: &[Cpu]) -> Option<Watch> {
         let watch = match cpus {
             [cpu] => Watch::load(*cpu, &self.name),
-            _ => Err(Absence {
-                reason: "interruptions can be observed on one CPU only".into(),
-                remedy: "omit `--cross`".into(),
-                lacks: Lacks::Kernel,
-            }),
+            _ => Err(Absence::new(
+                "interruptions can be observed on one CPU only",
+                "omit `--cross`",
+                Lacks::Kernel,
+            )),
         };
         watch
             .map_err(|absence| self.unwatched_because = Some(absence))
@@ -365,20 +365,23 @@ fn ended(ring: &Ring, stop: &AtomicBool) -> Result<(), Absence> {
 }
 
 fn unfinished() -> Absence {
-    Absence {
-        reason: "the threads did not end".into(),
-        remedy: "find the program that keeps their CPU".into(),
-        lacks: Lacks::Machine,
-    }
+    Absence::new(
+        "the threads did not end",
+        "find the program that keeps their CPU",
+        Lacks::Machine,
+    )
 }
 
 /// Returns why a thread on this CPU cannot have a deadline.
 fn no_deadline(cpu: Cpu, err: &io::Error) -> Absence {
-    Absence {
-        reason: format!("SCHED_DEADLINE on CPU {cpu} only: refused, {}", reason_of(err)),
-        remedy: "make the CPU an exclusive cpuset (`cpuset.cpus.partition`), or set kernel.sched_rt_runtime_us=-1".into(),
-        lacks: Lacks::Rights,
-    }
+    Absence::new(
+        format!(
+            "SCHED_DEADLINE on CPU {cpu} only: refused, {}",
+            reason_of(err)
+        ),
+        "make the CPU an exclusive cpuset (`cpuset.cpus.partition`), or set kernel.sched_rt_runtime_us=-1",
+        Lacks::Rights,
+    )
 }
 
 fn refused(what: &str, err: &io::Error) -> Absence {
@@ -402,11 +405,11 @@ fn refused(what: &str, err: &io::Error) -> Absence {
             },
         )
     };
-    Absence {
-        reason: format!("{what}: refused, {}", reason_of(err)),
-        remedy: remedy.into(),
+    Absence::new(
+        format!("{what}: refused, {}", reason_of(err)),
+        remedy,
         lacks,
-    }
+    )
 }
 
 #[cfg(test)]
@@ -419,13 +422,7 @@ mod tests {
     fn ring(length: Nanos) -> Ring {
         let plan = SwitchPlan {
             threads: vec![3],
-            way: SwitchWay {
-                via: HandOver::Yield,
-                service: SwitchPolicy::Other,
-                are_processes: false,
-                working_set_bytes: 0,
-                is_cross: false,
-            },
+            way: SwitchWay::new(HandOver::Yield, SwitchPolicy::Other),
             cpus: vec![Cpu(0)],
             length,
             stretches: 1,

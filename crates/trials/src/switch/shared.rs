@@ -137,11 +137,11 @@ impl Member {
         let (reason, rest) = bytes.split_at(number(0).min(bytes.len()));
         let remedy = &rest[..number(1).min(rest.len())];
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Absence {
-            reason: text(reason),
-            remedy: text(remedy),
-            lacks: LACKS[number(2).min(LACKS.len() - 1)],
-        }
+        Absence::new(
+            text(reason),
+            text(remedy),
+            LACKS[number(2).min(LACKS.len() - 1)],
+        )
     }
 }
 
@@ -330,11 +330,7 @@ mod tests {
         let member = ring.member(0);
         assert_eq!(member.step(), MemberStep::Begun);
 
-        let absence = Absence {
-            reason: "CPU 1: refused, not yet".into(),
-            remedy: "wait".into(),
-            lacks: Lacks::Machine,
-        };
+        let absence = Absence::new("CPU 1: refused, not yet", "wait", Lacks::Machine);
         for step in [
             MemberStep::Ready,
             MemberStep::Refused(absence.clone()),
@@ -350,11 +346,11 @@ mod tests {
     #[test]
     fn long_reason_is_cut_at_a_character_boundary() {
         let ring = SharedRing::new(1, 1).unwrap();
-        let absence = Absence {
-            reason: "\u{e4}".repeat(TEXT_BYTES),
-            remedy: "\u{e4}".repeat(TEXT_BYTES),
-            lacks: Lacks::Rights,
-        };
+        let absence = Absence::new(
+            "\u{e4}".repeat(TEXT_BYTES),
+            "\u{e4}".repeat(TEXT_BYTES),
+            Lacks::Rights,
+        );
 
         ring.member(0).tell(&MemberStep::Refused(absence));
 

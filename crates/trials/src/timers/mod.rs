@@ -69,11 +69,7 @@ impl TimerPlan {
         } else {
             return None;
         };
-        Some(Absence {
-            reason,
-            remedy: remedy.into(),
-            lacks: Lacks::Kernel,
-        })
+        Some(Absence::new(reason, remedy, Lacks::Kernel))
     }
 
     /// Returns the results of the timer, or the reason why they are missing.
@@ -166,11 +162,11 @@ pub(crate) fn awaited(
 
 /// Returns the absence for an abandoned thread.
 pub(crate) fn not_returned() -> Absence {
-    Absence {
-        reason: "it did not return".into(),
-        remedy: "find the program that keeps its thread from running".into(),
-        lacks: Lacks::Machine,
-    }
+    Absence::new(
+        "it did not return",
+        "find the program that keeps its thread from running",
+        Lacks::Machine,
+    )
 }
 
 #[cfg(test)]

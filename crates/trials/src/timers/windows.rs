@@ -101,11 +101,7 @@ fn lacking(reason: String, err: &io::Error) -> Absence {
     } else {
         Lacks::Kernel
     };
-    Absence {
-        reason,
-        remedy: "use another timer".into(),
-        lacks,
-    }
+    Absence::new(reason, "use another timer", lacks)
 }
 
 #[cfg(test)]

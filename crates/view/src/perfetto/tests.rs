@@ -8,16 +8,7 @@ use super::*;
 use laggard_made::late::{episode, manifest, notes};
 
 fn trace(episodes: &[Episode]) -> wire::Trace {
-    let late = RecordedEpisodes {
-        path: "r.laggard".into(),
-        manifest: manifest(),
-        episodes: episodes.to_vec(),
-        notes: notes(),
-        latest: Vec::new(),
-        samples_end: None,
-        missing: 0,
-        shortfalls: Vec::new(),
-    };
+    let late = RecordedEpisodes::new("r.laggard", manifest(), episodes.to_vec(), notes());
     wire::Trace::decode(perfetto(&Explained::new(&late, None)).as_slice()).unwrap()
 }
 

@@ -51,11 +51,7 @@ mod tests {
         };
         let mut late = LateActivation {
             at: Nanos::ZERO,
-            line: Line {
-                cpu: Cpu(0),
-                service: Service::Fifo(90),
-                route: Route::Direct,
-            },
+            line: Line::new(Cpu(0), Service::Fifo(90), Route::Direct),
             name: "SCHED_FIFO 90".into(),
             cpu: Cpu(0),
             latency: Nanos::from_us(1_000),

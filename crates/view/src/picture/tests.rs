@@ -15,23 +15,12 @@ const STYLE: Style = Style {
 };
 
 fn report(latencies_us: &[u64]) -> RecordingReport {
-    let lines = vec![Line {
-        cpu: Cpu(0),
-        service: Service::Fifo(90),
-        route: Route::Direct,
-    }];
+    let lines = vec![Line::new(Cpu(0), Service::Fifo(90), Route::Direct)];
     let mut batch = Batch::default();
     for (seq, &us) in (0..).zip(latencies_us) {
         let mut steps = [None; STAGES.len()];
         steps[Stage::User.index()] = Some(Nanos::from_us(us));
-        batch.push(&Activation {
-            line: LineId(0),
-            seq,
-            expiry: Nanos::from_ms(seq),
-            missed: false,
-            censored: false,
-            steps,
-        });
+        batch.push(&Activation::new(LineId(0), seq, Nanos::from_ms(seq), steps));
     }
     let mut fold = Fold::new(1, Split::Whole);
     fold.add(&batch);
@@ -198,13 +187,7 @@ fn a_recording_without_samples_is_an_error_and_no_empty_picture() {
 }
 
 fn switches(rows: &[(usize, f64)]) -> SwitchReport {
-    let way = SwitchWay {
-        via: HandOver::Yield,
-        service: SwitchPolicy::Fifo(80),
-        are_processes: false,
-        working_set_bytes: 0,
-        is_cross: false,
-    };
+    let way = SwitchWay::new(HandOver::Yield, SwitchPolicy::Fifo(80));
     let row = |&(threads, mean_ns): &(usize, f64)| SwitchRow {
         threads,
         way,

@@ -10,11 +10,7 @@ use crate::doc;
 use crate::text::Look;
 
 fn absence(reason: &str, remedy: &str) -> Absence {
-    Absence {
-        reason: reason.into(),
-        remedy: remedy.into(),
-        lacks: Lacks::Machine,
-    }
+    Absence::new(reason, remedy, Lacks::Machine)
 }
 
 fn input(requested: &[RtosCriterion]) -> RtosInput {

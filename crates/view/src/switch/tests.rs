@@ -9,13 +9,7 @@ use crate::doc;
 use crate::text::Look;
 
 fn way(via: HandOver) -> SwitchWay {
-    SwitchWay {
-        via,
-        service: SwitchPolicy::Fifo(80),
-        are_processes: false,
-        working_set_bytes: 0,
-        is_cross: false,
-    }
+    SwitchWay::new(via, SwitchPolicy::Fifo(80))
 }
 
 /// A report on runs of some stretches each.
@@ -55,11 +49,11 @@ fn disturbed() -> SwitchReport {
         unwatched: None,
     };
     let absent = SwitchRun {
-        absence: Some(Absence {
-            reason: "pipe of 900 threads: refused, too many open files".into(),
-            remedy: "use fewer threads".into(),
-            lacks: Lacks::Machine,
-        }),
+        absence: Some(Absence::new(
+            "pipe of 900 threads: refused, too many open files",
+            "use fewer threads",
+            Lacks::Machine,
+        )),
         stretches: Vec::new(),
         ..run(900, 0)
     };
@@ -179,11 +173,7 @@ fn the_caption_has_the_working_set_the_cpus_and_the_load() {
 #[test]
 fn missing_trace_data_and_warnings_have_a_remedy() {
     let mut report = disturbed();
-    report.net_absence = Some(Absence {
-        reason: "no BPF".into(),
-        remedy: "run as root".into(),
-        lacks: Lacks::Rights,
-    });
+    report.net_absence = Some(Absence::new("no BPF", "run as root", Lacks::Rights));
     report.warnings = vec![Caveat::new(
         CaveatKind::CpuQuota,
         "a control group gives this program 80ms in each 100ms",

@@ -201,11 +201,11 @@ fn each_class_has_a_sentence_with_its_figures() {
             &report(vec![row]).groups[0],
         ))
     };
-    let absence = Absence {
-        reason: "function not implemented".into(),
-        remedy: "use another timer".into(),
-        lacks: Lacks::Kernel,
-    };
+    let absence = Absence::new(
+        "function not implemented",
+        "use another timer",
+        Lacks::Kernel,
+    );
     for (row, expected) in [
         (
             TimerRow {

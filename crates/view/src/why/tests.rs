@@ -20,16 +20,7 @@ fn maxima(max_ns: Nanos) -> SeriesMaxima {
 }
 
 fn recorded() -> RecordedEpisodes {
-    RecordedEpisodes {
-        path: "r.laggard".into(),
-        manifest: manifest(),
-        episodes: vec![episode(1)],
-        notes: notes(),
-        latest: Vec::new(),
-        samples_end: None,
-        missing: 0,
-        shortfalls: Vec::new(),
-    }
+    RecordedEpisodes::new("r.laggard", manifest(), vec![episode(1)], notes())
 }
 
 fn text(report: &WhyReport, detail: Detail) -> String {

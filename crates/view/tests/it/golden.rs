@@ -14,16 +14,8 @@ use laggard_view::show::{document, side_by_side};
 use laggard_view::text::Look;
 
 const LINES: [Line; 2] = [
-    Line {
-        cpu: Cpu(0),
-        service: Service::Fifo(90),
-        route: Route::Direct,
-    },
-    Line {
-        cpu: Cpu(0),
-        service: Service::Fifo(90),
-        route: Route::Deferred,
-    },
+    Line::new(Cpu(0), Service::Fifo(90), Route::Direct),
+    Line::new(Cpu(0), Service::Fifo(90), Route::Deferred),
 ];
 const START: Nanos = Nanos::from_secs(100);
 
@@ -67,14 +59,7 @@ fn activations() -> Batch {
     }
     for seq in 0..100 {
         let expiry = START + Nanos::from_ms(4 * seq);
-        batch.push(&Activation {
-            line: LineId(1),
-            seq,
-            expiry,
-            missed: false,
-            censored: false,
-            steps,
-        });
+        batch.push(&Activation::new(LineId(1), seq, expiry, steps));
     }
     batch
 }
@@ -93,11 +78,7 @@ fn manifest() -> Manifest {
         command: vec!["laggard".into(), "record".into()],
         load: Some(LoadRun {
             name: "fileio".into(),
-            command: Vec::new(),
-            usage: None,
-            ended: None,
-            begun_ns: None,
-            throughput: None,
+            ..LoadRun::default()
         }),
         host: Host {
             kernel: "6.12.0-rt".into(),

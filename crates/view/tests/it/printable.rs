@@ -92,10 +92,8 @@ fn recording(name: &str) -> Made {
     manifest.load = Some(LoadRun {
         name: name.into(),
         command: vec![name.into()],
-        usage: None,
         ended: Some(name.into()),
-        begun_ns: None,
-        throughput: None,
+        ..LoadRun::default()
     });
     let caveat = Caveat::new(CaveatKind::AbilityAbsent, name, name);
     manifest.caveats.push(caveat);

@@ -53,11 +53,7 @@ fn seen(lines: &[(Vec<Row>, bool)]) -> Load {
         .zip(lines)
         .map(|(number, _)| {
             let (service, route) = SERVICES[number as usize % SERVICES.len()];
-            Line {
-                cpu: Cpu(number / 2),
-                service,
-                route,
-            }
+            Line::new(Cpu(number / 2), service, route)
         })
         .collect();
     let mut batch = Batch::default();

@@ -43,11 +43,7 @@ fn assert_fits(what: &str, text: &str, look: Look) {
 /// Every service on CPUs with long numbers, some of it missed, lost and still
 /// waiting; `name` is every foreign name.
 fn recording(name: &str) -> Made {
-    let deferred = |service, cpu| Line {
-        cpu: Cpu(cpu),
-        service,
-        route: Route::Deferred,
-    };
+    let deferred = |service, cpu| Line::new(Cpu(cpu), service, Route::Deferred);
     let lines = [
         line(Service::Softirq, 0),
         line(Service::Fifo(90), 0),
@@ -91,10 +87,7 @@ fn recording(name: &str) -> Made {
     manifest.load = Some(LoadRun {
         name: name.into(),
         command: vec![name.into()],
-        usage: None,
-        ended: None,
-        begun_ns: None,
-        throughput: None,
+        ..LoadRun::default()
     });
     manifest.caveats = vec![Caveat::new(
         CaveatKind::Governor,

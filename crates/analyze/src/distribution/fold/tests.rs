@@ -3,16 +3,8 @@ use laggard_model::{Activation, Cpu, LineCount, LineId, Losses, Route};
 use proptest::prelude::{any, prop, proptest};
 
 const LINES: [Line; 2] = [
-    Line {
-        cpu: Cpu(0),
-        service: Service::Fifo(90),
-        route: Route::Direct,
-    },
-    Line {
-        cpu: Cpu(1),
-        service: Service::Fifo(90),
-        route: Route::Direct,
-    },
+    Line::new(Cpu(0), Service::Fifo(90), Route::Direct),
+    Line::new(Cpu(1), Service::Fifo(90), Route::Direct),
 ];
 
 fn activation(line: u16, seq: u64, missed: bool, steps: &[(Stage, u64)]) -> Activation {

@@ -38,16 +38,10 @@ pub fn fit_likelihood(excesses: &[f64]) -> Result<LikelihoodFit, InputError> {
     };
     let ratio = minimum_on_grid(loss, &grid(excesses, mean)).at;
     let inside = if (ratio * mean).abs() < EXPONENTIAL {
-        Pareto {
-            scale: mean,
-            shape: 0.0,
-        }
+        Pareto::new(mean, 0.0)
     } else {
         let shape = shape_for(excesses, ratio);
-        Pareto {
-            scale: shape / ratio,
-            shape,
-        }
+        Pareto::new(shape / ratio, shape)
     };
     let fits = [inside, on_the_floor(excesses)].map(|pareto| LikelihoodFit {
         pareto,
@@ -65,10 +59,8 @@ pub fn fit_likelihood(excesses: &[f64]) -> Result<LikelihoodFit, InputError> {
 /// ends at scale / -shape, which is beyond the largest excess.
 fn on_the_floor(excesses: &[f64]) -> Pareto {
     let largest = excesses.iter().copied().fold(0.0, f64::max);
-    let pareto = |beyond: f64| Pareto {
-        scale: -SHAPE_FLOOR * largest * (1.0 + beyond.exp()),
-        shape: SHAPE_FLOOR,
-    };
+    let pareto =
+        |beyond: f64| Pareto::new(-SHAPE_FLOOR * largest * (1.0 + beyond.exp()), SHAPE_FLOOR);
     // Distance of the end of the support beyond the largest excess, as a fraction of
     // it.
     let grid: Vec<f64> = (0..=120)
@@ -105,7 +97,7 @@ mod tests {
     fn other_estimates_are_less_likely() {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(11);
         for shape in [-0.4, -0.1, 0.0, 0.4, 0.8] {
-            let truth = Pareto { scale: 1.5, shape };
+            let truth = Pareto::new(1.5, shape);
             let x: Vec<f64> = (0..120).map(|_| truth.sample(&mut random)).collect();
             let fitted = fit_likelihood(&x).unwrap();
             let quasi = crate::forecast::fit_quasi_bayes(&x).unwrap();
@@ -119,17 +111,15 @@ mod tests {
     fn distributions_within_the_floor_are_less_likely_than_the_fit() {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(7);
         for shape in [-0.9, -0.7, -0.6, -0.5, -0.4, -0.3] {
-            let truth = Pareto { scale: 1.0, shape };
+            let truth = Pareto::new(1.0, shape);
             for count in [10, 30, 100] {
                 let x: Vec<f64> = (0..count).map(|_| truth.sample(&mut random)).collect();
                 let fitted = fit_likelihood(&x).unwrap();
                 assert!(fitted.pareto.shape >= SHAPE_FLOOR - 1e-9, "{fitted:?}");
                 for i in 0..=60 {
                     for j in 0..=200 {
-                        let other = Pareto {
-                            shape: SHAPE_FLOOR + 0.02 * f64::from(i),
-                            scale: 0.05 * 1.02_f64.powi(j),
-                        };
+                        let other =
+                            Pareto::new(0.05 * 1.02_f64.powi(j), SHAPE_FLOOR + 0.02 * f64::from(i));
                         let lost = fitted.loss - other.loss(&x);
                         assert!(
                             lost < 1e-6,

@@ -34,6 +34,12 @@ pub struct LikelihoodFit {
 }
 
 impl Pareto {
+    /// Returns the distribution with this scale in ns and this shape.
+    #[must_use]
+    pub const fn new(scale: f64, shape: f64) -> Self {
+        Self { scale, shape }
+    }
+
     fn is_exponential(self) -> bool {
         self.shape.abs() < SHAPE_OF_ZERO
     }
@@ -113,15 +119,15 @@ mod tests {
         fn level_exceeded_once_in_n_has_that_probability(
             scale in 0.01..100.0_f64, shape in -0.45..0.9_f64, times in 1.1..1e5_f64,
         ) {
-            let pareto = Pareto { scale, shape };
+            let pareto = Pareto::new(scale, shape);
             let survival = pareto.survival(pareto.exceeded_once_in(times));
             prop_assert!((survival * times - 1.0).abs() < 1e-6, "{survival}");
         }
 
         #[test]
         fn vanishing_shape_is_the_exponential_limit(excess in 0.0..20.0_f64) {
-            let exponential = Pareto { scale: 2.0, shape: 0.0 };
-            let nearly = Pareto { scale: 2.0, shape: 1e-8 };
+            let exponential = Pareto::new(2.0, 0.0);
+            let nearly = Pareto::new(2.0, 1e-8);
             let difference = exponential.survival(excess) - nearly.survival(excess);
             prop_assert!(difference.abs() < 1e-6);
         }
@@ -130,7 +136,7 @@ mod tests {
         fn estimators_scale_with_the_unit(unit in 1e-3..1e3_f64, seed in 0..20_u64) {
             use rand::SeedableRng;
             let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(seed);
-            let truth = Pareto { scale: 1.0, shape: 0.1 };
+            let truth = Pareto::new(1.0, 0.1);
             let x: Vec<f64> = (0..80).map(|_| truth.sample(&mut random)).collect();
             let scaled: Vec<f64> = x.iter().map(|x| x * unit).collect();
             let fits: [fn(&[f64]) -> Pareto; 2] = [

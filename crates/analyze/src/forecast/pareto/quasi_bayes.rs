@@ -40,13 +40,10 @@ pub(crate) fn fit(ascending: &[f64]) -> Pareto {
     let k = negative_shape(ascending, weighted);
     let scale = k / weighted;
     if scale.is_finite() && scale > 0.0 {
-        Pareto { scale, shape: -k }
+        Pareto::new(scale, -k)
     } else {
         // b = 0 is the exponential limit, where k / b is 0 / 0.
-        Pareto {
-            scale: mean(ascending),
-            shape: 0.0,
-        }
+        Pareto::new(mean(ascending), 0.0)
     }
 }
 
@@ -63,7 +60,7 @@ mod tests {
     fn large_sample_gives_its_shape_back() {
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(3);
         for shape in [-0.3, 0.0, 0.3] {
-            let truth = Pareto { scale: 2.0, shape };
+            let truth = Pareto::new(2.0, shape);
             let x: Vec<f64> = (0..5_000).map(|_| truth.sample(&mut random)).collect();
 
             let pareto = fit_quasi_bayes(&x).unwrap();

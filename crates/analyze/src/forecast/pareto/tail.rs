@@ -51,7 +51,7 @@ mod tests {
         fn levels_rise_with_the_horizon_and_are_exceeded_once_in_it(
             shape in -0.4..0.45_f64, rate in 1.0..100.0_f64, horizon in 5.0..1e4_f64,
         ) {
-            let excess = Pareto { scale: 2.0, shape };
+            let excess = Pareto::new(2.0, shape);
             let tail = Tail { threshold: 5.0, rate, excess };
             let level = tail.return_level(horizon).unwrap();
             prop_assert!(level < tail.return_level(horizon * 2.0).unwrap());
@@ -61,10 +61,7 @@ mod tests {
 
     #[test]
     fn level_below_the_threshold_is_refused() {
-        let excess = Pareto {
-            scale: 2.0,
-            shape: 0.0,
-        };
+        let excess = Pareto::new(2.0, 0.0);
         let tail = Tail {
             threshold: 5.0,
             rate: 1.0,

@@ -42,7 +42,9 @@ fn buffering(case: &Vector, period: f64, compute: f64) -> Buffering {
 
 fn blackouts(case: &Vector, key: &str) -> Vec<Blackout> {
     let pairs = case.pairs(key).into_iter();
-    pairs.map(|(start, end)| Blackout { start, end }).collect()
+    pairs
+        .map(|(start, end)| Blackout::new(start, end))
+        .collect()
 }
 
 fn blackout_replay(case: &Vector) {

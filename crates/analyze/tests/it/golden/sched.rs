@@ -31,8 +31,9 @@ fn schedulability_agrees_with_the_reference() {
             "pseudo_worst_case" => buffered(case),
             "blackout_envelope" => {
                 let pairs = case.pairs("blackouts").into_iter();
-                let blackouts: Vec<Blackout> =
-                    pairs.map(|(start, end)| Blackout { start, end }).collect();
+                let blackouts: Vec<Blackout> = pairs
+                    .map(|(start, end)| Blackout::new(start, end))
+                    .collect();
                 let envelope = blackout_envelope(&blackouts, &case.numbers("deltas")).unwrap();
                 case.expect_list("beta", &envelope, case.number("atol"));
             }

@@ -5,16 +5,12 @@ use super::super::RecordedEpisodes;
 use super::*;
 
 fn late(numbers: impl IntoIterator<Item = u64>) -> RecordedEpisodes {
-    RecordedEpisodes {
-        path: "/home/alice/r.laggard".into(),
-        manifest: manifest(),
-        episodes: numbers.into_iter().map(episode).collect(),
-        notes: notes(),
-        latest: Vec::new(),
-        samples_end: None,
-        missing: 0,
-        shortfalls: Vec::new(),
-    }
+    RecordedEpisodes::new(
+        "/home/alice/r.laggard",
+        manifest(),
+        numbers.into_iter().map(episode).collect(),
+        notes(),
+    )
 }
 
 fn report(late: &RecordedEpisodes, number: usize) -> Result<BugReport, BugError> {

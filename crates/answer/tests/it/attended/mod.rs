@@ -273,14 +273,7 @@ fn normal(at_ns: Nanos, tid: u32, name: &str) -> FlightEvent {
 fn switch_to(at_ns: Nanos, tid: u32, name: &str, priority: i16) -> FlightEvent {
     FlightEvent {
         at_ns,
-        what: Happening::Switch {
-            tid: Tid(tid),
-            name: name.into(),
-            priority,
-            priority_before: None,
-            before: None,
-            preempted: true,
-        },
+        what: Happening::switch(Tid(tid), name, priority),
     }
 }
 

@@ -52,14 +52,12 @@ fn state(seconds: u64) -> Live {
                 let mut steps = [None; STAGES.len()];
                 steps[Stage::Irq.index()] = Some(Nanos::from_us(7));
                 steps[Stage::User.index()] = Some(latency(line, second, number));
-                batch.push(&Activation {
-                    line: LineId(line),
-                    seq: second * 100 + number,
-                    expiry: START + Nanos::from_ms(second * 1_000 + number * 10),
-                    missed: false,
-                    censored: false,
+                batch.push(&Activation::new(
+                    LineId(line),
+                    second * 100 + number,
+                    START + Nanos::from_ms(second * 1_000 + number * 10),
                     steps,
-                });
+                ));
             }
         }
         let late = (second % 12 == 7).then(|| LateActivation {

@@ -33,14 +33,7 @@ impl LineReader {
         let total = self.latency(slot, slot.end())?;
         let mut steps = [None; STAGES.len()];
         steps[self.last.index()] = Some(total);
-        Ok(Activation {
-            line: self.id,
-            seq,
-            expiry: slot.expiry(),
-            missed: false,
-            censored: false,
-            steps,
-        })
+        Ok(Activation::new(self.id, seq, slot.expiry(), steps))
     }
 
     /// Returns the stages of a slot up to `last`, whose time is `end`.
@@ -99,14 +92,7 @@ impl LineReader {
         }
         let counted = before.saturating_sub(expiry);
         steps[last.index()] = Some(total.saturating_sub(counted));
-        Ok(Activation {
-            line: self.id,
-            seq,
-            expiry,
-            missed: false,
-            censored: false,
-            steps,
-        })
+        Ok(Activation::new(self.id, seq, expiry, steps))
     }
 
     /// Returns the time from the expiry in a slot to `end`.

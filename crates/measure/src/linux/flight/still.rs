@@ -13,10 +13,7 @@ pub(super) fn common_silences(
     from: Nanos,
     min: Nanos,
 ) -> Vec<Span> {
-    let gaps = signs.windows(2).map(|two| Span {
-        from_ns: two[0],
-        to_ns: two[1],
-    });
+    let gaps = signs.windows(2).map(|two| Span::new(two[0], two[1]));
     let mut still: Vec<Span> = gaps
         .filter(|gap| gap.to_ns >= from && is_longer(gap, min))
         .collect();
@@ -37,7 +34,7 @@ fn gaps_within(span: &Span, signs: &[Nanos]) -> Vec<Span> {
     let mut from_ns = span.from_ns;
     let mut gaps = Vec::new();
     for &to_ns in signs[first..end].iter().chain([&span.to_ns]) {
-        gaps.push(Span { from_ns, to_ns });
+        gaps.push(Span::new(from_ns, to_ns));
         from_ns = to_ns;
     }
     gaps

@@ -186,11 +186,7 @@ mod tests {
 
         let change = thread.1.unwrap();
         assert_eq!((change.at, change.lasts), (secs(3), false));
-        let line = Line {
-            cpu: Cpu(1),
-            service: Service::Fifo(90),
-            route: Route::Deferred,
-        };
+        let line = Line::new(Cpu(1), Service::Fifo(90), Route::Deferred);
         let text = words(change, line, 2, secs(1)).what;
         assert!(
             text.starts_with(

@@ -73,11 +73,7 @@ impl Timerlat {
             pipe: None,
             series: TracerSeries::new(period),
         };
-        let line = |&cpu| Line {
-            cpu,
-            service: Service::Kthread(priority),
-            route: Route::Direct,
-        };
+        let line = |&cpu| Line::new(cpu, Service::Kthread(priority), Route::Direct);
         Ok(Self {
             instance: Instance::new(root, cpus, period, BUFFER_TIME)?,
             format: Format::parse(&format?)?,

@@ -175,11 +175,7 @@ fn lacking(reason: String, err: &io::Error) -> Absence {
     } else {
         (Lacks::Kernel, "use another timer")
     };
-    Absence {
-        reason,
-        remedy: remedy.into(),
-        lacks,
-    }
+    Absence::new(reason, remedy, lacks)
 }
 
 /// Opens the timer for the calling thread.

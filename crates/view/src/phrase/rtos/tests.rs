@@ -11,11 +11,7 @@ fn us(us: u64) -> Option<Nanos> {
 }
 
 fn absence(reason: &str, remedy: &str) -> Absence {
-    Absence {
-        reason: reason.into(),
-        remedy: remedy.into(),
-        lacks: Lacks::Machine,
-    }
+    Absence::new(reason, remedy, Lacks::Machine)
 }
 
 fn report(rows: Vec<CriterionRow>) -> RtosReport {
