@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use laggard_model::{
     Activity, Address, Because, CauseClass, Culprit, Episode, Happening, Nanos, Route, Sampler,
-    Service, StackSample, Stage, Throttle, Tid, Vector, windows_priority,
+    Service, StackSample, Stage, Throttle, Vector,
 };
 
+use super::composition::is_own;
 use super::context::{Context, SAME_INSTANT, Slice, Thread};
 use super::handler::Handler;
 use super::index::EvidenceIndex;
+use super::waiter::{NORMAL, Waiter};
 
 /// `HRTIMER_SOFTIRQ`: the softirq that runs laggard's deferred callback.
 const HRTIMER_SOFTIRQ: u32 = 8;
@@ -29,71 +31,6 @@ const LEAVING_IDLE: Nanos = Nanos::from_us(100);
 /// Minimum number of due samples. If none of them was taken, the sampler did not merely
 /// miss the thread.
 const SAMPLES_DUE: u64 = 3;
-/// Kernel priority of the most urgent normal thread.
-const NORMAL: i16 = 100;
-/// Priority assumed for a Windows thread if its switches do not show it.
-const USUAL_OF_WINDOWS: u8 = 8;
-/// Minimum priority that MMCSS gives a `Pro Audio` thread.
-const MMCSS: u8 = 23;
-
-/// A thread that waits for the CPU.
-#[derive(Clone, Copy, Debug)]
-struct Waiter {
-    /// `None`: the thread has not run and is unknown.
-    tid: Option<Tid>,
-    /// Kernel priority: lower is more urgent.
-    priority: i16,
-}
-
-impl Waiter {
-    fn is(self, thread: &Thread) -> bool {
-        self.tid == Some(thread.tid)
-    }
-
-    /// Returns the thread of an episode of `service`. The thread that runs at the end
-    /// is this thread only if the service was reached. If it still waited when the
-    /// measurement ended, another thread runs then.
-    fn from_episode(
-        episode: &Episode,
-        index: &EvidenceIndex<'_>,
-        service: Service,
-        at_end: Option<&Context>,
-    ) -> Option<Self> {
-        let priority = match service {
-            // The priority applies from its request to the end of its work.
-            Service::Fifo(priority) | Service::Lent(priority) | Service::Kthread(priority) => {
-                NORMAL - 1 - i16::from(priority)
-            }
-            // The kernel's priority of a deadline thread.
-            Service::Deadline => -1,
-            // Only its switches can show the real priority.
-            Service::Other if index.is_windows => windows_priority(USUAL_OF_WINDOWS),
-            Service::Realtime(level) | Service::SystemThread(level) => windows_priority(level),
-            Service::Mmcss => windows_priority(MMCSS),
-            Service::Other
-            | Service::Slice(_)
-            | Service::Worker
-            | Service::Dpc
-            | Service::Task(_)
-            | Service::Traced(_) => NORMAL + 20,
-            Service::Nice(nice) => NORMAL + 20 + i16::from(nice),
-            Service::Irq | Service::Softirq => return None,
-        };
-        if episode.censored {
-            let tid = episode.thread;
-            return Some(Self { tid, priority });
-        }
-        let at_end = at_end?;
-        let runs = at_end.thread.as_ref().filter(|_| !at_end.is_lost);
-        let tid = episode.thread.or(runs.map(|thread| thread.tid))?;
-        Some(Self {
-            tid: Some(tid),
-            priority: runs
-                .filter(|thread| thread.tid == tid)
-                .map_or(priority, |thread| thread.priority),
-        })
-    }
-}
 
 /// Facts about an episode that decide the class of its slices.
 #[derive(Debug)]
@@ -236,48 +173,23 @@ impl<'a> Judge<'a> {
         } else {
             self.judge_ready(slice, thread, next)
         };
-        match class {
-            CauseClass::OwnPath
-            | CauseClass::ContextSwitch
-            | CauseClass::ReturnToUser
-            | CauseClass::OwnWork
-            | CauseClass::Overrun
-            | CauseClass::SystemCall
-            | CauseClass::PageFault
-            | CauseClass::Lock
-            | CauseClass::KernelLock
-            | CauseClass::Reclaim
-            | CauseClass::Blocked
-            | CauseClass::Wait
-            | CauseClass::Frozen
-            | CauseClass::Stopped => (class, Culprit::default()),
-            CauseClass::Unexplained if slice.from < self.interrupted => {
-                unexplained(Because::LateInterrupt)
-            }
-            CauseClass::Unexplained => unexplained(Because::NoSample),
-            CauseClass::Throttled => self.held_back(slice),
-            CauseClass::IdleExit
-            | CauseClass::Stolen
-            | CauseClass::Stall
-            | CauseClass::InterruptsOff
-            | CauseClass::Interrupt
-            | CauseClass::Softirq
-            | CauseClass::Dpc
-            | CauseClass::PreemptionOff
-            | CauseClass::HigherPriority
-            | CauseClass::Equal
-            | CauseClass::GroupWeight
-            | CauseClass::RtThrottled
-            | CauseClass::FairServer
-            | CauseClass::DeadlineThrottled
-            | CauseClass::Migration => {
-                culprit.frame = frame;
-                let is_urgent = matches!(class, CauseClass::HigherPriority | CauseClass::Equal);
-                culprit.because =
-                    (is_urgent && self.is_boosted(thread)).then_some(Because::Boosted);
-                (class, culprit)
-            }
+        if class == CauseClass::Throttled {
+            return self.held_back(slice);
         }
+        if class == CauseClass::Unexplained {
+            return unexplained(if slice.from < self.interrupted {
+                Because::LateInterrupt
+            } else {
+                Because::NoSample
+            });
+        }
+        if is_own(class) {
+            return (class, Culprit::default());
+        }
+        culprit.frame = frame;
+        let is_urgent = matches!(class, CauseClass::HigherPriority | CauseClass::Equal);
+        culprit.because = (is_urgent && self.is_boosted(thread)).then_some(Because::Boosted);
+        (class, culprit)
     }
 
     /// Returns whether the thread has a real-time priority above its priority at

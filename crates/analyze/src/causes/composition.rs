@@ -190,6 +190,11 @@ const fn kind(class: CauseClass) -> PieceKind {
     }
 }
 
+/// Returns whether time of this class belongs to the service itself.
+pub(super) const fn is_own(class: CauseClass) -> bool {
+    matches!(kind(class), PieceKind::Own)
+}
+
 /// Returns the times when each source above the service ran.
 fn above(parts: &[Part]) -> BTreeMap<CauseKey, Vec<Blackout>> {
     let mut blackouts: BTreeMap<CauseKey, Vec<Blackout>> = BTreeMap::new();
@@ -205,10 +210,10 @@ fn above(parts: &[Part]) -> BTreeMap<CauseKey, Vec<Blackout>> {
         blackouts
             .entry((part.class, culprit))
             .or_default()
-            .push(Blackout {
-                start: part.slice.from.as_f64(),
-                end: part.slice.to.as_f64(),
-            });
+            .push(Blackout::new(
+                part.slice.from.as_f64(),
+                part.slice.to.as_f64(),
+            ));
     }
     blackouts
 }

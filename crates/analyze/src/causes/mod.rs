@@ -29,6 +29,7 @@ mod spell;
 mod steal;
 mod system_call;
 mod timeline;
+mod waiter;
 
 use std::sync::Arc;
 

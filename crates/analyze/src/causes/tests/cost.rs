@@ -34,7 +34,7 @@ fn crowded(records: u64) -> Scene {
         if turn.is_multiple_of(11) {
             let from_ns = us(time + 25);
             let to_ns = us(time + 27);
-            scene.episode.evidence.gaps.push(Span { from_ns, to_ns });
+            scene.episode.evidence.gaps.push(Span::new(from_ns, to_ns));
         }
     }
     let events = &scene.episode.evidence.events;
@@ -148,7 +148,7 @@ fn parts_of_one_stay_share_the_thread_name() {
         scene = scene.during(time, time + 10, TIMER);
     }
 
-    let explained = explain(&scene.ours(2_000).episode, Service::Fifo(90), Route::Direct);
+    let explained = scene.ours(2_000).explained();
 
     let parts = explained.parts.iter();
     let threads = parts.filter_map(|part| part.slice.context.thread.as_ref());

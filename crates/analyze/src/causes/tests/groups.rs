@@ -216,14 +216,7 @@ fn quota_stops_every_thread_below_its_group() {
     assert_eq!(stopped.culprit.group, Some(5));
     assert_eq!(cause("/a/c", &episode).class, CauseClass::Equal);
     // A thread of the group runs again: the quota was refilled.
-    let back = Happening::Switch {
-        tid: Tid(99),
-        name: "member".into(),
-        priority: NORMAL,
-        priority_before: None,
-        before: None,
-        preempted: true,
-    };
+    let back = Happening::switch(Tid(99), "member", NORMAL);
     let switch = episode
         .evidence
         .events

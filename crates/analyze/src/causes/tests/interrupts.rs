@@ -14,7 +14,7 @@ fn softirq_is_named_with_its_callback() {
         .event(1_991, Happening::End(Activity::Softirq(1)))
         .ours(2_000);
 
-    let explanation = explain(&scene.episode, Service::Fifo(90), Route::Direct);
+    let explanation = scene.explained();
 
     let worst = &explanation.causes[0];
     assert_eq!(worst.class, CauseClass::Softirq);

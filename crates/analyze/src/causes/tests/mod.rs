@@ -4,6 +4,7 @@ mod groups;
 mod interrupts;
 mod outside;
 mod threads;
+mod throttled;
 mod windows;
 
 use std::sync::Arc;
@@ -68,14 +69,7 @@ impl Scene {
     }
 
     fn switch(self, time: i64, tid: u32, name: &str, priority: i16) -> Self {
-        let what = Happening::Switch {
-            tid: Tid(tid),
-            name: name.into(),
-            priority,
-            priority_before: None,
-            before: None,
-            preempted: true,
-        };
+        let what = Happening::switch(Tid(tid), name, priority);
         self.event(time, what)
     }
 
@@ -98,6 +92,10 @@ impl Scene {
             user: vec![Address(1)],
         });
         self
+    }
+
+    fn explained(&self) -> Explanation {
+        explain(&self.episode, Service::Fifo(90), Route::Direct)
     }
 
     /// Returns causes of at least 20 us as class, thread and us.

@@ -57,10 +57,7 @@ fn silence_without_an_advance_of_the_steal_clock_is_not_stolen() {
 #[test]
 fn silence_on_all_cpus_is_a_stall() {
     let mut scene = late_interrupt(20_000, 7).sample(20_002, 7, &[]);
-    scene.episode.evidence.still = vec![Span {
-        from_ns: us(-500),
-        to_ns: us(20_000),
-    }];
+    scene.episode.evidence.still = vec![Span::new(us(-500), us(20_000))];
 
     assert_eq!(scene.main_causes()[0].0, CauseClass::Stall);
 }
@@ -69,10 +66,7 @@ fn silence_on_all_cpus_is_a_stall() {
 fn silence_that_all_cpus_mostly_shared_is_a_stall() {
     let class = |from, to| {
         let mut scene = late_interrupt(20_000, 7).sample(20_002, 7, &[0xabc]);
-        scene.episode.evidence.still = vec![Span {
-            from_ns: us(from),
-            to_ns: us(to),
-        }];
+        scene.episode.evidence.still = vec![Span::new(us(from), us(to))];
         scene.main_causes()[0].0
     };
 
@@ -180,7 +174,7 @@ fn fired_elsewhere(by: u64) -> Scene {
 fn activity_of_this_cpu_does_not_delay_a_timer_of_another() {
     let scene = fired_elsewhere(3_000);
 
-    let explanation = explain(&scene.episode, Service::Fifo(90), Route::Direct);
+    let explanation = scene.explained();
 
     assert_eq!(
         scene.main_causes(),
@@ -195,7 +189,7 @@ fn activity_of_this_cpu_does_not_delay_a_timer_of_another() {
 fn timer_fired_in_time_by_another_cpu_is_the_wakeup_path() {
     let scene = fired_elsewhere(12);
 
-    let explanation = explain(&scene.episode, Service::Fifo(90), Route::Direct);
+    let explanation = scene.explained();
 
     assert_eq!(explanation.parts[0].class, CauseClass::OwnPath);
     assert_eq!(explanation.parts[0].time(), Nanos::from_us(12));

@@ -168,10 +168,7 @@ fn lost_time_has_no_culprit() {
     for sampler in [None, Some((Sampler::Profile, Nanos::from_ms(1)))] {
         let mut scene = late(5, 90_000);
         scene.episode.evidence.sampler = sampler;
-        scene.episode.evidence.gaps = vec![Span {
-            from_ns: us(100),
-            to_ns: us(90_000),
-        }];
+        scene.episode.evidence.gaps = vec![Span::new(us(100), us(90_000))];
         let scene =
             switch(scene, -300, 7, "audiodg.exe", 26).sample(89_500, 7, &[0xffff_f801_0000_3000]);
         let scene = switch(scene, 90_000, OURS, "laggard.exe", 24);
