@@ -72,6 +72,13 @@ impl<'a> Selection<'a> {
         self.groups.iter().map(|group| group.latency.histogram())
     }
 
+    /// Returns the latencies of all recordings together.
+    pub(crate) fn histogram(&self) -> Histogram {
+        let mut merged = Histogram::default();
+        self.histograms().for_each(|part| merged.merge(part));
+        merged
+    }
+
     /// Activations.
     pub(crate) fn samples(&self) -> f64 {
         self.histograms().map(Histogram::count).sum::<u64>() as f64

@@ -472,9 +472,7 @@ pub(super) fn chosen_level(loads: &[&Load], line: (Service, Route)) -> Option<(N
     let mut floor = Nanos::ZERO;
     for load in loads {
         let selection = Selection::new(load, line, None);
-        selection
-            .histograms()
-            .for_each(|histogram| both.merge(histogram));
+        both.merge(&selection.histogram());
         floor = floor.max(selection.floor().unwrap_or_default());
     }
     let samples = both.count() as f64;
@@ -533,12 +531,8 @@ const fn is_tested(level: &LevelComparison) -> bool {
 /// Returns the latency counts of a side.
 fn counts(load: &Load, line: (Service, Route)) -> LatencyCounts {
     let selection = Selection::new(load, line, None);
-    let mut merged = Histogram::default();
-    selection
-        .histograms()
-        .for_each(|histogram| merged.merge(histogram));
     LatencyCounts {
-        buckets: merged.buckets().collect(),
+        buckets: selection.histogram().buckets().collect(),
         is_at_least: !selection.waiting.is_empty(),
     }
 }

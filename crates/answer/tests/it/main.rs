@@ -8,4 +8,5 @@ mod pictured;
 mod probed;
 mod prose;
 mod recorded;
+mod schedulable;
 mod timers;
