@@ -440,8 +440,9 @@ impl LineState {
     fn period_of_late_thread(&self) -> Option<Nanos> {
         let kind = wait_kind(&self.pending.back()?.cycle.whole);
         let wakes = self.newest_wakes(MAX_FOR_PERIOD);
-        let sleeps = matches!(kind, WaitKind::SleepUntil | WaitKind::SleepFor);
-        period_of_late_thread(&wakes).filter(|_| sleeps)
+        let is_relative = kind == WaitKind::SleepFor;
+        period_of_late_thread(&wakes, is_relative)
+            .filter(|_| is_relative || kind == WaitKind::SleepUntil)
     }
 
     /// Returns up to `count` of the newest wakeups since the last pause.

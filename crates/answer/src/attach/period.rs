@@ -139,11 +139,16 @@ pub(super) fn grid(expiries: &[Nanos]) -> Option<Nanos> {
     periods.next().map(Nanos::from_f64)
 }
 
-/// Returns the period of a thread that sleeps until due times and is nearly always late: most gaps are several periods long, not all of them equally long, and the thread never sleeps past a due time.
-pub(super) fn period_of_late_thread(wakes: &[Wake]) -> Option<Nanos> {
+/// Returns the period of a thread that sleeps until due times and is nearly always late: most gaps
+/// are several periods long, not all of them equally long, and the thread never sleeps past a due
+/// time. `is_relative`: it sleeps for a time, which is the time that is left only if its sleeps
+/// differ.
+pub(super) fn period_of_late_thread(wakes: &[Wake], is_relative: bool) -> Option<Nanos> {
     /// Minimum number of gaps that differ from the median.
     const MIN_OTHER: usize = 2;
     const TOLERANCE: f64 = 1.02;
+    /// Maximum difference between sleeps for the same time.
+    const MAX_DIFFERENCE: f64 = 0.05;
     let origins: Vec<Nanos> = wakes.iter().map(|wake| wake.origin).collect();
     let period = grid(&origins)?;
     let gaps = origins.windows(2);
@@ -153,10 +158,17 @@ pub(super) fn period_of_late_thread(wakes: &[Wake]) -> Option<Nanos> {
     let median = gaps[gaps.len() / 2];
     let others = gaps.iter().filter(|gap| (*gap - median).abs() > 0.5);
     let sleeps = wakes.windows(2);
-    let mut sleeps = sleeps.map(|two| two[1].origin.saturating_sub(two[0].done).as_f64());
+    let sleeps = sleeps.map(|two| two[1].origin.saturating_sub(two[0].done).as_f64());
+    let mut sleeps: Vec<f64> = sleeps.collect();
+    sleeps.sort_by(f64::total_cmp);
+    let usual = sleeps[sleeps.len() / 2];
+    let is_usual = |sleep: &&f64| (*sleep - usual).abs() <= MAX_DIFFERENCE * usual;
+    let sleeps_differ = 2 * sleeps.iter().filter(is_usual).count() < sleeps.len();
     let is_late = median > 1.5 && others.count() >= MIN_OTHER && !catches_up(wakes);
-    let sleeps_until_next = sleeps.all(|sleep| sleep <= TOLERANCE * period.as_f64());
-    (is_late && sleeps_until_next).then_some(period)
+    let sleeps_until_next = sleeps
+        .iter()
+        .all(|sleep| *sleep <= TOLERANCE * period.as_f64());
+    (is_late && (sleeps_differ || !is_relative) && sleeps_until_next).then_some(period)
 }
 
 /// Returns the length of a gap in periods; `None` if it is not a multiple of the period.
@@ -283,15 +295,18 @@ mod tests {
         for place in 0..late.len() - 1 {
             late[place].done = late[place + 1].origin.saturating_sub(Nanos::from_ms(7));
         }
-        assert_eq!(period_of_late_thread(&late), Some(Nanos::from_ms(10)));
-        assert_eq!(period_of_late_thread(&wakes(&gaps, 1)), None);
-        assert_eq!(period_of_late_thread(&wakes(&[20; 12], 13)), None);
+        let period = |wakes: &[Wake]| period_of_late_thread(wakes, false);
+        assert_eq!(period(&late), Some(Nanos::from_ms(10)));
+        assert_eq!(period(&wakes(&gaps, 1)), None);
+        assert_eq!(period(&wakes(&[20; 12], 13)), None);
+        // A thread that always sleeps for 7 ms has no due times, except if it states them.
+        assert_eq!(period_of_late_thread(&late, true), None);
         // Intervals of 10 and 30 ms in turn: each second cycle starts late.
         let mut in_turn = wakes(&[10, 30, 10, 30, 10, 30, 10, 30, 10, 30, 10, 30], 25);
         for wake in in_turn.iter_mut().step_by(2) {
             wake.done = wake.origin + Nanos::from_ms(12);
         }
-        assert_eq!(period_of_late_thread(&in_turn), None);
+        assert_eq!(period(&in_turn), None);
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub(super) struct Grid {
     pub(super) free_since: Nanos,
     /// Longest sleep before a recent wakeup on the grid, ns.
     sleep: f64,
+    /// Longest recent sleep, ns.
+    longest_sleep: f64,
     /// Whether timers woke the thread at its due times.
     pub(super) has_timer: bool,
 }
@@ -163,6 +165,7 @@ impl Grid {
             evaluated: anchor,
             free_since: anchor,
             sleep: 0.0,
+            longest_sleep: 0.0,
             has_timer: false,
         })
     }
@@ -384,9 +387,10 @@ impl Grid {
         let resolution = cycle.timeout_resolution.as_f64();
         let tolerance = self.expected_deviation(1.0).max(resolution);
         let slept = self.slept(activation.origin);
-        // Not known if due times have passed in each cycle.
+        // Not known if due times have passed in each cycle. Sleeps for the time that is left then
+        // differ, and other sleeps have the same length.
         let usual = Some(self.sleep).filter(|sleep| *sleep > 0.0);
-        let usual = usual.unwrap_or(self.period).min(self.period);
+        let usual = usual.unwrap_or(self.longest_sleep).min(self.period);
         (!is_exact || cycle.is_relative) && slept >= usual - tolerance
     }
 
@@ -405,8 +409,10 @@ impl Grid {
         const JITTER_DECAY: f64 = 0.95;
         const SLEEP_DECAY: f64 = 0.98;
         let steps = self.nearest(origin);
+        let slept = self.slept(origin);
+        self.longest_sleep = (self.longest_sleep * SLEEP_DECAY).max(slept);
         if steps == 1 {
-            self.sleep = (self.sleep * SLEEP_DECAY).max(self.slept(origin));
+            self.sleep = (self.sleep * SLEEP_DECAY).max(slept);
         }
         let expected = self.point(steps);
         let deviation = origin.as_f64() - expected.as_f64();
