@@ -5,7 +5,9 @@ use std::process::Output;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::scripted::{Texts as _, in_one_line, laggard, must_record, script, stall};
+use crate::scripted::{
+    self, Printed as _, Texts as _, in_one_line, laggard, must_record, script, service, stall,
+};
 
 /// The stalls of a recording: (start, length), ms.
 fn recorded(dir: &TempDir, seconds: u64, stalls: &[(u64, u64)]) {
@@ -21,20 +23,7 @@ fn recorded(dir: &TempDir, seconds: u64, stalls: &[(u64, u64)]) {
 }
 
 fn ask(dir: &TempDir, command: &str, args: &[&str]) -> Output {
-    laggard()
-        .arg(command)
-        .arg(dir.path().join("r.laggard"))
-        .args(args)
-        .output()
-        .unwrap()
-}
-
-fn service<'a>(report: &'a Value, name: &str) -> &'a Value {
-    let services = report["loads"][0]["services"].as_array().unwrap();
-    services
-        .iter()
-        .find(|service| service["service"] == name)
-        .unwrap()
+    scripted::ask(dir, &[&[command, "r.laggard"], args].concat())
 }
 
 const BUFFERS: [&str; 4] = ["--buffers=3", "--buffer=6ms", "--compute=1.5ms", "--json"];
@@ -49,7 +38,7 @@ fn policy_after_a_miss_decides_the_number_of_lost_buffers() {
     let buffers = ["--buffers=3", "--buffer=6ms", "--compute=5ms"];
     let with_policy = |policy: &[&str]| {
         let report = ask(&dir, "qos", &[&buffers, policy, &["--json"]].concat()).json();
-        let fifo = service(&report, "fifo:90")["outlook"].clone();
+        let fifo = service(&report["loads"][0], "fifo:90")["outlook"].clone();
         let late = fifo["late_per_hour"].as_f64().unwrap() / 60.0 / 8.0;
         (report["application"]["policy"].clone(), fifo, late)
     };
@@ -67,19 +56,12 @@ fn policy_after_a_miss_decides_the_number_of_lost_buffers() {
     assert!((4.0..9.0).contains(&given_up), "{given_up}");
     assert!((4.0..10.0).contains(&anew), "{anew}");
 
-    let text = ask(&dir, "qos", &[&buffers[..], &["--policy=drop"]].concat());
-    let text = text.text();
+    let text = ask(&dir, "qos", &[&buffers[..], &["--policy=drop"]].concat()).text();
     let message = in_one_line(&text);
-    assert!(
-        message.contains("the buffer is dropped at its deadline"),
-        "{message}"
-    );
+    message.assert_has("the buffer is dropped at its deadline");
     let wrong = ask(&dir, "qos", &["--policy=later"]);
     let stderr = wrong.errors();
-    assert!(
-        stderr.contains("possible values: late, drop, reset"),
-        "{stderr}"
-    );
+    stderr.assert_has("possible values: late, drop, reset");
 }
 
 #[test]
@@ -91,7 +73,7 @@ fn every_stall_beyond_the_slack_is_one_failure_and_the_others_are_none() {
 
     let report = ask(&dir, "qos", &BUFFERS).json();
 
-    let fifo = &service(&report, "fifo:90")["outlook"];
+    let fifo = &service(&report["loads"][0], "fifo:90")["outlook"];
     assert_eq!(report["application"]["slack_ns"], 10_500_000);
     assert_eq!(fifo["failures"], 8.0);
     let mttf = fifo["mttf_ns"].as_f64().unwrap();
@@ -110,7 +92,7 @@ fn rate_without_a_failure_is_bounded_by_the_recording_time() {
 
     let report = ask(&dir, "qos", &BUFFERS).json();
 
-    let fifo = service(&report, "fifo:90");
+    let fifo = service(&report["loads"][0], "fifo:90");
     assert_eq!(fifo["outlook"]["mttf_ns"], Value::Null);
     let low = fifo["outlook"]["mttf_low_ns"].as_f64().unwrap();
     assert!((low / (60e9 / 2.9957) - 1.0).abs() < 0.01, "{low}");
@@ -128,16 +110,15 @@ fn very_many_buffers_end_and_very_short_ones_are_refused_with_the_limit() {
     let many = ["--buffers=5000", "--buffer=6ms", "--compute=1ms", "--json"];
     let report = ask(&dir, "qos", &many).json();
 
-    let curve = service(&report, "fifo:90")["curve"].as_array().unwrap();
+    let curve = service(&report["loads"][0], "fifo:90")["curve"]
+        .as_array()
+        .unwrap();
     assert_eq!((curve.len(), &curve[63]["buffers"]), (64, &5_000.into()));
     for short in ["--buffer=1ns", "--buffer=10us"] {
         let refused = ask(&dir, "qos", &["--buffers=2", short, "--compute=0ns"]);
         let text = refused.errors();
         assert_eq!(refused.status.code(), Some(2), "{text}");
-        assert!(
-            text.contains("the shortest for these recordings is `--buffer "),
-            "{text}"
-        );
+        text.assert_has("the shortest for these recordings is `--buffer ");
         // And that is accepted.
         let limit = text
             .split("`--buffer ")
@@ -159,7 +140,7 @@ fn very_many_buffers_end_and_very_short_ones_are_refused_with_the_limit() {
         &["--buffers=100000", "--buffer=6ms", "--compute=1ms"],
     );
     let text = refused.errors();
-    assert!(text.contains("the limit of `--buffers` is 65536"), "{text}");
+    text.assert_has("the limit of `--buffers` is 65536");
 }
 
 #[test]
@@ -171,7 +152,7 @@ fn forecast_of_a_short_recording_states_how_long_to_record() {
     let report = output.json();
 
     assert_eq!(output.status.code(), Some(1), "no level is known");
-    let fifo = service(&report, "fifo:90");
+    let fifo = service(&report["loads"][0], "fifo:90");
     let largest = fifo["largest_ns"].as_u64().unwrap();
     assert_eq!(largest, 6_500_000 + 18_851);
     let cells = fifo["cells"].as_array().unwrap();
@@ -213,18 +194,18 @@ fn forecast_of_a_short_recording_states_how_long_to_record() {
 fn forecast_fits_a_screen_and_lists_the_reasons_in_all() {
     let dir = TempDir::new().unwrap();
     recorded(&dir, 30, &[(10_000, 4), (20_000, 7)]);
-    let stdout = |args: &[&str]| String::from_utf8(ask(&dir, "forecast", args).stdout).unwrap();
+    let stdout = |args: &[&str]| ask(&dir, "forecast", args).text();
 
     let (short, full) = (stdout(&[]), stdout(&["--all"]));
 
     assert!(short.lines().count() <= 24, "{short}");
-    assert!(!short.contains("refused"), "{short}");
+    short.assert_lacks("refused");
     // Two bounds of the hour, and the next step.
     assert_eq!(short.matches("record ").count(), 3, "{short}");
     let path = dir.path().to_str().unwrap();
     let wide = |line: &&str| line.chars().count() > 80 && !line.contains(path);
     assert_eq!(short.lines().find(wide), None);
-    assert!(short.contains("halves the 99.2 % chance"), "{short}");
+    short.assert_has("halves the 99.2 % chance");
     assert!(full.contains("\n(a) ") && !short.contains("(a) "), "{full}");
 }
 
@@ -241,7 +222,7 @@ fn forecast_has_no_bound_of_spans_that_are_shorter_than_a_block() {
         let dir = TempDir::new().unwrap();
         recorded(&dir, seconds, &[(1_000, 4), (2_000, 7)]);
 
-        let stdout = String::from_utf8(ask(&dir, "forecast", &[]).stdout).unwrap();
+        let stdout = ask(&dir, "forecast", &[]).text();
 
         let words: Vec<&str> = stdout.split_whitespace().collect();
         assert!(words.join(" ").contains(expected), "{stdout}");
@@ -266,7 +247,7 @@ fn recording_several_horizons_takes_no_model_and_holds_the_true_level() {
     let report = output.json();
     assert_eq!(output.status.code(), Some(0));
 
-    let cell = &service(&report, "fifo:90")["cells"][0];
+    let cell = &service(&report["loads"][0], "fifo:90")["cells"][0];
     assert_eq!(cell["method"], "order_statistics", "{cell}");
     let level = |key: &str| cell[key].as_f64().unwrap() / 1e6;
     // 8.3 horizons: nine of ten are not bounded yet, half are.
@@ -337,9 +318,9 @@ fn commands_with_the_same_first_word_are_separate_loads() {
     let qos = text_of("qos", &BUFFERS);
 
     for load in ["sleep 50", "sleep 60"] {
-        assert!(by_load.contains(&format!("Load: {load}\n")), "{by_load}");
-        assert!(beside.contains(&format!("load {load},")), "{beside}");
-        assert!(markdown.contains(&format!("load {load},")), "{markdown}");
-        assert!(qos.contains(load), "{qos}");
+        by_load.assert_has(&format!("Load: {load}\n"));
+        beside.assert_has(&format!("load {load},"));
+        markdown.assert_has(&format!("load {load},"));
+        qos.assert_has(load);
     }
 }

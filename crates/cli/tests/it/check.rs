@@ -8,8 +8,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::scripted::{
-    Texts as _, any_share, every, in_one_line, laggard, load_ended, record, run, script, share,
-    stall,
+    self, Printed as _, Texts as _, any_share, every, in_one_line, load_ended, record, run, script,
+    share, stall,
 };
 
 /// A recording at 1 ms of `script` and its options.
@@ -22,14 +22,8 @@ fn recorded(dir: &TempDir, name: &str, script: &str, options: &[&str]) {
 
 fn ask(dir: &TempDir, recordings: &[&str], requirements: &str, options: &[&str]) -> Output {
     fs::write(dir.path().join("r.toml"), requirements).unwrap();
-    laggard()
-        .current_dir(dir.path())
-        .arg("check")
-        .args(recordings)
-        .args(["--require", "r.toml"])
-        .args(options)
-        .output()
-        .unwrap()
+    let words = [&["check", "--require=r.toml"], recordings, options].concat();
+    scripted::ask(dir, &words)
 }
 
 /// Returns the exit code, and the verdict of each row with its reason.
@@ -68,17 +62,13 @@ fn share_passes_fails_or_is_unknown_with_an_exit_code_for_each() {
     let output = ask(&dir, &["a"], &requirements, &["--json"]);
     let rows = ["unknown too_short", "fail", "pass"].map(String::from);
     assert_eq!(verdicts(&output), (1, rows.into()));
-    let text = ask(&dir, &["a"], &requirements, &[]);
-    let text = text.text();
+    let text = ask(&dir, &["a"], &requirements, &[]).text();
     assert!(
         text.starts_with("FAIL  `r.toml`: 3 checks: 1 FAIL, 1 UNKNOWN, 1 PASS\n"),
         "{text}"
     );
-    assert!(
-        text.contains("\n2  FAIL     SCHED_FIFO 90: at most 1e-4 "),
-        "{text}"
-    );
-    assert!(text.contains("99 of 99,999 wakeups, 9.9e-4"), "{text}");
+    text.assert_has("\n2  FAIL     SCHED_FIFO 90: at most 1e-4 ");
+    text.assert_has("99 of 99,999 wakeups, 9.9e-4");
     assert!(text.lines().count() <= 24, "{text}");
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),
@@ -142,14 +132,9 @@ fn share_passes_only_for_stalls_that_the_recording_excludes() {
     // 2.9957 stalls of 998 late wakeups are one in 1,000 of 2,989,700.
     let needed = default_row["needed_ns"].as_f64().unwrap();
     assert!((needed / 2_989.7e9 - 1.0).abs() < 0.01, "{needed}");
-    let text = String::from_utf8(ask(&dir, &["a"], &requirement, &[]).stdout).unwrap();
+    let text = ask(&dir, &["a"], &requirement, &[]).text();
     let words = in_one_line(&text);
-    assert!(
-        words.contains(
-            "holds only for stalls of up to 22 ms, and must hold for stalls of up to 1.0 s (default; set `longest` in the requirement)"
-        ),
-        "{words}"
-    );
+    words.assert_has("holds only for stalls of up to 22 ms, and must hold for stalls of up to 1.0 s (default; set `longest` in the requirement)");
 }
 
 #[test]
@@ -164,11 +149,8 @@ fn mean_time_that_passes_without_an_event_names_its_largest_burst() {
     let report: Value = output.json();
     let burst = report["rows"][0]["holds_to_burst"].as_f64().unwrap();
     assert!((burst - 12.0 / 2.995_732).abs() < 1e-3, "{burst}");
-    let text = String::from_utf8(ask(&dir, &["a"], level, &[]).stdout).unwrap();
-    assert!(
-        text.contains("\nPASS 1: holds for bursts of up to 4\n"),
-        "{text}"
-    );
+    let text = ask(&dir, &["a"], level, &[]).text();
+    text.assert_has("\nPASS 1: holds for bursts of up to 4\n");
 }
 
 #[test]
@@ -183,7 +165,7 @@ fn unknown_verdict_passes_only_if_the_file_allows_it() {
         assert_eq!(output.status.code(), Some(code), "{when}: {output:?}");
     }
     let extend = format!("when_unclear = \"extend\"\n{}", share("1ms", "1e-5"));
-    let text = String::from_utf8(ask(&dir, &["a"], &extend, &[]).stdout).unwrap();
+    let text = ask(&dir, &["a"], &extend, &[]).text();
     let words = in_one_line(&text);
     assert!(
         words.contains(
@@ -191,8 +173,7 @@ fn unknown_verdict_passes_only_if_the_file_allows_it() {
         ),
         "{text}"
     );
-    let text = ask(&dir, &["a"], &share("1ms", "1e-5"), &[]);
-    let text = text.text();
+    let text = ask(&dir, &["a"], &share("1ms", "1e-5"), &[]).text();
     let words = in_one_line(&text);
     assert!(
         words.contains("UNKNOWN 1 (record 5.0 min): too short Next: record 5.0 min in total"),
@@ -233,8 +214,8 @@ fn wakeups_too_far_apart_neither_pass_nor_show_the_absence_of_xruns() {
 
     assert_eq!(verdicts(&json), (3, vec!["unknown too_coarse".into()]));
     let stdout = text_output.text();
-    assert!(!stdout.contains("no xrun"), "{stdout}");
-    assert!(stdout.contains("too far apart"), "{stdout}");
+    stdout.assert_lacks("no xrun");
+    stdout.assert_has("too far apart");
 }
 
 #[test]
@@ -285,14 +266,10 @@ fn levels_applications_and_baselines_are_checked() {
         (3, vec!["unknown few_recordings".into()])
     );
     let none = ask(&dir, &["a1"], text, &[]);
-    let stderr = none.errors();
-    assert!(
-        stderr.contains(
-            "r.toml:3:18: `not_worse_than` needs a baseline; give its recordings with --baseline"
-        ),
-        "{stderr}"
+    none.assert_fails(
+        2,
+        "r.toml:3:18: `not_worse_than` needs a baseline; give its recordings with --baseline",
     );
-    assert_eq!(none.status.code(), Some(2));
 }
 
 #[test]
@@ -320,9 +297,7 @@ fn errors_in_the_file_and_missing_data_are_refused_with_their_place() {
     ] {
         let output = ask(&dir, &["a"], text, &[]);
 
-        let stderr = output.errors();
-        assert!(stderr.contains(message), "{stderr}");
-        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        output.assert_fails(2, message);
     }
     let missing = run(dir.path(), "check a --require none.toml");
     assert_eq!(missing.status.code(), Some(2));
@@ -390,16 +365,10 @@ fn recording_with_a_failed_load_is_not_compared_with_a_baseline() {
     assert_eq!(verdicts(&whole), (1, vec!["fail".into()]));
     assert_eq!(verdicts(&ended), (3, vec!["unknown load_ended".into()]));
     let options = [&["--baseline"], &names[..4]].concat();
-    let screen = ask(&dir, &names[4..], text, &options);
-    let screen = screen.text();
-    assert!(screen.contains("not compared with the"), "{screen}");
-    assert!(screen.contains("UNKNOWN 1: the load ended"), "{screen}");
-    let stderr = baseline.errors();
-    assert_eq!(baseline.status.code(), Some(3), "{stderr}");
-    assert!(
-        stderr.contains("load: `b3`: the load `idle` ended"),
-        "{stderr}"
-    );
+    let screen = ask(&dir, &names[4..], text, &options).text();
+    screen.assert_has("not compared with the");
+    screen.assert_has("UNKNOWN 1: the load ended");
+    baseline.assert_fails(3, "load: `b3`: the load `idle` ended");
 }
 
 /// A probe every millisecond does not see a stall between two wakeups, and the slack of
@@ -414,18 +383,11 @@ fn interval_that_excludes_short_stalls_is_marked() {
 
     let undecided = (3, vec!["unknown too_coarse".into()]);
     assert_eq!(verdicts(&lenient), undecided);
-    let words = |mttf: &str| {
-        let screen = ask(&dir, &["a"], &text(mttf), &[]).stdout;
-        let screen = String::from_utf8(screen).unwrap();
-        in_one_line(&screen)
-    };
+    let words = |mttf: &str| ask(&dir, &["a"], &text(mttf), &[]).words();
     let marked = "the interval excludes short stalls, because wakeups are too far apart";
     let lenient = words("1ms");
-    assert!(lenient.contains(marked), "{lenient}");
-    assert!(
-        lenient.contains("to see short stalls that meet in one buffer"),
-        "{lenient}"
-    );
+    lenient.assert_has(marked);
+    lenient.assert_has("to see short stalls that meet in one buffer");
     assert!(!words("1h").contains(marked));
 }
 
@@ -457,15 +419,11 @@ fn build_servers_get_junit_xml_annotations_and_markdown() {
     assert_eq!(lines.next(), Some(verdict));
     let xml: PathBuf = dir.path().join("j.xml");
     let xml = fs::read_to_string(xml).unwrap();
-    assert!(
-        xml.contains("tests=\"3\" failures=\"1\" errors=\"1\" skipped=\"0\""),
-        "{xml}"
-    );
+    xml.assert_has("tests=\"3\" failures=\"1\" errors=\"1\" skipped=\"0\"");
     assert_eq!(xml.matches("<testcase ").count(), 3);
-    let markdown = ask(&dir, &["a"], &text, &["--markdown"]).stdout;
-    let markdown = String::from_utf8(markdown).unwrap();
-    assert!(markdown.contains("\n- **FAIL**: "), "{markdown}");
-    assert!(markdown.contains("\n| 2 | FAIL | "), "{markdown}");
+    let markdown = ask(&dir, &["a"], &text, &["--markdown"]).text();
+    markdown.assert_has("\n- **FAIL**: ");
+    markdown.assert_has("\n| 2 | FAIL | ");
 }
 
 /// One wakeup in 10 is late, 100 per second.

@@ -1,6 +1,6 @@
 //! Tests of wrong arguments and their messages.
 
-use crate::scripted::Texts as _;
+use crate::scripted::{Printed as _, Texts as _};
 use assert_cmd::Command;
 use predicates::prelude::{PredicateBooleanExt as _, predicate};
 use predicates::str::contains;
@@ -61,7 +61,7 @@ fn help_of_each_command_has_its_usage_and_fits_on_a_terminal() {
         .collect();
     assert!(names.len() > 15, "{names:?}");
 
-    assert!(main.contains("Exit codes:"), "{main}");
+    main.assert_has("Exit codes:");
     let hidden = ["completions", "man", "schema", "digest"];
     for name in std::iter::once("").chain(names).chain(hidden) {
         let text = match name {
@@ -321,27 +321,15 @@ fn load_list_runs_programs_and_shows_why_a_load_is_not_available() {
 
     let (other, failing, right) = (listed(&other), listed(&failing), listed(&right));
 
-    assert!(
-        other.contains("`iperf3` cannot be used: `iperf3 --version` wrote `a stand-in for iperf`, without `iperf 3`"),
-        "{other}"
-    );
-    assert!(
-        other.contains("install with: apt-get install iperf3"),
-        "{other}"
-    );
-    assert!(
-        failing.contains("`iperf3 --version` ended with exit status: 3 and wrote `iperf 3.12`"),
-        "{failing}"
-    );
+    other.assert_has("`iperf3` cannot be used: `iperf3 --version` wrote `a stand-in for iperf`, without `iperf 3`");
+    other.assert_has("install with: apt-get install iperf3");
+    failing.assert_has("`iperf3 --version` ended with exit status: 3 and wrote `iperf 3.12`");
     assert!(
         !right.contains("iperf3 cannot") && !right.contains("apt-get install iperf3"),
         "{right}"
     );
     // The programs of the others are all missing here.
-    assert!(
-        right.contains("not available: needs hackbench, stress-ng"),
-        "{right}"
-    );
+    right.assert_has("not available: needs hackbench, stress-ng");
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! Tests of `laggard compare` with recordings of known latencies.
 
-use std::path::PathBuf;
 use std::process::Output;
 
 use serde_json::Value;
@@ -9,7 +8,7 @@ use tempfile::TempDir;
 use crate::scripted;
 
 use crate::scripted::{
-    Texts as _, every, in_one_line, laggard, load_ended, must_record, often, record,
+    Printed as _, Texts as _, every, in_one_line, load_ended, must_record, often, record, service,
 };
 
 /// Records for 30 s. One wakeup in `one_in` is 4 ms late.
@@ -24,26 +23,13 @@ fn recorded(dir: &TempDir, names: &[&str], one_in: usize, options: &[&str]) {
 }
 
 fn ask(dir: &TempDir, first: &[&str], second: &[&str], options: &[&str]) -> Output {
-    let paths = |names: &[&str]| -> Vec<PathBuf> {
-        names.iter().map(|name| dir.path().join(name)).collect()
-    };
-    laggard()
-        .arg("compare")
-        .args(paths(first))
-        .arg("--with")
-        .args(paths(second))
-        .args(options)
-        .output()
-        .unwrap()
+    let words = [&["compare"], first, &["--with"], second, options].concat();
+    scripted::ask(dir, &words)
 }
 
 /// The only level of `fifo:90`.
 fn level(report: &Value) -> &Value {
-    let services = report["services"].as_array().unwrap();
-    let fifo = services
-        .iter()
-        .find(|service| service["service"] == "fifo:90");
-    &fifo.unwrap()["levels"][0]
+    &service(report, "fifo:90")["levels"][0]
 }
 
 const A: [&str; 4] = ["a1", "a2", "a3", "a4"];
@@ -68,17 +54,10 @@ fn higher_rate_is_worse_and_lower_rate_is_better() {
         (1.0..ratio).contains(&low) && there["is_ten_times"] == false,
         "{there}"
     );
-    let text = ask(&dir, &A, &B, &["--at=1ms"]);
-    let text = text.text();
-    assert!(
-        text.contains("\nworse    SCHED_FIFO 90  1.00 ms  "),
-        "{text}"
-    );
-    // Paths of a test are long and cannot be broken.
-    let wide = text
-        .lines()
-        .filter(|line| !line.contains('/') || line.contains("A / B"));
-    let wide: Vec<&str> = wide.filter(|line| line.chars().count() > 80).collect();
+    let text = ask(&dir, &A, &B, &["--at=1ms"]).text();
+    text.assert_has("\nworse    SCHED_FIFO 90  1.00 ms  ");
+    let wide = text.lines().filter(|line| line.chars().count() > 80);
+    let wide: Vec<&str> = wide.collect();
     assert_eq!(wide, Vec::<&str>::new(), "{text}");
 }
 
@@ -98,8 +77,7 @@ fn repeating_order_gives_no_verdict() {
     let level = level(&report);
     assert_eq!(level["change"]["why"], "fixed_order", "{level}");
     assert_eq!(level["ratio_high"], Value::Null, "{level}");
-    let text = ask(&dir, &A, &B, &["--at=1ms"]);
-    let text = text.text();
+    let text = ask(&dir, &A, &B, &["--at=1ms"]).text();
     let words = in_one_line(&text);
     assert!(
         words.contains(
@@ -125,10 +103,7 @@ fn recordings_with_the_same_rate_do_not_differ() {
     let verdict = &level(&report)["change"]["verdict"];
     assert!(verdict == "equivalent" || verdict == "unclear", "{verdict}");
     let markdown = markdown.text();
-    assert!(
-        markdown.contains("| SCHED_FIFO 90 | 4.02 ms |"),
-        "{markdown}"
-    );
+    markdown.assert_has("| SCHED_FIFO 90 | 4.02 ms |");
 }
 
 #[test]
@@ -146,9 +121,8 @@ fn one_recording_per_side_gives_a_ratio_without_a_verdict() {
     let level = level(&report);
     assert_eq!(level["change"]["why"], "few_recordings", "{level}");
     assert!(level["ratio"].as_f64().unwrap() > 10.0, "{level}");
-    let screen = ask(&dir, &A[..1], &B[..1], &["--app", &app]);
-    let screen = screen.text();
-    assert!(screen.contains("Record 4 of each, in turn"), "{screen}");
+    let screen = ask(&dir, &A[..1], &B[..1], &["--app", &app]).text();
+    screen.assert_has("Record 4 of each, in turn");
     let misses = &report["services"][1]["misses"];
     assert!(misses["first"]["exposure_ns"].is_number(), "{report}");
 }
@@ -225,22 +199,14 @@ fn load_that_ended_before_its_recording_is_refused() {
         ask(&dir, &B, &A, &["--factor=load"]),
         ask(&dir, &A[1..], &B[..3], &["--json"]),
     ];
-    let series = laggard()
-        .current_dir(dir.path())
-        .args(["compare", "--over"])
-        .args([&A[..], &B].concat())
-        .output()
-        .unwrap();
+    let series = scripted::ask(&dir, &[&["compare", "--over"], &A[..], &B].concat());
 
     for output in sides.into_iter().chain([series]) {
         let stderr = output.errors();
         assert_eq!(output.status.code(), Some(3), "{stderr}");
         assert_eq!(output.text(), "");
-        assert!(
-            stderr.contains(
-                "b3`: the load `idle` ended before the recording: exit status 3, so part of"
-            ),
-            "{stderr}"
+        stderr.assert_has(
+            "b3`: the load `idle` ended before the recording: exit status 3, so part of",
         );
     }
 }

@@ -10,18 +10,13 @@ use std::process::{Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::scripted::{Texts as _, backend, every, in_one_line, laggard, often};
+use crate::scripted::{Printed as _, Texts as _, ask, backend, every, in_one_line, often};
 
 /// Returns the answer and the messages.
 fn made(dir: &TempDir, options: &[&str], one_in: usize) -> Output {
-    laggard()
-        .current_dir(dir.path())
-        .args(["compare", "--into=made", "--each=30s", "--seed=0"])
-        .args(options)
-        .arg("--")
-        .arg(backend(dir.path(), &every(one_in)))
-        .output()
-        .unwrap()
+    let backend = backend(dir.path(), &every(one_in));
+    let made = ["compare", "--into=made", "--each=30s", "--seed=0"];
+    ask(dir, &[&made[..], options, &["--", &backend]].concat())
 }
 
 #[test]
@@ -63,7 +58,7 @@ fn change_without_effect_has_no_verdict_and_the_recordings_are_kept() {
         "8 of 8: A",
         "laggard compare made/a* --with made/b* --factor load\n",
     ] {
-        assert!(message.contains(part), "{part} in\n{message}");
+        message.assert_has(part);
     }
 }
 
@@ -73,22 +68,15 @@ fn seed_repeats_the_order() {
     let order = |seed: &[&str]| {
         let dir = TempDir::new().unwrap();
         let script = backend(dir.path(), &every(500));
-        let output = laggard()
-            .current_dir(dir.path())
-            .args([
-                "compare",
-                "--into=made",
-                "--each=1s",
-                "--rounds=4",
-                "--json",
-            ])
-            .args(["--run=", "--run="])
-            .args(seed)
-            .args(["--", &script])
-            .output()
-            .unwrap();
-        let report: Value = serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|err| panic!("{err}: {output:?}"));
+        let trial = [
+            "compare",
+            "--into=made",
+            "--each=1s",
+            "--rounds=4",
+            "--json",
+        ];
+        let words = [&trial[..], &["--run=", "--run="], seed, &["--", &script]];
+        let report: Value = ask(&dir, &words.concat()).json();
         let seed = report["order"]["seed"].as_u64().unwrap();
         (report["order"]["sides"].clone(), seed)
     };
@@ -115,18 +103,9 @@ fn command_before_a_recording_is_printed_and_that_of_a_also_runs_at_the_end() {
         fs::read_to_string(dir.path().join("log")).unwrap(),
         "a\nb\na\n"
     );
-    assert!(
-        stdout.contains("\nChanged: run before: `echo a >>log` in A, `echo b >>log` in B\n"),
-        "{stdout}"
-    );
-    assert!(
-        stderr.contains("runs before each A and at the end: echo a >>log\n"),
-        "{stderr}"
-    );
-    assert!(
-        stderr.contains("fewer than 4 rounds give a ratio and no verdict"),
-        "{stderr}"
-    );
+    stdout.assert_has("\nChanged: run before: `echo a >>log` in A, `echo b >>log` in B\n");
+    stderr.assert_has("runs before each A and at the end: echo a >>log\n");
+    stderr.assert_has("fewer than 4 rounds give a ratio and no verdict");
 }
 
 /// This happens if the output is a pipe to `head`, or the terminal is closed.
@@ -217,8 +196,7 @@ fn decided_trial_ends_early_and_restores_the_machine() {
     let output = made(&dir, &[SCRIPTS, "--rounds=8", "--json"], 2_000);
 
     let message = output.errors();
-    let report: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {message}"));
+    let report: Value = output.json();
     assert_eq!(ended(&dir, &report), ("decided".into(), 8), "{message}");
     let looks = &report["looks"];
     assert_eq!((&looks["rounds"], &looks["look"]), (&8.into(), &1.into()));
@@ -236,7 +214,7 @@ fn decided_trial_ends_early_and_restores_the_machine() {
         "after 4 of 8 rounds, every series is decided; recording ends\n",
         "that command evaluates once, with 95 % confidence\n",
     ] {
-        assert!(message.contains(part), "{part} in\n{message}");
+        message.assert_has(part);
     }
 }
 
@@ -268,22 +246,15 @@ fn undecided_trial_makes_all_rounds() {
     ] {
         assert!(words.contains(part), "{part} in\n{stdout}");
     }
-    assert!(stdout.contains("B / A (96.2 %)"), "{stdout}");
+    stdout.assert_has("B / A (96.2 %)");
     let text = undecided.errors();
-    assert!(
-        text.contains(
-            "after 4 of 6 rounds: undecided: timer IRQ, SCHED_FIFO 90; recording continues\n"
-        ),
-        "{text}"
+    text.assert_has(
+        "after 4 of 6 rounds: undecided: timer IRQ, SCHED_FIFO 90; recording continues\n",
     );
     let report: Value = decided.json();
     assert_eq!(ended(&dir, &report), ("all_rounds".into(), 12));
     assert_eq!(report["confidence"], 0.95);
-    assert!(
-        !decided.errors().contains("evaluates after"),
-        "{}",
-        decided.errors()
-    );
+    decided.errors().assert_lacks("evaluates after");
 }
 
 /// The sides change places after four rounds. The other service stays undecided, so that
@@ -305,8 +276,7 @@ fn earlier_verdict_that_is_not_confirmed_is_listed() {
     let output = made(&dir, &options, 500);
 
     let message = output.errors();
-    let report: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {message}"));
+    let report: Value = output.json();
     let words = in_one_line(&message);
     assert!(
         words.contains("after 4 of 6 rounds: timer IRQ worse (later than ")
@@ -361,13 +331,10 @@ fn a_load_that_ends_before_its_recording_ends_the_comparison() {
                 [[step]]\nname = \"once\"\ncommand = \"exit 3\"\nwork = 1\n";
     fs::write(dir.path().join("short.toml"), load).unwrap();
 
-    let output = laggard()
-        .current_dir(dir.path())
-        .args(["compare", "--into=made", "--run=", "--run=sleep 60"])
-        .args(["--load=./short.toml", "--rounds=2", "--each=3s", "--"])
-        .args(["--backend=user", "--services=other"])
-        .output()
-        .unwrap();
+    let trial = ["compare", "--into=made", "--run=", "--run=sleep 60"];
+    let load = ["--load=./short.toml", "--rounds=2", "--each=3s"];
+    let options = ["--", "--backend=user", "--services=other"];
+    let output = ask(&dir, &[&trial[..], &load, &options].concat());
 
     let message = output.errors();
     assert_eq!(output.status.code(), Some(2), "{message}");
@@ -430,12 +397,10 @@ fn missing_settings_and_wrong_options_are_refused_before_measuring() {
         ),
         (&["--no-such-option"], "cannot read the options after `--`"),
     ] {
-        let output = laggard()
-            .current_dir(dir.path())
-            .args(["compare", "--run=", "--run=", "--"])
-            .args(options)
-            .output()
-            .unwrap();
+        let output = ask(
+            &dir,
+            &[&["compare", "--run=", "--run=", "--"], options].concat(),
+        );
         assert_eq!(output.status.code(), Some(2), "{options:?}");
         assert!(
             output.errors().contains(part),
@@ -468,11 +433,6 @@ fn a_setting_takes_root() {
         }
     };
 
-    let message = output.errors();
-    assert_eq!(output.status.code(), Some(2), "{message}");
-    assert!(
-        message.contains("changing the setting `kernel.printk` needs root"),
-        "{message}"
-    );
+    output.assert_fails(2, "changing the setting `kernel.printk` needs root");
     assert!(!dir.path().join("made").exists());
 }

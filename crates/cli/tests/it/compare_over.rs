@@ -5,7 +5,9 @@ use std::process::Output;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::scripted::{Texts as _, every, in_one_line, laggard, must_record, run};
+use crate::scripted::{
+    Printed as _, Texts as _, every, in_one_line, laggard, must_record, run, service,
+};
 
 /// Records `r00`, `r01` ... for 10 s. One wakeup in `one_in` is 4 ms late.
 fn recorded(dir: &TempDir, one_in: impl IntoIterator<Item = usize>) {
@@ -32,12 +34,9 @@ fn names(count: usize) -> Vec<String> {
 }
 
 fn changes(output: &Output) -> Vec<Value> {
-    let report: Value = output.json();
-    let services = report["services"].as_array().unwrap();
-    let fifo = services
-        .iter()
-        .find(|service| service["service"] == "fifo:90");
-    fifo.unwrap()["changes"].as_array().unwrap().clone()
+    let report = output.json();
+    let changes = &service(&report, "fifo:90")["changes"];
+    changes.as_array().unwrap().clone()
 }
 
 #[test]
@@ -96,14 +95,11 @@ fn random_variation_is_no_change_and_few_recordings_show_none() {
 
     assert_eq!(none, Vec::<Value>::new());
     let few = few.text();
-    assert!(
-        few.contains("Too few recordings to show a change: 6 of 10."),
-        "{few}"
-    );
+    few.assert_has("Too few recordings to show a change: 6 of 10.");
     assert_eq!(both.status.code(), Some(2), "{both:?}");
     assert_eq!(twice.status.code(), Some(2));
     let twice = twice.errors();
-    assert!(twice.contains("are the same recording"), "{twice}");
+    twice.assert_has("are the same recording");
 }
 
 /// Permanent lateness would be one run if nothing ended a run.
@@ -143,5 +139,5 @@ fn series_without_the_wakeups_of_the_level_are_left_out() {
         ),
         "{stdout}"
     );
-    assert!(!stdout.contains("Too few wakeups"), "{stdout}");
+    stdout.assert_lacks("Too few wakeups");
 }

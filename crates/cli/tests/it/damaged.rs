@@ -7,7 +7,7 @@ use laggard_made::{Made, late};
 use laggard_model::{RowsOf, Stage};
 use tempfile::TempDir;
 
-use crate::scripted::{Texts as _, laggard, run};
+use crate::scripted::{Printed as _, Texts as _, ask, run};
 
 const EPISODES: &str = "episodes-000001.jsonl.zst";
 
@@ -23,11 +23,7 @@ fn record(dir: &Path, rows: RowsOf, seed: u64) {
 }
 
 fn output(dir: &TempDir, words: &[&str]) -> String {
-    let output = laggard()
-        .current_dir(dir.path())
-        .args(words)
-        .output()
-        .unwrap();
+    let output = ask(dir, words);
     format!("{} {}", output.words(), output.error_words())
 }
 
@@ -97,7 +93,7 @@ fn damaged_manifest_is_not_trustworthy() {
         assert_eq!(output.status.code(), Some(3), "{words}: {}", output.text());
     }
     let text = run(dir.path(), "show r").words();
-    assert!(text.contains("manifest.json cannot be used"), "{text}");
+    text.assert_has("manifest.json cannot be used");
 }
 
 #[test]
@@ -125,5 +121,5 @@ fn total_of_late_wakeups_is_at_least_the_max() {
     assert!(total(&dir).0 >= 8_000_000, "{:?}", total(&dir));
     assert!(total(&dir).1);
     let text = output(&dir, &["why", "r"]);
-    assert!(text.contains(">= 2 late wakeups"), "{text}");
+    text.assert_has(">= 2 late wakeups");
 }

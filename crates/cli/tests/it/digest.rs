@@ -8,16 +8,11 @@ use std::process::Stdio;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::scripted::{Texts as _, laggard, must_record, often, record, run};
+use crate::scripted::{Printed as _, Texts as _, ask, laggard, must_record, often, record, run};
 
 /// A line of JSON for each of these recordings.
 fn digests(dir: &Path, recordings: &[&str]) -> Vec<Value> {
-    let output = laggard()
-        .arg("digest")
-        .args(recordings)
-        .current_dir(dir)
-        .output()
-        .unwrap();
+    let output = ask(dir, &[&["digest"], recordings].concat());
     assert!(output.status.success(), "{output:?}");
     let lines = output.text();
     lines
@@ -139,9 +134,9 @@ fn unreadable_recording_is_a_line_with_its_reason() {
         ["newer", "unreadable", "no_histograms", "unreadable"]
     );
     let advice = digests_read[2]["refused"]["reason"].as_str().unwrap();
-    assert!(advice.contains("record with `--keep tail`"), "{advice}");
+    advice.assert_has("record with `--keep tail`");
     let missing = digests_read[4]["read"]["shortfalls"].to_string();
-    assert!(missing.contains("checksum is wrong"), "{missing}");
+    missing.assert_has("checksum is wrong");
     assert_eq!(
         digests_read[5]["read"]["shortfalls"],
         Value::Array(Vec::new())

@@ -5,7 +5,7 @@ use tempfile::TempDir;
 
 use crate::scripted;
 
-use crate::scripted::{Texts as _, in_one_line, laggard, run, stalled};
+use crate::scripted::{Printed as _, Texts as _, in_one_line, laggard, run, stalled};
 
 #[test]
 fn text_has_the_abilities_and_prerequisites_of_the_json() {
@@ -29,7 +29,7 @@ fn text_has_the_abilities_and_prerequisites_of_the_json() {
     for ability in report["abilities"].as_array().unwrap() {
         assert!(stdout.contains(&joined(&ability["name"])), "{ability}");
     }
-    assert!(!stdout.contains("use unknown"), "{stdout}");
+    stdout.assert_lacks("use unknown");
     for row in report["audio"].as_array().unwrap() {
         assert!(row["state"]["kind"].is_string(), "{row}");
         assert_eq!(row["effect"], Value::Null, "{row}");
@@ -63,7 +63,7 @@ fn a_recording_that_is_not_there_is_an_error() {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(output.stdout.is_empty(), "{output:?}");
     let stderr = output.errors();
-    assert!(stderr.contains("none.laggard"), "{stderr}");
+    stderr.assert_has("none.laggard");
 }
 
 /// Uses a script, so that nothing is measured. Only the setting is real.
@@ -148,10 +148,7 @@ fn a_remedy_is_tried_without_other_changes() {
     if stderr.contains("does not increase latency on this machine") {
         return println!("skipped: timer_migration is off here");
     }
-    assert!(
-        stderr.contains("--before would change more than the remedy"),
-        "{stderr}"
-    );
+    stderr.assert_has("--before would change more than the remedy");
 }
 
 /// Measures, but asserts nothing about the latencies.
@@ -196,8 +193,7 @@ fn effect_of_a_remedy_is_shown_with_its_advice_while_the_setting_holds() {
             && stderr.contains("delete the file to remove it"),
         "{stderr}"
     );
-    let text = ask(&["--all"]);
-    let text = text.text();
+    let text = ask(&["--all"]).text();
     let words = in_one_line(&text);
     let [advice, effect] = [
         "`sysctl -w kernel.timer_migration=0`",

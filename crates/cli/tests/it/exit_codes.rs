@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::scripted;
 
-use crate::scripted::{Texts as _, backend, every, run, script};
+use crate::scripted::{Printed as _, Texts as _, backend, every, run, script};
 
 /// Creates recordings `good` and `also` of 30 s, `lossy` with too many lost wakeups, and a
 /// directory `none` that is not a recording. `script.toml` plays.
@@ -43,7 +43,7 @@ fn a_quiet_recording_says_only_why_it_is_not_trustworthy() {
 
         let stderr = output.errors();
         assert_eq!(stderr.is_empty(), expected.is_empty(), "{stderr}");
-        assert!(stderr.contains(expected), "{stderr}");
+        stderr.assert_has(expected);
         assert!(output.stdout.is_empty(), "{output:?}");
     }
 }

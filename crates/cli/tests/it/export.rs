@@ -13,15 +13,10 @@ use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use tempfile::TempDir;
 
-use crate::scripted::{Texts as _, laggard, must_record, script, stalled};
+use crate::scripted::{Printed as _, Texts as _, ask, must_record, script, stalled};
 
 fn export(dir: &TempDir, args: &[&str]) -> Output {
-    laggard()
-        .args(["export", "r.laggard"])
-        .args(args)
-        .current_dir(dir.path())
-        .output()
-        .unwrap()
+    ask(dir, &[&["export", "r.laggard"], args].concat())
 }
 
 fn text(output: &Output) -> String {
@@ -105,9 +100,7 @@ fn an_arrow_table_has_the_rows_and_columns_of_the_csv() {
     assert!(as_csv(file.map(Result::unwrap)) == rows);
     assert!(as_csv(stream.map(Result::unwrap)) == rows);
     let no_file = export(&dir, &["--format=arrow"]);
-    let stderr = no_file.errors();
-    assert_eq!(no_file.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("Arrow is a binary format"), "{stderr}");
+    no_file.assert_fails(2, "Arrow is a binary format");
 }
 
 /// A batch has 65,536 rows, so the rows are in several batches.
@@ -146,12 +139,7 @@ fn a_file_is_replaced_only_when_that_is_asked_for() {
     let words = ["--format=parquet", "--output=out.parquet"];
 
     let refused = export(&dir, &words);
-    let stderr = refused.errors();
-    assert_eq!(refused.status.code(), Some(2), "{stderr}");
-    assert!(
-        stderr.contains("`out.parquet` exists; give another name"),
-        "{stderr}"
-    );
+    refused.assert_fails(2, "`out.parquet` exists; give another name");
     assert_eq!(std::fs::read(&file).unwrap(), b"precious");
 
     text(&export(&dir, &[&words[..], &["--force"]].concat()));
@@ -159,9 +147,7 @@ fn a_file_is_replaced_only_when_that_is_asked_for() {
     assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
     assert!(!dir.path().join("out.parquet.part").exists());
     let no_file = export(&dir, &["--format=parquet"]);
-    let stderr = no_file.errors();
-    assert_eq!(no_file.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("name a file with `--output`"), "{stderr}");
+    no_file.assert_fails(2, "name a file with `--output`");
 }
 
 #[test]
@@ -178,7 +164,7 @@ fn openmetrics_describes_each_family_and_has_an_end() {
         "laggard_missed_activations_total{service=\"fifo:90\",route=\"direct\"} 19\n",
         "laggard_losses_total{reason=\"ring_full\"} 0\n",
     ] {
-        assert!(metrics.contains(part), "{part} in\n{metrics}");
+        metrics.assert_has(part);
     }
     // Buckets are cumulative.
     let counts: Vec<u64> = metrics

@@ -1,14 +1,15 @@
 //! `record --for`: measures the services of an application, and shows its answer first.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::scripted::{Texts as _, backend, in_one_line, laggard, script, stall};
+use crate::scripted::{
+    self, Printed as _, Texts as _, ask, backend, in_one_line, laggard, open_folder, script, stall,
+};
 
 /// An application whose buffers tolerate 10.5 ms.
 const MIXER: &str = "name = \"my mixer\"\nbuffers = 3\nbuffer = \"6ms\"\ncompute = \"1.5ms\"\n";
@@ -28,8 +29,7 @@ fn recorded(dir: &TempDir, application: &str, stalls: u64) -> Output {
 }
 
 fn manifest(dir: &Path) -> Value {
-    let text = fs::read_to_string(dir.join("r.laggard/manifest.json")).unwrap();
-    serde_json::from_str(&text).unwrap()
+    scripted::manifest(&dir.join("r.laggard"))
 }
 
 /// The first screen, without the breaks of its lines.
@@ -76,20 +76,15 @@ fn the_recording_answers_for_its_application_again_and_for_another_when_asked() 
     // The recording has what it needs of the file.
     fs::remove_file(dir.path().join("mixer.toml")).unwrap();
     let show = |options: &[&str]| {
-        let output = laggard()
-            .args(["show", "r.laggard"])
-            .args(options)
-            .current_dir(dir.path())
-            .output()
-            .unwrap();
+        let output = ask(&dir, &[&["show", "r.laggard"], options].concat());
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         screen(&output)
     };
 
     assert!(show(&[]).contains(" my mixer ("));
     let other = show(&["--for", "jack-1024"]);
-    assert!(other.contains(" jack-1024 ("), "{other}");
-    assert!(!other.contains("my mixer"), "{other}");
+    other.assert_has(" jack-1024 (");
+    other.assert_lacks("my mixer");
 }
 
 #[test]
@@ -110,20 +105,10 @@ fn an_application_that_is_not_known_or_cannot_be_is_refused_before_anything_is_w
         let output = recorded(&dir, application, 0);
 
         assert_eq!(output.status.code(), Some(2), "{}", output.errors());
-        assert!(output.errors().contains(why), "{}", output.errors());
+        output.errors().assert_has(why);
         assert!(output.stdout.is_empty(), "{output:?}");
         assert!(!dir.path().join("r.laggard").exists(), "{application}");
     }
-}
-
-/// The program in a folder that every user may write to.
-fn open_folder() -> TempDir {
-    let dir = TempDir::new().unwrap();
-    let program = assert_cmd::cargo::cargo_bin("laggard");
-    let copied = Command::new("cp").arg(program).arg(dir.path()).status();
-    assert!(copied.unwrap().success());
-    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    dir
 }
 
 /// Runs `words` in the folder, as an ordinary user with this highest real-time
@@ -191,7 +176,7 @@ fn missing_right_for_the_applications_service_is_reported_with_a_remedy() {
     let expected = "measure what `jack-128` needs: cannot measure `fifo:90`: this user may not \
                     use real-time priorities; run as root, or give the program file its \
                     capabilities once: `sudo setcap ";
-    assert!(output.errors().contains(expected), "{}", output.errors());
+    output.errors().assert_has(expected);
     assert!(!dir.path().join("r.laggard").exists());
 }
 

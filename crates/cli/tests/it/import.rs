@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::scripted::Texts as _;
+use crate::scripted::{Printed as _, Texts as _};
 use laggard_made::trace::{DRIVER, MadeEvent, MadeTrace};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -129,7 +129,7 @@ made.exe      12      1  100 us  100 us      -  100 us
 
 Warnings:
 ";
-    assert!(text.contains(expected), "{text}");
+    text.assert_has(expected);
     assert!(
         top.contains("ISRs by driver") && !top.contains("Next:"),
         "{top}"
@@ -146,11 +146,8 @@ fn handlers_without_images_have_no_names() {
     let verdict =
         "DPC  0 of 1 above 100us, the limit that Microsoft recommends; 100 us in total, max";
     assert!(text.starts_with(verdict), "{text}");
-    assert!(text.contains("0xfffff8069ea80000"), "{text}");
-    assert!(
-        text.contains("  - images of drivers, so handlers are not named;"),
-        "{text}"
-    );
+    text.assert_has("0xfffff8069ea80000");
+    text.assert_has("  - images of drivers, so handlers are not named;");
 }
 
 #[test]
@@ -213,10 +210,10 @@ fn a_truncated_trace_is_not_trusted() {
     let (text, code) = imported(bytes, &[]);
 
     assert_eq!(code, Some(3));
-    assert!(text.contains("0 buffers, 3,096 bytes at its end"), "{text}");
+    text.assert_has("0 buffers, 3,096 bytes at its end");
     let damage = "the file is damaged (at byte 8192: the file ends within a buffer)";
     assert!(text.replace("\n    ", " ").contains(damage), "{text}");
-    assert!(text.contains("  - context switches, so waits"), "{text}");
+    text.assert_has("  - context switches, so waits");
 }
 
 /// A trace from the tests of the reader.
@@ -230,10 +227,7 @@ fn a_real_trace_without_latencies_names_the_missing_events() {
     assert_eq!(code, Some(1));
     let title = "trace.etl: Windows 10.0.19041, 4 CPUs, no latencies, 16,335 events";
     assert!(text.starts_with(title), "{text}");
-    assert!(
-        text.contains("PROC_THREAD+LOADER+CSWITCH+DISPATCHER"),
-        "{text}"
-    );
+    text.assert_has("PROC_THREAD+LOADER+CSWITCH+DISPATCHER");
 }
 
 #[test]
@@ -278,7 +272,7 @@ fn a_coarse_clock_is_not_compared_with_the_limits() {
 
     let verdict = "DPC 1 run; unknown whether above 100us, because the clock has steps of 15.6 ms; \
         max less than 15.6 ms (driver unknown)";
-    assert!(text.contains(verdict), "{text}");
+    text.assert_has(verdict);
 }
 
 #[test]
@@ -294,7 +288,7 @@ fn events_that_were_left_out_are_not_missing() {
         "left out: 1 event too short, or of a version before Windows 7",
         "left out: 1 event longer than 60 s, or with an end before its start",
     ] {
-        assert!(text.contains(sentence), "{text}");
+        text.assert_has(sentence);
     }
 }
 
@@ -306,8 +300,8 @@ fn a_time_far_after_the_end_in_the_header_is_a_warning() {
     let damaged = words(trace(HZ + (1 << 55)).ended_after(10 * HZ));
 
     let sentence = "but the header of the trace states 10 s, so at least one time is damaged";
-    assert!(!sound.contains("the header of the trace"), "{sound}");
-    assert!(damaged.contains(sentence), "{damaged}");
+    sound.assert_lacks("the header of the trace");
+    damaged.assert_has(sentence);
 }
 
 #[test]
@@ -319,14 +313,8 @@ fn a_damaged_buffer_is_a_warning_about_waits() {
     let (text, code) = imported(bytes, &[]);
 
     assert_eq!(code, Some(3));
-    assert!(
-        text.contains("damaged in the file: 0 buffers, 20 bytes at its end"),
-        "{text}"
-    );
-    assert!(
-        text.contains("lost context switches make waits for a CPU look longer\n"),
-        "{text}"
-    );
+    text.assert_has("damaged in the file: 0 buffers, 20 bytes at its end");
+    text.assert_has("lost context switches make waits for a CPU look longer\n");
 }
 
 /// System time in 2022: 100 ns since 1601.
@@ -349,8 +337,8 @@ fn in_steps() -> MadeTrace {
 fn times_of_a_coarse_clock_are_upper_bounds() {
     let text = words(in_steps());
 
-    assert!(text.contains("30 15.6 ms <= 15.6 ms - 15.6 ms -"), "{text}");
-    assert!(text.contains("system time with steps of 15.6 ms"), "{text}");
+    text.assert_has("30 15.6 ms <= 15.6 ms - 15.6 ms -");
+    text.assert_has("system time with steps of 15.6 ms");
     let (json, _) = imported(in_steps().bytes(), &["--json"]);
     let report: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(report["clock_step_ns"], 15_625_000);
@@ -364,7 +352,7 @@ fn routines_with_one_name_have_their_types() {
     let text = words(MadeTrace::new(HZ, 0, 0).buffer(0, &events));
 
     for kind in ["queued", "timer", "threaded"] {
-        assert!(text.contains(&format!("{kind} 1 10.0 us")), "{text}");
+        text.assert_has(&format!("{kind} 1 10.0 us"));
     }
 }
 
@@ -379,7 +367,7 @@ fn waits_after_a_preemption_are_counted() {
     let text = words(MadeTrace::new(HZ, 0, 0).buffer(0, &events));
 
     let sentence = "2 waits for a CPU, 1 of them after a preemption; 20.0 ms in total, max 20.0 ms";
-    assert!(text.contains(sentence), "{text}");
+    text.assert_has(sentence);
 }
 
 #[test]

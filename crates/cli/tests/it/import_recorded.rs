@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::scripted::{Texts as _, in_one_line};
+use crate::scripted::{Printed as _, Texts as _, in_one_line};
 use laggard_made::trace::{DRIVER, MadeEvent, MadeTrace};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -215,10 +215,7 @@ fn a_recording_of_an_incomplete_trace_is_not_trustworthy() {
 
     assert_eq!(shown.status.code(), Some(3), "{shown:?}");
     let text = plain(&shown.stdout);
-    assert!(
-        text.contains("too much of the trace is missing: 9 events"),
-        "{text}"
-    );
+    text.assert_has("too much of the trace is missing: 9 events");
 }
 
 #[test]
@@ -332,13 +329,13 @@ fn a_copy_without_names_has_the_drivers_of_windows_and_no_other() {
 
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         let manifest = fs::read_to_string(dir.path().join("public/manifest.json")).unwrap();
-        assert!(manifest.contains(&format!("\"dpc:{word}\"")), "{manifest}");
+        manifest.assert_has(&format!("\"dpc:{word}\""));
         assert!(
             !manifest.contains("corp-agent") && !manifest.contains("trace.etl"),
             "{manifest}"
         );
-        assert!(manifest.contains("Windows 10.0.19045"), "{manifest}");
-        assert!(manifest.contains("\"performance counter\""), "{manifest}");
+        manifest.assert_has("Windows 10.0.19045");
+        manifest.assert_has("\"performance counter\"");
         let shown = laggard(dir.path(), &["show", "public"]);
         assert_eq!(shown.status.code(), Some(0), "{shown:?}");
     }
@@ -368,7 +365,7 @@ fn a_trace_in_system_time_keeps_its_start_in_the_recording() {
         15_625_000
     );
     let manifest = fs::read_to_string(dir.path().join("traced/manifest.json")).unwrap();
-    assert!(manifest.contains("2022-06-18T04:26:40"), "{manifest}");
+    manifest.assert_has("2022-06-18T04:26:40");
 }
 
 /// The recording is readable for any timestamps in the trace.

@@ -2,7 +2,7 @@
 
 use tempfile::TempDir;
 
-use crate::scripted::{Texts as _, laggard, must_record, run, script, stall};
+use crate::scripted::{Printed as _, Texts as _, ask, must_record, run, script, stall};
 
 /// Records a minute with `stalls` stalls of 40 ms.
 fn recorded(dir: &TempDir, stalls: u64) {
@@ -48,7 +48,7 @@ fn qos_of_an_application_fits_in_fourteen_lines() {
             "--curve",
             "had no xrun in the recording",
         ] {
-            assert!(text.contains(part), "{part} in {text}");
+            text.assert_has(part);
         }
     }
 }
@@ -78,13 +78,7 @@ fn thread(service: &str, one_in: usize) -> String {
 
 /// Returns laggard's answer as JSON.
 fn answer(dir: &TempDir, words: &[&str]) -> serde_json::Value {
-    let output = laggard()
-        .args(words)
-        .args(["r.laggard", "--json"])
-        .current_dir(dir.path())
-        .output()
-        .unwrap();
-    output.json()
+    ask(dir, &[words, &["r.laggard", "--json"]].concat()).json()
 }
 
 /// Applications are run by different services: each by its own, or by the nearest

@@ -5,7 +5,7 @@ use std::process::Output;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::scripted::{Texts as _, laggard, must_record, often, script, stall};
+use crate::scripted::{self, Printed as _, Texts as _, must_record, often, script, stall};
 
 fn recorded(script: &str, options: &[&str]) -> TempDir {
     let dir = TempDir::new().unwrap();
@@ -14,12 +14,8 @@ fn recorded(script: &str, options: &[&str]) -> TempDir {
 }
 
 fn ask(dir: &TempDir, options: &[&str]) -> Output {
-    laggard()
-        .args(["show", "--intervals"])
-        .args(options)
-        .arg(dir.path().join("r.laggard"))
-        .output()
-        .unwrap()
+    let words = [&["show", "--intervals", "r.laggard"], options].concat();
+    scripted::ask(dir, &words)
 }
 
 fn json(dir: &TempDir, options: &[&str]) -> Value {
@@ -70,9 +66,9 @@ fn intervals_with_a_constant_latency_are_the_period() {
         assert_eq!(line[figure], 1_000_000, "{line}");
     }
     assert_eq!(line["deviation_ns"], 0.0);
-    let text = String::from_utf8(ask(&dir, &[]).stdout).unwrap();
-    assert!(text.contains("Planned period: 1.00 ms"), "{text}");
-    assert!(text.contains("1000 to 1100 us"), "{text}");
+    let text = ask(&dir, &[]).text();
+    text.assert_has("Planned period: 1.00 ms");
+    text.assert_has("1000 to 1100 us");
 }
 
 #[test]
@@ -82,12 +78,12 @@ fn stall_is_the_longest_interval_and_has_missed_wakeups() {
         &["--duration=2s", "--no-dither"],
     );
 
-    let text = String::from_utf8(ask(&dir, &["--bins=1ms"]).stdout).unwrap();
+    let text = ask(&dir, &["--bins=1ms"]).text();
     let line = &json(&dir, &[])["recordings"][0]["lines"][0];
 
     let most = line["max_ns"].as_i64().unwrap();
     assert!((19_000_000..23_000_000).contains(&most), "{line}");
-    assert!(text.contains("wakeups missed"), "{text}");
+    text.assert_has("wakeups missed");
     assert!(
         text.contains("20000 to 21000 us") || text.contains("21000 to 22000 us"),
         "{text}"
@@ -117,6 +113,6 @@ fn recordings_without_every_wakeup_and_wrong_bins_are_refused() {
         (missing(&whole, &["--bins=100"]), "`100` has no unit"),
         (missing(&whole, &["--all"]), "cannot be used with"),
     ] {
-        assert!(message.contains(part), "{part} in {message}");
+        message.assert_has(part);
     }
 }

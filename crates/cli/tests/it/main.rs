@@ -31,6 +31,7 @@ mod rehearse;
 mod report;
 mod same;
 mod schedulable;
+mod schemas;
 #[path = "../scripted/mod.rs"]
 mod scripted;
 mod scripted_truth;

@@ -5,7 +5,9 @@ use std::process::Output;
 
 use tempfile::TempDir;
 
-use crate::scripted::{Texts as _, backend, laggard, manifest, record, script, stall, wait_for};
+use crate::scripted::{
+    Printed as _, Texts as _, backend, laggard, manifest, record, script, stall, wait_for,
+};
 
 /// Three stalls of 20 ms in 3 s; everything else is 18.851 us late.
 fn stalls() -> String {
@@ -51,7 +53,7 @@ fn stop_ends_the_recording_and_prints_the_late_wakeup() {
         shown.starts_with("Late wakeup: SCHED_FIFO 90 on CPU 0, 19.5 ms late, 0.5"),
         "{output:?}"
     );
-    assert!(shown.contains("Next: laggard show"), "{shown}");
+    shown.assert_has("Next: laggard show");
     let clock = &manifest(&dir.path().join("r.laggard"))["clock"];
     let end = clock["end_ns"].as_u64().unwrap() - clock["start_ns"].as_u64().unwrap();
     // The next stall is at 1.5 s.
@@ -102,7 +104,7 @@ fn late_wakeups_within_the_interval_are_counted_and_reported() {
 
     let message = output.errors();
     let counts = "Late wakeups above 10.0 ms: 3; acted on 2; skipped 1 within 1.50 s of another";
-    assert!(message.contains(counts), "{message}");
+    message.assert_has(counts);
     let row = message.lines().find(|line| line.ends_with("`exec=true`"));
     let cells: Vec<&str> = row.unwrap().split_whitespace().collect();
     assert_eq!(cells[..3], ["2", "0", "0"], "{message}");
@@ -121,13 +123,10 @@ fn live_view_acts_too_and_a_failure_is_reported() {
         .unwrap();
 
     let message = output.errors();
-    assert!(message.contains("seen\n"), "{message}");
-    assert!(message.contains("failed: exit status: 7"), "{message}");
+    message.assert_has("seen\n");
+    message.assert_has("failed: exit status: 7");
     let shown = output.text();
-    assert!(
-        shown.contains("Late wakeup: SCHED_FIFO 90 on CPU 0"),
-        "{shown}"
-    );
+    shown.assert_has("Late wakeup: SCHED_FIFO 90 on CPU 0");
 }
 
 #[test]
@@ -166,5 +165,5 @@ fn threshold_without_an_action_is_refused() {
 
     assert_eq!(output.status.code(), Some(2));
     let message = output.errors();
-    assert!(message.contains("--on-late <ACTION>"), "{message}");
+    message.assert_has("--on-late <ACTION>");
 }

@@ -12,7 +12,7 @@ const LATENCY: u64 = 14_000 + 400 + 240 + 3_008 + 1_203;
 
 use crate::scripted;
 
-use crate::scripted::{Texts as _, laggard, script, stall};
+use crate::scripted::{Printed as _, Texts as _, run, script, service, stall};
 
 /// Records a script for `seconds` of its time.
 fn record(dir: &TempDir, script: &str, seconds: u32) -> Output {
@@ -28,21 +28,7 @@ fn shown(dir: &TempDir) -> Value {
 }
 
 fn answered(dir: &TempDir) -> Value {
-    let output = laggard()
-        .args(["show", "--json"])
-        .arg(dir.path().join("r.laggard"))
-        .output()
-        .unwrap();
-    output.json()
-}
-
-fn row<'a>(report: &'a Value, service: &str) -> &'a Value {
-    report["services"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|row| row["service"] == service)
-        .unwrap()
+    run(dir, "show --json r.laggard").json()
 }
 
 #[test]
@@ -57,8 +43,7 @@ fn the_plan_of_a_scripted_recording_is_the_scripts() {
         &["--duration=1s", "--period=250us", "--no-dither"],
     );
 
-    let text = fs::read_to_string(recording.join("manifest.json")).unwrap();
-    let manifest: Value = serde_json::from_str(&text).unwrap();
+    let manifest = scripted::manifest(&recording);
     let plan = &manifest["plan"];
     assert_eq!(
         (&plan["period_ns"], &plan["dither"], &plan["seed"]),
@@ -77,7 +62,7 @@ fn known_latencies_come_out_exactly() {
     let report = shown(&dir);
 
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let fifo = row(&report, "fifo:90");
+    let fifo = service(&report, "fifo:90");
     // Expiries 1 ms to 9999 ms after the start; the one at 10 s ends later.
     assert_eq!(fifo["latency"]["samples"], 9_999);
     assert_eq!(fifo["missed"], 0);
@@ -86,7 +71,7 @@ fn known_latencies_come_out_exactly() {
     }
     assert_eq!(fifo["latency"]["mean_ns"], LATENCY as f64);
     assert_eq!(fifo["latency"]["deviation_ns"], 0.0);
-    assert_eq!(row(&report, "irq")["latency"]["largest_ns"], 14_000);
+    assert_eq!(service(&report, "irq")["latency"]["largest_ns"], 14_000);
     let stages: Vec<u64> = report["stages"]
         .as_array()
         .unwrap()
@@ -111,7 +96,7 @@ fn a_stall_shows_at_its_length_and_all_it_delayed_are_missed() {
     record(&dir, &stalled, 10);
     let report = shown(&dir);
 
-    let fifo = row(&report, "fifo:90");
+    let fifo = service(&report, "fifo:90");
     // Expiries at 2001 ... 2100 ms fall into it; the first is served at its end.
     assert_eq!(fifo["latency"]["samples"], 9_999);
     assert_eq!(fifo["missed"], 99);
@@ -136,7 +121,7 @@ fn lost_switches_are_counted_and_the_result_is_refused() {
     let report = shown(&dir);
 
     assert_eq!(output.status.code(), Some(3), "{output:?}");
-    let samples = row(&report, "fifo:90")["latency"]["samples"]
+    let samples = service(&report, "fifo:90")["latency"]["samples"]
         .as_u64()
         .unwrap();
     let lost = report["losses"]["ring_full"].as_u64().unwrap();
@@ -157,7 +142,7 @@ fn activations_before_their_expiry_are_losses_not_latencies() {
     assert_eq!(report["losses"]["whole"], 10, "not a stage only");
     let overview = &answered(&dir)["overviews"][0];
     assert_eq!(overview["measurement"]["lost"], 10);
-    let fifo = row(&report, "fifo:90");
+    let fifo = service(&report, "fifo:90");
     assert_eq!(fifo["latency"]["samples"], 9_989);
     assert_eq!(fifo["latency"]["largest_ns"], LATENCY);
 }
@@ -171,7 +156,7 @@ fn a_line_that_is_never_served_again_has_waited_at_least_until_it_was_given_up()
     let report = shown(&dir);
 
     // Expiries from 5 s to the end at 10 s. The run gives up 3 s after that.
-    let latency = &row(&report, "fifo:90")["latency"];
+    let latency = &service(&report, "fifo:90")["latency"];
     assert_eq!(latency["samples"], 9_999);
     assert_eq!(latency["largest_ns"], 8_000_000_000_u64);
     assert_eq!(report["losses"]["unserved"], 0);
@@ -196,7 +181,7 @@ fn a_tail_recording_shows_the_same_figures_but_for_its_buckets() {
 
     let (whole, tail) = (shown(&whole), shown(&tail));
 
-    assert_eq!(row(&whole, "fifo:90"), row(&tail, "fifo:90"));
+    assert_eq!(service(&whole, "fifo:90"), service(&tail, "fifo:90"));
     assert_eq!(whole["stages"], tail["stages"]);
 }
 
@@ -208,6 +193,6 @@ fn a_wrong_script_is_an_error_that_says_what() {
 
     assert_eq!(output.status.code(), Some(2));
     let stderr = output.errors();
-    assert!(stderr.contains("a script needs a period_ns"), "{stderr}");
+    stderr.assert_has("a script needs a period_ns");
     assert!(!Path::new(&dir.path().join("r.laggard")).exists());
 }

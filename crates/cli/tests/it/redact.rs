@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::scripted;
 
-use crate::scripted::{Texts as _, laggard};
+use crate::scripted::{Printed as _, Texts as _, laggard};
 use crate::whole;
 
 /// Prefix of every secret.
@@ -220,10 +220,7 @@ fn redacted_recordings_contain_no_secret() {
         }
         let stderr = output.errors();
         for stranger in ["rehearsal.json", "notes", ".hidden"] {
-            assert!(
-                stderr.contains(&format!("left out: {stranger}:")),
-                "{stderr}"
-            );
+            stderr.assert_has(&format!("left out: {stranger}:"));
         }
         let table = laggard()
             .args(["export", "--format=csv"])
@@ -482,9 +479,7 @@ fn existing_directory_is_not_written_to() {
         .output()
         .unwrap();
 
-    let stderr = output.errors();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr.contains("exists and is not empty"), "{stderr}");
+    output.assert_fails(2, "exists and is not empty");
     assert!(planted.from.join("manifest.json").exists());
 }
 
@@ -517,9 +512,9 @@ fn a_copy_that_does_not_fit_can_be_repeated() {
             "larger than a file may be here; raise the limit",
             "the incomplete copy is removed",
         ] {
-            assert!(message.contains(part), "{message}");
+            message.assert_has(part);
         }
-        assert!(!message.contains("is kept"), "{message}");
+        message.assert_lacks("is kept");
     }
 
     assert!(!new.exists());
@@ -545,7 +540,5 @@ fn a_recording_and_its_copy_without_names_are_the_same_recording() {
         .output()
         .unwrap();
 
-    let stderr = output.errors();
-    assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("are the same recording"), "{stderr}");
+    output.assert_fails(2, "are the same recording");
 }

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 use crate::scripted;
-use crate::scripted::{Texts as _, open_folder, signal, wait_for};
+use crate::scripted::{Printed as _, Texts as _, open_folder, signal, wait_for};
 
 /// Returns true if this user is root. Otherwise prints that the test is skipped.
 fn is_root() -> bool {
@@ -116,7 +116,7 @@ fn without_any_right_the_mean_run_delay_of_threads_is_measured() {
         assert!(switch_ins >= served, "{count}");
     }
     let shown = String::from_utf8(output.stdout).unwrap();
-    assert!(shown.contains("Run delay:"), "{shown}");
+    shown.assert_has("Run delay:");
 }
 
 /// Only measuring needs rights. Other commands read a recording of root without them.
@@ -137,7 +137,7 @@ fn recording_under_sudo_belongs_to_the_caller() {
     assert!(matches!(caller.status.code(), Some(0 | 3)), "{caller:?}");
     assert_eq!(other.status.code(), Some(2), "{other:?}");
     let stderr = other.errors();
-    assert!(stderr.contains("ermission denied"), "{stderr}");
+    stderr.assert_has("ermission denied");
 }
 
 #[test]
@@ -189,9 +189,9 @@ fn recording_is_shown_even_if_its_owner_cannot_be_changed() {
     }
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     let stderr = output.errors();
-    assert!(stderr.contains("give `r.laggard` to user 1000"), "{stderr}");
+    stderr.assert_has("give `r.laggard` to user 1000");
     let shown = output.text();
-    assert!(shown.contains("SCHED_OTHER"), "{shown}");
+    shown.assert_has("SCHED_OTHER");
 }
 
 /// Commands that make several recordings are also refused.
@@ -272,10 +272,7 @@ fn load_as_another_user_requires_root_before_measuring() {
 
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     let stderr = output.errors();
-    assert!(
-        stderr.contains("needs root; leave out --load-user"),
-        "{stderr}"
-    );
+    stderr.assert_has("needs root; leave out --load-user");
     assert!(!dir.path().join("r.laggard").exists());
 }
 
@@ -294,7 +291,7 @@ fn doctor_without_root_fails_with_a_remedy() {
     assert_eq!(output.status.code(), Some(1));
     let words = output.words();
     for part in ["this user may not load BPF programs", "remedy: run as root"] {
-        assert!(words.contains(part), "{words}");
+        words.assert_has(part);
     }
 }
 

@@ -3,14 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use crate::scripted::Texts as _;
-use assert_cmd::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-fn laggard() -> Command {
-    Command::cargo_bin("laggard").unwrap()
-}
+use crate::scripted::{Texts as _, laggard, must_record, script, stall};
 
 /// A task of a normal thread: 3 buffers of 6 ms, 1.5 ms of work.
 fn tasks(dir: &TempDir) -> PathBuf {
@@ -23,25 +19,12 @@ fn tasks(dir: &TempDir) -> PathBuf {
 
 /// Makes a recording: `other` on CPU 0 stalls 8 times in 60 s for 40 ms.
 fn recorded(dir: &TempDir, load: &[&str]) -> PathBuf {
-    let mut script = String::from(
-        "period_ns = 1_000_000\n[[line]]\nservice = \"other\"\nroute = \"direct\"\n\
-         steps = [[[\"irq\", 14000], [\"expire\", 400], [\"waking\", 240], [\"running\", 3008], [\"user\", 1203]]]\n",
-    );
-    for k in 0..8_u64 {
-        let start = (1_000 + 7_123 * k) * 1_000_000 + 500_000;
-        script += &format!("[[stall]]\nat_ns = {start}\nlength_ns = 40_000_000\n");
-    }
-    let file = dir.path().join("script.toml");
-    std::fs::write(&file, script).unwrap();
+    let stalls: String = (0..8_u64)
+        .map(|index| stall((1_000 + 7_123 * index) * 1_000_000 + 500_000, 40_000_000))
+        .collect();
+    let script = script(1_000_000, &stalls).replace("fifo:90", "other");
     let recording = dir.path().join("before.laggard");
-    laggard()
-        .args(["record", "--quiet", "--duration=60s"])
-        .arg(format!("--backend=fake:{}", file.display()))
-        .arg("--output")
-        .arg(&recording)
-        .args(load)
-        .assert()
-        .success();
+    must_record(&recording, &script, &[&["--duration=60s"], load].concat());
     recording
 }
 

@@ -22,11 +22,7 @@ fn sched(dir: &TempDir, recording: &str, tasks: &str) -> (Value, Option<i32>) {
         .arg(dir.path().join(recording))
         .output()
         .unwrap();
-    let report = serde_json::from_slice(&output.stdout);
-    (
-        report.unwrap_or_else(|err| panic!("{err}: {output:?}")),
-        output.status.code(),
-    )
+    (output.json(), output.status.code())
 }
 
 /// Records a script, under this name.
@@ -126,9 +122,7 @@ fn less_than_a_period_between_misses_is_neither_advised_nor_accepted() {
         .args([&file, &dir.path().join("r")])
         .output()
         .unwrap();
-    let error = refused.errors();
-    assert_eq!(refused.status.code(), Some(2), "{error}");
-    assert!(error.contains("it could miss every time"), "{error}");
+    refused.assert_fails(2, "it could miss every time");
 }
 
 #[test]
@@ -340,10 +334,5 @@ fn a_file_of_rt_app_that_cannot_be_analysed_is_refused_with_line_and_task() {
         "{ \"tasks\" : {\n \"a\" : { \"run\" : 5,\n \"suspend\" } } }",
     );
 
-    let error = refused.errors();
-    assert_eq!(refused.status.code(), Some(2), "{error}");
-    assert!(
-        error.contains("line 3: task `a`: `suspend` waits for another thread"),
-        "{error}"
-    );
+    refused.assert_fails(2, "line 3: task `a`: `suspend` waits for another thread");
 }

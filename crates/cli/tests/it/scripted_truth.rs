@@ -10,7 +10,7 @@ use laggard_record::Recorder;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::scripted::{Texts as _, laggard};
+use crate::scripted::{Printed as _, Texts as _, laggard};
 
 const START: Nanos = Nanos::from_secs(1_000);
 
@@ -45,11 +45,10 @@ fn recorded(dir: &Path, truth: &Truth) -> PathBuf {
     let path = dir.join("r.laggard");
     let end = START + truth.length;
     let lines = (0..truth.cpus).flat_map(|cpu| {
-        truth.services.iter().map(move |&service| Line {
-            cpu: Cpu(cpu),
-            service,
-            route: Route::Direct,
-        })
+        truth
+            .services
+            .iter()
+            .map(move |&service| Line::new(Cpu(cpu), service, Route::Direct))
     });
     let lines: Vec<Line> = lines.collect();
     let clock = Clock {
@@ -149,10 +148,10 @@ fn the_figures_of_64_cpus_are_those_of_all_of_them_together() {
     let screen = words_of(&recording, &["show"]);
     let report = overview(&recording);
 
-    assert!(screen.contains(": 4 s, no load, 64 CPUs"), "{screen}");
+    screen.assert_has(": 4 s, no load, 64 CPUs");
     for (line, service) in [("SCHED_FIFO 90", "fifo:90"), ("SCHED_OTHER", "other")] {
         let row = format!("{line} 16.0 us 16.0 us 16.0 us 5.00 ms");
-        assert!(screen.contains(&row), "{screen}");
+        screen.assert_has(&row);
         let services = report["services"].as_array().unwrap();
         let service_row = services
             .iter()
@@ -161,7 +160,7 @@ fn the_figures_of_64_cpus_are_those_of_all_of_them_together() {
         assert_eq!(service_row["samples"], 64_000);
         assert_eq!(service_row["max_ns"], 5_000_000);
     }
-    assert!(screen.contains("128,000 samples, 0 lost"), "{screen}");
+    screen.assert_has("128,000 samples, 0 lost");
     assert_eq!(report["measurement"]["samples"], 128_000);
     // The observed time is not the sum of all CPUs: it is not multiplied by 64.
     let fits = report["fits"].as_array().unwrap();
@@ -198,8 +197,8 @@ fn pending_wakeup_is_reported_with_the_limit_that_it_exceeds() {
         format!("NOT FIT `jack-128` as SCHED_FIFO 90: 1 xrun per {most} or more often (it was");
     assert!(verdict.starts_with(&sentence), "{verdict}");
     let row = format!("jack-128 1.87 ms SCHED_FIFO 90 NOT FIT <= {most}");
-    assert!(table.contains(&row), "{table}");
-    assert!(curve.contains(&format!("<= {most}")), "{curve}");
+    table.assert_has(&row);
+    curve.assert_has(&format!("<= {most}"));
 }
 
 #[test]
@@ -213,15 +212,9 @@ fn forecast_states_the_spans_that_stay_within_the_max() {
     let recording = recorded(dir.path(), &truth);
 
     let forecast = words_of(&recording, &["forecast"]);
-    assert!(
-        forecast.contains("9 of 10 spans of 1.3 h stay within the max"),
-        "{forecast}"
-    );
-    assert!(!forecast.contains("below"), "{forecast}");
-    assert!(
-        forecast.contains("SCHED_FIFO 90 <= 16.0 us - - 95 % interval"),
-        "{forecast}"
-    );
+    forecast.assert_has("9 of 10 spans of 1.3 h stay within the max");
+    forecast.assert_lacks("below");
+    forecast.assert_has("SCHED_FIFO 90 <= 16.0 us - - 95 % interval");
 }
 
 #[test]
@@ -239,7 +232,7 @@ fn advised_period_after_one_activation_can_be_recorded() {
     let screen = words_of(&recording, &["show"]);
 
     let doubt = "NOT TRUSTWORTHY only 1 wakeup was measured; record for longer";
-    assert!(screen.contains(doubt), "{screen}");
+    screen.assert_has(doubt);
     let tasks = tasks.to_str().unwrap();
     for words in [
         &["show", "--all"][..],
@@ -279,11 +272,11 @@ fn missing_and_zero_are_distinguished() {
         let report = overview(&recording);
 
         if largest == 0 {
-            assert!(screen.contains(&format!("SCHED_FIFO 90 {row}")), "{screen}");
+            screen.assert_has(&format!("SCHED_FIFO 90 {row}"));
             assert_eq!(report["services"][0]["max_ns"], 0);
         } else {
-            assert!(screen.contains("No sample was recorded"), "{screen}");
-            assert!(!screen.contains(" ns"), "{screen}");
+            screen.assert_has("No sample was recorded");
+            screen.assert_lacks(" ns");
             assert_eq!(report["measurement"]["samples"], 0);
         }
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::scripted;
-use crate::scripted::{Texts as _, manifest, wait_for};
+use crate::scripted::{Printed as _, Texts as _, manifest, wait_for};
 use crate::served::{Serve, value};
 
 fn recordings(store: &Path) -> Vec<PathBuf> {
@@ -134,7 +134,7 @@ fn failure_at_the_start_of_a_later_piece_is_reported_and_retried() {
     let (code, message) = serve.end();
 
     assert!(ill.starts_with("HTTP/1.1 503"), "{ill}");
-    assert!(ill.contains("read the script"), "{ill}");
+    ill.assert_has("read the script");
     assert_eq!(value(&metrics, "laggard_measuring "), Some(0.0));
     assert_eq!(value(&metrics, "laggard_store_recording "), Some(0.0));
     let failures = value(&again, "laggard_measuring_failures_total ");
@@ -146,7 +146,7 @@ fn failure_at_the_start_of_a_later_piece_is_reported_and_retried() {
         1,
         "{message}"
     );
-    assert!(message.contains("it is measured again"), "{message}");
+    message.assert_has("it is measured again");
 }
 
 #[test]
@@ -191,13 +191,13 @@ fn unwritable_store_is_reported_and_measuring_continues() {
     let before = value(&serve.get("/metrics"), count).unwrap();
     let text = serve.until("/metrics", |text| value(text, count) > Some(before + 100.0));
 
-    assert!(health.contains("ulimit -f"), "{health}");
+    health.assert_has("ulimit -f");
     assert!(health.starts_with("HTTP/1.1 503"), "{health}");
     assert_eq!(value(&text, "laggard_store_recording "), Some(0.0));
     assert_eq!(value(&text, "laggard_store_failures_total "), Some(1.0));
     let (code, health) = serve.end();
     assert_eq!(code, Some(0), "{health}");
-    assert!(health.contains("measuring continues"), "{health}");
+    health.assert_has("measuring continues");
 }
 
 /// The store stayed lost for the rest of the run, with status 200.
@@ -239,11 +239,11 @@ fn a_store_that_is_lost_during_the_run_is_made_again_and_health_shows_it_meanwhi
     let (code, message) = serve.end();
 
     assert_eq!(code, Some(0), "{message}");
-    assert!(removed.contains("was removed"), "{removed}");
+    removed.assert_has("was removed");
     assert!(replaced.starts_with("HTTP/1.1 503"), "{replaced}");
-    assert!(replaced.contains("does not record"), "{replaced}");
+    replaced.assert_has("does not record");
     assert_eq!(value(&metrics, "laggard_measuring "), Some(1.0));
-    assert!(message.contains("can be written again"), "{message}");
+    message.assert_has("can be written again");
     assert_eq!(recordings(&store).len(), 1);
 }
 
@@ -317,5 +317,5 @@ fn other_machines_are_refused_without_an_option() {
     let listen = format!("--listen={}", taken.local_addr().unwrap());
     let (code, message) = refused(&[&listen]);
     assert_eq!(code, Some(2), "{message}");
-    assert!(message.contains("--listen"), "{message}");
+    message.assert_has("--listen");
 }

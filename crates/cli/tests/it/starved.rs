@@ -9,7 +9,7 @@ use laggard_model::{Nanos, Service, Stage};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::scripted::{Texts as _, in_one_line, laggard};
+use crate::scripted::{Printed as _, Texts as _, in_one_line, laggard, service};
 
 const TASKS: &str =
     "service = \"fifo:90\"\n[[task]]\nname = \"t\"\nperiod = \"100ms\"\ncompute = \"1ms\"\n";
@@ -43,14 +43,6 @@ fn ask(recording: &PathBuf, words: &[&str]) -> Output {
         .arg(recording)
         .args(rest)
         .output()
-        .unwrap()
-}
-
-fn service<'a>(report: &'a Value, name: &str) -> &'a Value {
-    let services = report["services"].as_array().unwrap();
-    services
-        .iter()
-        .find(|service| service["service"] == name)
         .unwrap()
 }
 
@@ -92,13 +84,9 @@ fn a_recording_s_report_and_pictures_say_at_least() {
 
     let markdown = ask(&recording, &["report", "--markdown"]).text();
 
-    assert!(
-        markdown.contains(
-            "90 on CPU 1 was still waiting when measuring ended: latency at least 1.30 s"
-        ),
-        "{markdown}"
-    );
-    assert!(markdown.contains(" >= 1.30 s |"), "{markdown}");
+    markdown
+        .assert_has("90 on CPU 1 was still waiting when measuring ended: latency at least 1.30 s");
+    markdown.assert_has(" >= 1.30 s |");
     for figure in ["distribution", "time", "cpus"] {
         let picture = dir.path().join(format!("{figure}.svg"));
         let output = ask(
@@ -148,7 +136,7 @@ fn qos_counts_the_failures_that_the_stall_at_least_causes() {
             "<= ",
             "SCHED_FIFO 90 was still waiting when measuring ended, for ",
         ] {
-            assert!(curve.contains(part), "{part} in\n{curve}");
+            curve.assert_has(part);
         }
         let short: Vec<&str> = short.split_whitespace().collect();
         let short = short.join(" ");
@@ -202,12 +190,9 @@ fn forecast_fits_no_peak_that_had_not_ended() {
     let ahead = &fifo["cells"][0]["ahead"];
     assert_eq!(ahead["is_at_least"], true, "{ahead}");
     assert_eq!(report["loads"][0]["limits"][0]["limit"], "waiting");
-    assert!(screen.contains(">= 3.00 s"), "{screen}");
+    screen.assert_has(">= 3.00 s");
     let screen = in_one_line(&screen);
-    assert!(
-        screen.contains("Next: record until every wait has ended: one had lasted 3.00 s"),
-        "{screen}"
-    );
+    screen.assert_has("Next: record until every wait has ended: one had lasted 3.00 s");
 }
 
 /// Each requirement is met by a large margin if all wakeups are as early as the served ones.

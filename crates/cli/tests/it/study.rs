@@ -12,7 +12,7 @@ use laggard_model::{Backend, Service, Stage};
 use serde_json::{Value, json as value};
 use tempfile::TempDir;
 
-use crate::scripted::{Texts as _, backend, in_one_line, laggard, must_record};
+use crate::scripted::{Printed as _, Texts as _, backend, in_one_line, laggard, must_record};
 
 /// The chain from a timer to threads. One wakeup in ten is late; in one in ten of another
 /// phase the interrupt was not seen.
@@ -160,10 +160,7 @@ fn heubaum_shows_the_share_of_wakeups_whose_interrupt_was_not_seen() {
         assert!((share - 0.25).abs() < 0.001, "{table}: {share}");
     }
     let text = study(&dir, "heubaum -o s --show --against paper").text();
-    assert!(
-        text.contains("no interrupt seen: share of wakeups"),
-        "{text}"
-    );
+    text.assert_has("no interrupt seen: share of wakeups");
 }
 
 #[test]
@@ -233,11 +230,8 @@ fn second_system_with_other_lengths_is_named_and_has_no_star() {
 
     let text = output.text();
     let text = in_one_line(&text);
-    assert!(
-        text.contains("A has the lengths of --quick, and B has the full"),
-        "{text}"
-    );
-    assert!(text.contains("`office`: 2 min on A, 8 s on B"), "{text}");
+    text.assert_has("A has the lengths of --quick, and B has the full");
+    text.assert_has("`office`: 2 min on A, 8 s on B");
     assert!(!text.contains('*'), "{text}");
 }
 
@@ -284,17 +278,17 @@ fn tables_fit_on_a_terminal_without_an_empty_cell() {
         "<= 1.0",
         "and the paper has the full lengths",
     ] {
-        assert!(text.contains(part), "{part}: {text}");
+        text.assert_has(part);
     }
     // Rows that are the same on both systems are shown once.
     let text_of_both = study(&dir, "osdi99 -o a --show --against a").text();
-    assert!(text_of_both.contains("A, B"), "{text_of_both}");
+    text_of_both.assert_has("A, B");
     // An hour is not compared with the 6 s of --quick.
-    assert!(!text.contains("84*"), "{text}");
+    text.assert_lacks("84*");
     let text = study(&dir, "heubaum -o h --show --against paper").text();
     // Only rows without a line of the paper lack a value.
-    assert!(text.contains("kworker, via softirq"), "{text}");
-    assert!(!text.contains("none: the paper"), "{text}");
+    text.assert_has("kworker, via softirq");
+    text.assert_lacks("none: the paper");
     let page = fs::read_to_string(dir.path().join("a/study.html")).unwrap();
     assert!(page.matches("<svg").count() >= 4, "{}", page.len());
     assert!(!page.contains("src=") && !page.contains("http://www.laggard"));
@@ -357,11 +351,11 @@ fn other_loads_have_columns_and_the_papers_are_named_as_missing() {
         "fp, virus scanner",
         "fp, kthread FIFO 90",
     ] {
-        assert!(text.contains(part), "{part}: {text}");
+        text.assert_has(part);
     }
     let gap = "the paper's loads, which `--loads` replaces";
-    assert!(text.contains(gap), "{text}");
-    assert!(output.errors().contains(gap), "{}", output.errors());
+    text.assert_has(gap);
+    output.errors().assert_has(gap);
     // The directory knows its loads.
     let report = study(&dir, "osdi99 -o s --show --json").json();
     assert_eq!(
@@ -375,7 +369,7 @@ fn other_loads_have_columns_and_the_papers_are_named_as_missing() {
         assert_eq!(cell["reason"], "only_in_paper", "{row}");
     }
     let text = study(&dir, "osdi99 -o s --show --against paper").text();
-    assert!(text.contains("office: 6 s/hour"), "{text}");
+    text.assert_has("office: 6 s/hour");
     for (words, part) in [
         (
             "osdi99 --quick -o s",
@@ -402,7 +396,7 @@ fn other_loads_have_columns_and_the_papers_are_named_as_missing() {
         let output = study(&dir, words);
 
         assert_eq!(output.status.code(), Some(2), "{words}");
-        assert!(output.errors().contains(part), "{}", output.errors());
+        output.errors().assert_has(part);
         assert!(!dir.path().join("n").exists(), "{words}");
     }
 }

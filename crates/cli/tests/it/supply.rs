@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::scripted::Texts as _;
+use crate::scripted::{Printed as _, Texts as _};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -106,10 +106,7 @@ fn checks_without_their_tool_are_skipped() {
     let stdout = output.text();
     assert!(output.status.success(), "{output:?}");
     for tool in ["cargo-deny", "cargo-shear"] {
-        assert!(
-            stdout.contains(&format!("{tool} is not installed")),
-            "{stdout}"
-        );
+        stdout.assert_has(&format!("{tool} is not installed"));
     }
 }
 
@@ -178,8 +175,8 @@ fn old_cargo_is_refused_with_both_versions_and_the_remedy() {
 
         assert_eq!(code, Some(1), "{message}");
         let versions = format!("is version {old}, and laggard needs {needed} or later; ");
-        assert!(message.contains(&versions), "{message}");
-        assert!(message.contains("install Rust with rustup"), "{message}");
+        message.assert_has(&versions);
+        message.assert_has("install Rust with rustup");
     }
     for enough in [needed, "1.95.0", "1.100.0", "2.0.0"] {
         assert_eq!(packages(enough), (Some(0), String::new()), "{enough}");
@@ -200,6 +197,6 @@ fn marks_are_packaged_without_a_warning() {
 
     let message = output.errors();
     assert!(output.status.success(), "{message}");
-    assert!(!message.contains("warning"), "{message}");
-    assert!(message.contains("Packaged "), "{message}");
+    message.assert_lacks("warning");
+    message.assert_has("Packaged ");
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use tempfile::TempDir;
 
-use crate::scripted::{LINE, Texts as _, laggard, must_record};
+use crate::scripted::{LINE, Texts as _, must_record, run};
 
 #[test]
 fn a_recording_that_is_given_twice_or_as_a_copy_is_refused() {
@@ -31,19 +31,12 @@ fn a_recording_that_is_given_twice_or_as_a_copy_is_refused() {
         "report --figure mttf -o out.svg",
     ] {
         for (two, is_refused) in [("copy", true), ("../r", true), ("other", false)] {
-            let mut words = command.split(' ');
-            let name = words.next().unwrap();
-            let dirs = match two {
-                "../r" => vec!["r".to_owned(), format!("{}/r", dir.path().display())],
-                two => vec!["r".to_owned(), two.to_owned()],
+            let (name, options) = command.split_once(' ').unwrap_or((command, ""));
+            let second = match two {
+                "../r" => format!("{}/r", dir.path().display()),
+                two => two.to_owned(),
             };
-            let output = laggard()
-                .current_dir(dir.path())
-                .arg(name)
-                .args(&dirs)
-                .args(words)
-                .output()
-                .unwrap();
+            let output = run(&dir, format!("{name} r {second} {options}").trim());
             let stderr = output.errors();
 
             assert_eq!(

@@ -9,20 +9,17 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::scripted::{
-    Texts as _, any_share, backend, every, has_samples, laggard, script, share, signal, wait_for,
+    Printed as _, Texts as _, any_share, ask, backend, every, has_samples, laggard, script, share,
+    signal, wait_for,
 };
 
 /// Records `script` into `made` until `requirements` are decided.
 fn record(dir: &Path, script: &str, requirements: &str, options: &[&str]) -> Output {
     fs::write(dir.join("r.toml"), requirements).unwrap();
-    laggard()
-        .current_dir(dir)
-        .args(["record", "--output=made", "--require=r.toml"])
-        .args(["--until-decided", "--no-dither"])
-        .arg(backend(dir, script))
-        .args(options)
-        .output()
-        .unwrap()
+    let backend = backend(dir, script);
+    let made = ["record", "--output=made", "--require=r.toml", &backend];
+    let until = ["--until-decided", "--no-dither"];
+    ask(dir, &[&made[..], &until, options].concat())
 }
 
 /// Returns the exit code, the number of pieces and the reason for the end.
@@ -73,25 +70,13 @@ fn repeated_evaluation_needs_more_samples() {
         stdout.starts_with("PASS `r.toml`: 1 check: 1 PASS"),
         "{stdout}"
     );
-    assert!(
-        stdout.contains("Recorded 1.0 min of at most 10 min: all requirements pass."),
-        "{stdout}"
-    );
-    assert!(
-        stdout.contains(
-            "Evaluation 2 of at most 5, each with 98.64 % (PASS) and 98.6 % confidence (FAIL)"
-        ),
-        "{stdout}"
+    stdout.assert_has("Recorded 1.0 min of at most 10 min: all requirements pass.");
+    stdout.assert_has(
+        "Evaluation 2 of at most 5, each with 98.64 % (PASS) and 98.6 % confidence (FAIL)",
     );
     let before = output.error_words();
-    assert!(
-        before.contains("until `r.toml` is decided, for at most 10 min with at most 5 evaluations"),
-        "{before}"
-    );
-    assert!(
-        before.contains("evaluation 1 of 5: 1 check: 1 UNKNOWN"),
-        "{before}"
-    );
+    before.assert_has("until `r.toml` is decided, for at most 10 min with at most 5 evaluations");
+    before.assert_has("evaluation 1 of 5: 1 check: 1 UNKNOWN");
     assert_eq!(result(dir, &output), (0, 2, "pass".into()));
 }
 
@@ -119,11 +104,8 @@ fn one_load_runs_during_all_pieces() {
     let output = record(dir, &none, &share("1ms", "1e-4"), &options);
 
     let before = output.error_words();
-    assert!(
-        before.contains(
-            "with at most 5 evaluations; the load runs through all of them; Ctrl-C ends it"
-        ),
-        "{before}"
+    before.assert_has(
+        "with at most 5 evaluations; the load runs through all of them; Ctrl-C ends it",
     );
     let of_load = |piece: &str| {
         let file = dir.join("made").join(piece).join("manifest.json");
@@ -193,7 +175,7 @@ fn unsupported_requirement_is_refused_before_recording() {
         let output = record(dir, &every(100), &requirements, options);
 
         let stderr = output.error_words();
-        assert!(stderr.contains(message), "{stderr}");
+        stderr.assert_has(message);
         assert_eq!(output.status.code(), Some(2), "{stderr}");
         assert!(!dir.join("made").exists(), "{stderr}");
     }

@@ -11,7 +11,7 @@ use laggard_model::{
 };
 use tempfile::TempDir;
 
-use crate::scripted::{Texts as _, in_one_line, run};
+use crate::scripted::{Printed as _, Texts as _, in_one_line, run};
 
 /// The thread that measures, and its process.
 const OURS: u32 = 42;
@@ -161,14 +161,8 @@ fn why_names_the_driver_and_the_thread_and_what_helps_on_windows() {
     let bug = screen(&dir, "why w.laggard --bug 1");
 
     println!("{why}\n{all_episodes}\n{second_episode}\n{show}");
-    assert!(
-        why.contains("74 %  8.93 ms      6  1.49 ms          512 us  DPC: made.sys+0x20 (CPU 1)"),
-        "{why}"
-    );
-    assert!(
-        all_episodes.contains("preempted by audiodg.exe"),
-        "{all_episodes}"
-    );
+    why.assert_has("74 %  8.93 ms      6  1.49 ms          512 us  DPC: made.sys+0x20 (CPU 1)");
+    all_episodes.assert_has("preempted by audiodg.exe");
     // It contains only names from the events, and no advice for Linux.
     for foreign in [
         "thread 77",
@@ -189,8 +183,8 @@ fn why_names_the_driver_and_the_thread_and_what_helps_on_windows() {
         in_one_line(&second_episode).contains("chrome.exe (priority 8) > made.sys+0x20"),
         "{second_episode}"
     );
-    assert!(show.contains("DPC: made.sys+0x20, every 1.00 s"), "{show}");
-    assert!(show.contains("update the named driver"), "{show}");
+    show.assert_has("DPC: made.sys+0x20, every 1.00 s");
+    show.assert_has("update the named driver");
     let words = in_one_line(&all_episodes);
     assert!(
         words.contains("unseen context switches: 0"),

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::whole;
 
-use crate::scripted::{Texts as _, every, manifest, must_record};
+use crate::scripted::{Printed as _, Texts as _, every, manifest, must_record};
 
 /// Variable with the path of the program, set by `make test-windows`.
 const PROGRAM: &str = "LAGGARD_WINDOWS";
@@ -225,22 +225,16 @@ fn errors_have_a_remedy() {
     let of_dot = refusal(&["record", "-o", "new."]);
     let of_run = refusal(&["compare", "--run", "a", "--run", "b"]);
 
-    assert!(
-        of_file.contains("give the directory that `record` wrote"),
-        "{of_file}"
-    );
-    assert!(of_none.contains("check the name"), "{of_none}");
-    assert!(of_top.contains("it needs Linux"), "{of_top}");
-    assert!(
-        of_service.contains("use realtime:17 to realtime:31, mmcss, other, or with the driver dpc"),
-        "{of_service}"
-    );
-    assert!(of_both.contains("record it separately"), "{of_both}");
-    assert!(of_again.contains("exists and is not empty"), "{of_again}");
-    assert!(of_device.contains("the name of a device"), "{of_device}");
-    assert!(of_dot.contains("at the end of a name"), "{of_dot}");
+    of_file.assert_has("give the directory that `record` wrote");
+    of_none.assert_has("check the name");
+    of_top.assert_has("it needs Linux");
+    of_service.assert_has("use realtime:17 to realtime:31, mmcss, other, or with the driver dpc");
+    of_both.assert_has("record it separately");
+    of_again.assert_has("exists and is not empty");
+    of_device.assert_has("the name of a device");
+    of_dot.assert_has("at the end of a name");
     assert!(!dir.path().join("new").exists());
-    assert!(of_run.contains("this program needs Linux"), "{of_run}");
+    of_run.assert_has("this program needs Linux");
 }
 
 /// Makes a recording of `services` with the program for Windows and further arguments. Returns its
@@ -348,11 +342,7 @@ fn timers(program: &Path, options: &[&str]) -> (Option<i32>, serde_json::Value) 
     let dir = TempDir::new().unwrap();
     let words = [&["bench", "timers", "--json"][..], options].concat();
     let output = on_windows(program, dir.path(), &words);
-    let report = serde_json::from_slice(&output.stdout);
-    (
-        output.status.code(),
-        report.unwrap_or_else(|err| panic!("{err}: {output:?}")),
-    )
+    (output.status.code(), output.json())
 }
 
 /// Latencies under Wine are meaningless.
@@ -423,10 +413,7 @@ fn switches_criteria_and_loads_are_measured() {
     for other in ["locked", "interrupts", "deferred"] {
         assert_eq!(verdict(other), "unknown", "{other}");
     }
-    assert!(
-        unknown.contains("use idle, draw, fp or fileio"),
-        "{unknown}"
-    );
+    unknown.assert_has("use idle, draw, fp or fileio");
     let load = &manifest(&dir.path().join("fp"))["load"];
     assert_eq!(load["name"], "fp");
     assert!(load["throughput"]["count"].as_u64() > Some(0), "{load}");
@@ -450,14 +437,14 @@ fn doctor_reports_that_events_of_wine_are_unreadable() {
     assert_eq!(reason("timers"), None);
     assert_eq!(reason("recordings"), None);
     let of_events = reason("kernel events").unwrap();
-    assert!(of_events.contains("cannot be read (error "), "{of_events}");
+    of_events.assert_has("cannot be read (error ");
     assert_eq!(reason("wdmlat.sys"), Some("it is not installed"));
     let text = text.text();
     assert!(
         text.starts_with("LIMITED  1 ability is missing; `laggard record`"),
         "{text}"
     );
-    assert!(text.contains("Windows "), "{text}");
+    text.assert_has("Windows ");
 }
 
 #[test]
@@ -475,17 +462,11 @@ fn options_that_no_timer_of_windows_has_are_refused() {
     let options = ["--api=WaitableTimer-periodic", "--period=1500us"];
     let (code, report) = timers(&program, &options);
 
-    assert!(
-        of_api.contains("is a timer of another system; choose from Sleep, "),
-        "{of_api}"
-    );
-    assert!(
-        of_policy.contains("--policy fifo:90 does not exist on Windows"),
-        "{of_policy}"
-    );
+    of_api.assert_has("is a timer of another system; choose from Sleep, ");
+    of_policy.assert_has("--policy fifo:90 does not exist on Windows");
     assert_eq!(code, Some(1), "{report}");
     let reason = report["rows"][0]["absence"]["reason"].as_str().unwrap();
-    assert!(reason.contains("multiples of 1ms"), "{reason}");
+    reason.assert_has("multiples of 1ms");
 }
 
 #[test]
@@ -535,7 +516,7 @@ fn a_file_is_replaced_despite_incomplete_files() {
 
     assert!(made.status.success(), "{made:?}");
     let text = fs::read_to_string(dir.path().join("out.md")).unwrap();
-    assert!(text.contains("fifo:90"), "{text}");
+    text.assert_has("fifo:90");
     assert!(!dir.path().join("out.md.part").exists());
 }
 

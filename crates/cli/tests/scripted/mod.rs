@@ -82,13 +82,15 @@ pub(crate) fn must_record(recording: &Path, script: &str, options: &[&str]) {
     record(recording, script, options).assert().success();
 }
 
+/// Runs laggard in `dir` with these arguments.
+pub(crate) fn ask(dir: impl AsRef<Path>, arguments: &[&str]) -> Output {
+    let mut command = laggard();
+    command.current_dir(dir).args(arguments).output().unwrap()
+}
+
 /// Runs laggard in `dir` with these words.
 pub(crate) fn run(dir: impl AsRef<Path>, words: &str) -> Output {
-    laggard()
-        .current_dir(dir)
-        .args(words.split(' '))
-        .output()
-        .unwrap()
+    ask(dir, &words.split(' ').collect::<Vec<_>>())
 }
 
 /// Creates a directory with `r.laggard`: 2 s of [`LINE`] with a stall of 20 ms.
@@ -132,6 +134,8 @@ pub(crate) trait Texts {
     fn error_words(&self) -> String;
     /// Parses standard output; the output of a program that `attach` runs can come first.
     fn json(&self) -> Value;
+    /// Checks the exit code, and that standard error has `part`.
+    fn assert_fails(&self, code: i32, part: &str);
 }
 
 impl Texts for Output {
@@ -161,6 +165,30 @@ impl Texts for Output {
         };
         serde_json::from_str(&text[begin..]).unwrap_or_else(|err| panic!("{err}: {self:?}"))
     }
+
+    #[track_caller]
+    fn assert_fails(&self, code: i32, part: &str) {
+        assert_eq!(self.status.code(), Some(code), "{self:?}");
+        self.errors().assert_has(part);
+    }
+}
+
+/// Assertions about a printed text, which they show if they fail.
+pub(crate) trait Printed {
+    fn assert_has(&self, part: &str);
+    fn assert_lacks(&self, part: &str);
+}
+
+impl Printed for str {
+    #[track_caller]
+    fn assert_has(&self, part: &str) {
+        assert!(self.contains(part), "`{part}` is not in:\n{self}");
+    }
+
+    #[track_caller]
+    fn assert_lacks(&self, part: &str) {
+        assert!(!self.contains(part), "`{part}` is in:\n{self}");
+    }
 }
 
 /// Returns the report of `attach`; `None`, with a message, if it is unavailable on this machine.
@@ -173,6 +201,14 @@ pub(crate) fn attach_report(output: &Output) -> Option<Value> {
     }
     assert!(output.status.success(), "{stderr}");
     Some(output.json())
+}
+
+/// Returns the row of a service in `object["services"]`.
+#[track_caller]
+pub(crate) fn service<'a>(object: &'a Value, name: &str) -> &'a Value {
+    let mut services = object["services"].as_array().unwrap().iter();
+    let row = services.find(|service| service["service"] == name);
+    row.unwrap_or_else(|| panic!("{name}: {object}"))
 }
 
 #[track_caller]
@@ -213,7 +249,7 @@ pub(crate) fn wait_for_start(child: &mut std::process::Child) {
     let mut line = String::new();
     let mut stderr = BufReader::new(child.stderr.as_mut().unwrap());
     stderr.read_line(&mut line).unwrap();
-    assert!(line.contains("Ctrl-C ends"), "{line}");
+    line.assert_has("Ctrl-C ends");
 }
 
 /// Sends a signal to a process.

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::scripted::{self, Texts as _, program};
+use crate::scripted::{self, Printed as _, Texts as _, program};
 
 /// Records into `dir` without BPF while `command` runs.
 fn record(dir: &Path, command: &[&str]) -> Output {
@@ -36,7 +36,7 @@ fn a_command_s_failure_is_passed_on_and_the_recording_kept() {
 
         assert_eq!(output.status.code(), Some(code), "{}", output.errors());
         let expected = format!("laggard: `sh` failed: {how}");
-        assert!(output.errors().contains(&expected), "{}", output.errors());
+        output.errors().assert_has(&expected);
         assert_eq!(manifest(dir.path())["state"], "complete");
     }
 }
@@ -60,7 +60,7 @@ fn a_command_that_fails_at_once_has_no_rate() {
 
     assert_eq!(output.status.code(), Some(1), "{}", output.errors());
     let text = output.text();
-    assert!(!text.contains("In 0 s"), "{text}");
+    text.assert_lacks("In 0 s");
     let manifest = manifest(dir.path());
     let wall = manifest["cost"]["wall_ns"].as_u64().unwrap();
     let begun = manifest["load"]["begun_ns"].as_u64().unwrap();
@@ -103,7 +103,7 @@ fn destination_is_checked_first() {
             .unwrap();
 
         assert_eq!(refused.status.code(), Some(2), "{}", refused.errors());
-        assert!(refused.errors().contains(what), "{}", refused.errors());
+        refused.errors().assert_has(what);
     }
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
 }
@@ -130,7 +130,7 @@ fn a_file_that_is_larger_than_the_limit_is_named() {
 
         assert_eq!(output.status.code(), Some(2), "{}", output.errors());
         for part in ["r.laggard/reserve", "ulimit -f"] {
-            assert!(output.errors().contains(part), "{}", output.errors());
+            output.errors().assert_has(part);
         }
         // Nothing is in the way of another try.
         assert_eq!(folder.exists(), was_there);
@@ -160,6 +160,6 @@ fn a_full_disk_is_named_with_the_file() {
     assert_eq!(output.status.code(), Some(2), "{}", output.errors());
     assert!(!left, "it is in the way of another try");
     for part in ["the disk is full", "r.laggard/reserve", "free some space"] {
-        assert!(output.errors().contains(part), "{}", output.errors());
+        output.errors().assert_has(part);
     }
 }

@@ -132,9 +132,7 @@ fn external_change_of_the_setting_ends_the_comparison() {
         .output()
         .unwrap();
 
-    let stderr = output.errors();
-    assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("another program set it to"), "{stderr}");
+    output.assert_fails(2, "another program set it to");
     assert_eq!(now(), setting.0);
 }
 

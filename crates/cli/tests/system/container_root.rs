@@ -173,8 +173,8 @@ fn in_a_container_a_thread_does_not_wait_for_itself() {
         .args(["why", "--json", "--top=1000"])
         .arg(root.join("results/r"))
         .output()
-        .unwrap();
-    let why: Value = why.json();
+        .unwrap()
+        .json();
     let series = &why["series"][0];
     let causes = series["causes"].as_array().unwrap().iter();
     let own = causes.filter(|cause| cause["class"] == "return_to_user");

@@ -9,7 +9,7 @@ use std::process::{Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::scripted::{Texts as _, command as laggard, in_one_line, wait_for};
+use crate::scripted::{Printed as _, Texts as _, command as laggard, in_one_line, wait_for};
 
 fn record(options: &[&str], into: &Path) -> Output {
     let mut command = laggard();
@@ -113,13 +113,10 @@ fn beside_normal_processes_every_context_is_measured_on_one_cpu() {
         .args(["show", "--all"])
         .arg(&path)
         .output()
-        .unwrap();
-    let text = text.text();
-    assert!(
-        text.contains("Deferred work next to 2 busy processes on CPU 0"),
-        "{text}"
-    );
-    assert!(text.contains("load busy:2"), "{text}");
+        .unwrap()
+        .text();
+    text.assert_has("Deferred work next to 2 busy processes on CPU 0");
+    text.assert_has("load busy:2");
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),
         "{text}"
@@ -136,10 +133,7 @@ fn slices_are_measured_or_said_to_be_lacking(recording: &Path, contexts: &Value)
     let output = laggard().args(["show", "--all"]).arg(recording).output();
     let text = String::from_utf8(output.unwrap().stdout).unwrap();
     let message = in_one_line(&text);
-    assert!(
-        message.contains("`slice:100us` is not measured: this kernel knows no slices"),
-        "{message}"
-    );
+    message.assert_has("`slice:100us` is not measured: this kernel knows no slices");
 }
 
 #[test]

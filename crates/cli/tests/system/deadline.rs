@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::scripted::{DEADLINE, Texts as _, command as laggard};
+use crate::scripted::{DEADLINE, Printed as _, Texts as _, command as laggard, run};
 
 fn record(dir: &TempDir, services: &str) -> Output {
     let mut command = laggard();
@@ -65,11 +65,7 @@ fn a_deadline_thread_is_measured_on_each_cpu_by_the_direct_route() {
     if matches!(recorded.status.code(), Some(1 | 2)) {
         return println!("skipped: {stderr}");
     }
-    let shown = laggard()
-        .args(["show", "--json"])
-        .arg(dir.path().join("r.laggard"))
-        .output()
-        .unwrap();
+    let shown = run(&dir, "show --json r.laggard");
     let report: Value = shown.json();
     let rows = report["recordings"][0]["services"].as_array().unwrap();
     let samples_of = |service: &str, route: &str| {
@@ -82,7 +78,7 @@ fn a_deadline_thread_is_measured_on_each_cpu_by_the_direct_route() {
     assert!(samples_of("nice:-20", "direct").is_some_and(|samples| samples > 0));
     assert!(samples_of("nice:-20", "deferred").is_some_and(|samples| samples > 0));
     let caveats = serde_json::to_string(&report["recordings"][0]["caveats"]).unwrap();
-    assert!(!caveats.contains("was changed to"), "{caveats}");
+    caveats.assert_lacks("was changed to");
 }
 
 #[test]
@@ -105,7 +101,7 @@ fn missing_deadline_bandwidth_is_reported() {
         "cannot measure `deadline`: the bandwidth for deadline threads is used up",
         "measure fewer CPUs (`--cpus`), or end other deadline threads",
     ] {
-        assert!(stderr.contains(part), "{part} in {stderr}");
+        stderr.assert_has(part);
     }
     assert!(!dir.path().join("r.laggard").exists());
     drop(promised);

@@ -5,7 +5,7 @@
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::scripted::{Texts as _, laggard};
+use crate::scripted::{Printed as _, Texts as _, laggard};
 
 #[test]
 fn handlers_are_named_and_match_the_json() {
@@ -42,7 +42,7 @@ fn handlers_are_named_and_match_the_json() {
     assert!(report["verdict"]["kind"].is_string(), "{report}");
     for handler in handlers.iter().chain(report["works"].as_array().unwrap()) {
         let who = handler["who"].as_str().unwrap();
-        assert!(wide.contains(who), "{who}: {wide}");
+        wide.assert_has(who);
         let figure = |name: &str| handler[name].as_u64().unwrap();
         assert!(figure("median_ns") <= figure("longest_ns"), "{handler}");
         let is_told = figure("count") >= 1_000;
@@ -83,9 +83,7 @@ fn handlers_of_a_recording_without_counts_are_refused_with_a_remedy() {
     let output = laggard().args(["why", "--handlers"]).arg(&path).output();
 
     let output = output.unwrap();
-    let stderr = output.errors();
-    assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("record with `--handlers`"), "{stderr}");
+    output.assert_fails(2, "record with `--handlers`");
 }
 
 #[test]
@@ -101,8 +99,5 @@ fn unknown_kernel_function_is_refused_by_name() {
 
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     let error = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        error.contains("this kernel has no function `laggard_no_such_function`"),
-        "{error}"
-    );
+    error.assert_has("this kernel has no function `laggard_no_such_function`");
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::scripted::{self, Texts as _, program};
+use crate::scripted::{self, Printed as _, Texts as _, program};
 
 /// Runs `script` in a shell in `dir`. `$L` is the program.
 fn shell(dir: &Path, script: &str) -> Output {
@@ -268,9 +268,9 @@ fn a_group_without_time_for_real_time_threads_is_the_reason_and_not_the_user() {
 
     assert_eq!(output.status.code(), Some(1), "{}", output.errors());
     for part in ["cpu.rt_runtime_us is 0", "/sys/fs/cgroup/cpu/cgroup.procs"] {
-        assert!(output.errors().contains(part), "{}", output.errors());
+        output.errors().assert_has(part);
     }
-    assert!(!output.errors().contains("as root"), "{}", output.errors());
+    output.errors().assert_lacks("as root");
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn a_limit_on_cpu_time_is_a_caveat() {
 
     let manifest = manifest(dir.path());
     let what = caveat(&manifest, "cpu_quota").unwrap_or_default();
-    assert!(what.contains("80ms of CPU time per 100ms"), "{what}");
+    what.assert_has("80ms of CPU time per 100ms");
 }
 
 #[test]
@@ -342,10 +342,7 @@ fn a_subset_of_the_online_cpus_is_measured_and_named() {
     let lines = manifest["lines"].as_array().unwrap();
     assert!(lines.iter().all(|line| line["cpu"] == 0), "{lines:?}");
     let what = caveat(&manifest, "cpuset").unwrap_or_default();
-    assert!(
-        what.contains("outside the cpuset of this process"),
-        "{what}"
-    );
+    what.assert_has("outside the cpuset of this process");
     let refused = shell(
         dir.path(),
         &format!("{enter} $L record -q -d 1s -s other -c 1 -o s.laggard"),
@@ -380,7 +377,7 @@ fn a_doctor_without_rights_names_the_rights_first() {
         );
         return;
     }
-    assert!(!text.contains("os error"), "{text}");
+    text.assert_lacks("os error");
     let answer: Value = serde_json::from_str(&text).unwrap();
     for name in ["PMU (cycles, NMI)", "flight recorder", "memory lock"] {
         let remedy = ability(&answer, name)["absence"]["remedy"].as_str();

@@ -21,6 +21,7 @@ mod on_late_root;
 mod other_tracers;
 mod overload;
 mod packaged;
+mod prometheus;
 mod provoke;
 mod provoke_measured;
 mod rows;

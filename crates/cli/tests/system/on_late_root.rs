@@ -13,7 +13,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::fault::Fault;
-use crate::scripted::{Texts as _, command as laggard, signal, wait_for};
+use crate::scripted::{Printed as _, Texts as _, command as laggard, signal, wait_for};
 
 /// Length of the fault, and the threshold. Less than 2 ms would be a wakeup for another reason.
 const LENGTH: &str = "5ms";
@@ -68,7 +68,7 @@ fn record_stops_at_a_late_wakeup_and_shows_its_cause() {
 
     let shown = output.text();
     assert!(shown.contains("SCHED_FIFO 90 on CPU"), "{output:?}");
-    assert!(shown.contains("Next: laggard why"), "{shown}");
+    shown.assert_has("Next: laggard why");
     assert!(output.errors().contains("acted on 1"), "{output:?}");
 }
 
@@ -150,7 +150,7 @@ fn process_is_signalled_until_it_ends() {
     let stderr = child.wait_with_output().unwrap().errors();
 
     assert_eq!(status.signal(), Some(12), "{stderr}");
-    assert!(stderr.contains("failed: no such process"), "{stderr}");
+    stderr.assert_has("failed: no such process");
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn attach_acts_on_a_cycle_that_goes_on_after_its_deadline() {
     assert!(since.elapsed() < Duration::from_secs(9), "{output:?}");
     assert_eq!(late.len(), 1, "{late:?} {output:?}");
     assert_eq!(late[0]["is_ongoing"], true, "{late:?}");
-    assert!(errors.contains(" so far"), "{errors}");
+    errors.assert_has(" so far");
 }
 
 /// Starts `laggard record` with these options in a mount namespace with tracefs, so that the
@@ -350,11 +350,8 @@ fn trace_of_trace_cmd_is_readable_and_a_full_disk_is_a_counted_failure() {
         return println!("skipped: tracefs cannot be mounted");
     }
     let stderr = output.errors().split_whitespace().collect::<String>();
-    assert!(
-        stderr.contains(&format!("`trace={full}`failed")),
-        "{stderr}"
-    );
-    assert!(stderr.contains("full"), "{stderr}");
+    stderr.assert_has(&format!("`trace={full}`failed"));
+    stderr.assert_has("full");
     assert!(fs::read(&file).unwrap().starts_with(b"\x17\x08\x44tracing"));
     let report = Command::new("trace-cmd")
         .args(["report", "-i"])

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use tempfile::TempDir;
 
-use crate::scripted::{command as laggard, has_samples, manifest, signal, wait_for};
+use crate::scripted::{Printed as _, command as laggard, has_samples, manifest, signal, wait_for};
 
 /// Returns the recording's warning about other tracers.
 fn of_tracers(recording: &Path) -> String {
@@ -74,7 +74,7 @@ fn simultaneous_recordings_name_each_others_programs() {
             "hrtimer_expire_entry (",
             &format!("perf events of laggard (process {who})"),
         ] {
-            assert!(what.contains(part), "{part} in {what}");
+            what.assert_has(part);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::scripted::{Texts as _, command as laggard, manifest, signal, wait_for};
+use crate::scripted::{Printed as _, Texts as _, command as laggard, manifest, signal, wait_for};
 
 /// Returns true if `doctor` lists this ability. Otherwise prints that the test is skipped.
 fn can(ability: &str) -> bool {
@@ -36,8 +36,8 @@ fn an_expensive_plan_is_refused_with_plans_that_fit() {
 
     let stderr = output.errors();
     assert_eq!(output.status.code(), Some(1), "{stderr}");
-    assert!(stderr.contains("a period of 10us takes"), "{stderr}");
-    assert!(stderr.contains("Use --period "), "{stderr}");
+    stderr.assert_has("a period of 10us takes");
+    stderr.assert_has("Use --period ");
     assert!(!dir.path().join("r.laggard").exists(), "{stderr}");
 }
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::scripted::Texts as _;
+use crate::scripted::{Printed as _, Texts as _};
 use tempfile::TempDir;
 
 fn project() -> PathBuf {
@@ -101,7 +101,7 @@ fn the_package_has_the_program_its_unit_and_its_manual_and_belongs_to_root() {
     );
     // The package contains the program and the manual that the unit names.
     let unit = fs::read_to_string(root.join(unit)).unwrap();
-    assert!(unit.contains("ExecStart=/usr/bin/laggard-serve "), "{unit}");
+    unit.assert_has("ExecStart=/usr/bin/laggard-serve ");
     for file in [
         "usr/share/man/man1/laggard.1.gz",
         "usr/share/man/man1/laggard-serve.1.gz",
@@ -154,7 +154,7 @@ fn rpm_package_has_the_programs_their_manual_and_completions() {
         assert!(files.lines().any(|line| line == file), "{file}: {files}");
     }
     let info = query("--info");
-    assert!(info.contains(env!("CARGO_PKG_VERSION")), "{info}");
+    info.assert_has(env!("CARGO_PKG_VERSION"));
     let needs = query("--requires");
-    assert!(needs.contains("libelf.so.1"), "{needs}");
+    needs.assert_has("libelf.so.1");
 }

@@ -52,12 +52,7 @@ fn directory_as_hits_file_is_refused_before_the_fault() {
         .output()
         .unwrap();
 
-    let stderr = output.errors();
-    assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(
-        stderr.contains("is a directory; give the name of a file"),
-        "{stderr}"
-    );
+    output.assert_fails(2, "is a directory; give the name of a file");
     assert!(output.stdout.is_empty());
 }
 
@@ -163,10 +158,5 @@ fn a_killed_throttle_returns_processes_to_their_group() {
 fn a_machine_is_not_stopped_from_inside_and_the_error_says_how_it_can_be() {
     let output = provoke(&["steal"]).output().unwrap();
 
-    let stderr = output.errors();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(
-        stderr.contains("testhost run --mode smp --stall"),
-        "{stderr}"
-    );
+    output.assert_fails(2, "testhost run --mode smp --stall");
 }

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-use crate::scripted::{Texts as _, in_one_line};
+use crate::scripted::{Printed as _, Texts as _, in_one_line};
 
 fn laggard(dir: &Path, words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_laggard"))
@@ -40,8 +40,8 @@ fn each_row_of_switch_is_a_recording_with_the_figures_of_its_row() {
     let output = switched(dir.path());
 
     let message = output.errors();
-    assert!(message.contains("Kept 2 recordings in rows"), "{message}");
-    assert!(message.contains("2 rows of 1.00 s on CPU"), "{message}");
+    message.assert_has("Kept 2 recordings in rows");
+    message.assert_has("2 rows of 1.00 s on CPU");
     let rows = output.json()["rows"].as_array().unwrap().clone();
     for (row, name) in rows.iter().zip(["futex-2", "futex-5"]) {
         let place = format!("rows/{name}.laggard");
@@ -126,10 +126,7 @@ fn rates_over_time_are_refused_with_the_reason() {
         let message = output.errors();
         let why = "each context switch starts when the one before has ended";
         assert!(message.contains(why), "{words:?}: {message}");
-        assert!(
-            message.contains("context switches by futex among 2 threads"),
-            "{message}"
-        );
+        message.assert_has("context switches by futex among 2 threads");
     }
     assert!(!dir.path().join("report.html").exists());
     assert!(!dir.path().join("mttf.svg").exists());
@@ -208,15 +205,15 @@ fn figures_that_rows_do_not_have_are_refused_without_wrong_advice() {
     for (output, reason) in [(&why, "but not the cause"), (&stages, "without stages")] {
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         let message = output.errors();
-        assert!(message.contains("context switches by futex"), "{message}");
-        assert!(message.contains(reason), "{message}");
-        assert!(!message.contains("as root"), "{message}");
+        message.assert_has("context switches by futex");
+        message.assert_has(reason);
+        message.assert_lacks("as root");
     }
     assert!(!dir.path().join("s.svg").exists());
     let digest = digest.json();
     let reason = digest["refused"]["reason"].as_str().unwrap();
-    assert!(reason.contains("rates per time are unknown"), "{reason}");
-    assert!(!reason.contains("--keep tail"), "{reason}");
+    reason.assert_has("rates per time are unknown");
+    reason.assert_lacks("--keep tail");
 }
 
 /// The latency of a context switch does not start at an expiry.
@@ -238,10 +235,7 @@ fn a_picture_of_rows_states_the_start_of_the_latency() {
 
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let picture = std::fs::read_to_string(dir.path().join("d.svg")).unwrap();
-    assert!(
-        picture.contains("from the clock reading before a context switch"),
-        "{picture}"
-    );
+    picture.assert_has("from the clock reading before a context switch");
     assert!(!picture.contains("programmed expiry"));
 }
 
@@ -401,10 +395,10 @@ fn a_full_disk_is_an_error_after_the_figures() {
     }
 
     assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert!(message.contains("the disk is full"), "{message}");
-    assert!(message.contains("1 row of 1.00 s on CPU"), "{message}");
+    message.assert_has("the disk is full");
+    message.assert_has("1 row of 1.00 s on CPU");
     let figures = output.text();
-    assert!(figures.contains("futex: wake the next"), "{figures}");
+    figures.assert_has("futex: wake the next");
 }
 
 #[test]

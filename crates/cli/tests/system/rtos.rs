@@ -13,7 +13,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::fault::Fault;
-use crate::scripted::{Texts as _, command as laggard, signal, wait_for, wait_for_start};
+use crate::scripted::{
+    Printed as _, Texts as _, command as laggard, signal, wait_for, wait_for_start,
+};
 
 use tempfile::TempDir;
 
@@ -30,14 +32,9 @@ fn alone() -> MutexGuard<'static, ()> {
     TRIAL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn report(output: &Output) -> Value {
-    let stderr = output.errors();
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {stderr}"))
-}
-
 /// Returns the report on one criterion; `None` if it is unknown, with the reason printed.
 fn known_report(args: &[&str]) -> Option<Value> {
-    let report = report(&rtos(args).arg("--json").output().unwrap());
+    let report = rtos(args).arg("--json").output().unwrap().json();
     let row = &report["rows"][0];
     if row["verdict"] == "unknown" {
         println!("skipped: {row}");
@@ -117,7 +114,7 @@ fn bounded_compares_each_load_with_the_first() {
         "--loads=idle,fp,fileio",
         "--json",
     ];
-    let report = report(&rtos(&args).output().unwrap());
+    let report = rtos(&args).output().unwrap().json();
     let absence = &report["rows"][0]["absences"][0];
     if !absence.is_null() {
         println!("skipped: {absence}");
@@ -146,7 +143,11 @@ fn expiries_while_interrupts_are_off_are_missed() {
     };
 
     let args = ["--only=bounded", "--loads=idle", "--duration=2s", "--json"];
-    let report = report(&rtos(&args).args(["--cpu", &fault.cpu]).output().unwrap());
+    let report = rtos(&args)
+        .args(["--cpu", &fault.cpu])
+        .output()
+        .unwrap()
+        .json();
     let absence = &report["rows"][0]["absences"][0];
     if !absence.is_null() {
         println!("skipped: {absence}");
@@ -193,7 +194,7 @@ work = "output"
 
     let loads = format!("--loads=idle,{}", load.display());
     let args = ["--only=bounded", "--duration=1s", &loads, "--json"];
-    let report = report(&rtos(&args).output().unwrap());
+    let report = rtos(&args).output().unwrap().json();
 
     let absence = &report["rows"][0]["absences"][0];
     if !absence.is_null() {
@@ -235,7 +236,7 @@ work = "output"
     let output = rtos(&args).output().unwrap();
 
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let report = report(&output);
+    let report = output.json();
     assert_eq!(report["rows"].as_array().unwrap().len(), 2, "{report:#}");
     let row = &report["rows"][1];
     assert_eq!(row["verdict"], "unknown", "{row:#}");
@@ -259,8 +260,8 @@ fn an_unknown_load_is_refused_before_the_tests() {
 
     let stderr = output.errors();
     assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("`nonsense` is not a load"), "{stderr}");
-    assert!(!stderr.contains("Ctrl-C ends the test"), "{stderr}");
+    stderr.assert_has("`nonsense` is not a load");
+    stderr.assert_lacks("Ctrl-C ends the test");
 }
 
 #[test]
@@ -369,8 +370,8 @@ fn groups_of_nobody() -> Vec<PathBuf> {
     let output = Command::new("find")
         .args(["/sys/fs/cgroup", "-type", "d", "-name", "laggard-rtos-*"])
         .output()
-        .unwrap();
-    let output = output.text();
+        .unwrap()
+        .text();
     let groups = output.lines().map(PathBuf::from);
     let is_over = |group: &PathBuf| {
         let number = group.to_string_lossy();
@@ -435,17 +436,15 @@ fn a_page_is_written_or_refused_before_the_tests() {
         .unwrap();
     assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
     let written = fs::read_to_string(&page).unwrap();
-    assert!(written.contains("necessary, not sufficient"), "{written}");
+    written.assert_has("necessary, not sufficient");
 
     let output = rtos(&["-o"]).arg(dir.path()).output().unwrap();
     let stderr = output.errors();
     assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(!stderr.contains("Ctrl-C ends the test"), "{stderr}");
+    stderr.assert_lacks("Ctrl-C ends the test");
     let nowhere = dir.path().join("nowhere").join("rtos.html");
     let output = rtos(&["-o"]).arg(nowhere).output().unwrap();
-    let stderr = output.errors();
-    assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("nowhere"), "{stderr}");
+    output.assert_fails(2, "nowhere");
 }
 
 #[test]
@@ -477,7 +476,7 @@ fn without_the_right_to_real_time_priorities_all_is_unknown_with_a_remedy() {
     let is_unknown = |line: &&str| line.contains(" UNKNOWN ") || line.starts_with("locked ");
     assert_eq!(text.lines().filter(is_unknown).count(), 8, "{text}");
     assert!(text.starts_with("UNKNOWN  "), "{text}");
-    assert!(text.contains("\nTo test preemption, priorities"), "{text}");
+    text.assert_has("\nTo test preemption, priorities");
 }
 
 #[test]
@@ -546,7 +545,7 @@ work = "output"
 
     let output = child.wait_with_output().unwrap();
 
-    let report = report(&output);
+    let report = output.json();
     if is_over {
         println!("skipped: {}", report["rows"][0]["absences"][0]);
         return;
@@ -576,8 +575,5 @@ fn an_interrupted_run_lists_the_tests_that_did_not_run() {
 
     let text = output.text();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(
-        text.contains("Ended early, before these tests: preemption and inversion"),
-        "{text}"
-    );
+    text.assert_has("Ended early, before these tests: preemption and inversion");
 }

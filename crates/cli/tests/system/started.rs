@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::scripted::{Texts as _, manifest, program, wait_for};
+use crate::scripted::{Printed as _, Texts as _, manifest, program, wait_for};
 
 /// Policies as `/proc/PID/stat` numbers them.
 const NORMAL: u32 = 0;
@@ -188,7 +188,7 @@ fn warning_if_not_all_cpus_are_measured() {
     }
 
     let stderr = output.errors();
-    assert!(stderr.contains("measuring only CPU 0 of 0-"), "{stderr}");
+    stderr.assert_has("measuring only CPU 0 of 0-");
 }
 
 #[test]

@@ -8,7 +8,9 @@ use laggard_model::{Activation, CaveatKind, Manifest, Nanos};
 use laggard_record::{Columns, Recording};
 use tempfile::TempDir;
 
-use crate::scripted::{Texts as _, command as laggard, has_samples, signal, wait_for};
+use crate::scripted::{
+    Printed as _, Texts as _, command as laggard, has_samples, signal, wait_for,
+};
 
 const STOPPED: Duration = Duration::from_millis(1_200);
 
@@ -137,7 +139,7 @@ fn stop_of_a_load_is_reported_and_leaves_no_verdict() {
         .unwrap();
     let stdout = checked.text();
     assert_eq!(checked.status.code(), Some(3), "{stdout}");
-    assert!(stdout.contains("\"load_ended\""), "{stdout}");
+    stdout.assert_has("\"load_ended\"");
 }
 
 /// Nor is one overlooked that goes on before the next look at it, or is stopped after

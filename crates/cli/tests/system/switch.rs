@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::fault::Fault;
-use crate::scripted::{DEADLINE, Texts as _, command as laggard, signal, wait_for, wait_for_start};
+use crate::scripted::{
+    DEADLINE, Printed as _, Texts as _, command as laggard, signal, wait_for, wait_for_start,
+};
 
 fn switch(args: &[&str]) -> Command {
     let mut command = laggard();
@@ -18,10 +20,7 @@ fn switch(args: &[&str]) -> Command {
 }
 
 fn rows(output: &Output) -> Vec<Value> {
-    let stderr = output.errors();
-    let report: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|err| panic!("{err}: {stderr}"));
-    report["rows"].as_array().unwrap().clone()
+    output.json()["rows"].as_array().unwrap().clone()
 }
 
 #[test]
@@ -293,7 +292,7 @@ fn ctrl_c_ends_the_test_with_a_note() {
 
     let text = output.text();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(text.contains("Ended early"), "{text}");
+    text.assert_has("Ended early");
 }
 
 /// Moves all threads of a process to some CPUs, again and again until it ends.
@@ -406,6 +405,6 @@ fn a_picture_that_cannot_be_drawn_is_refused_before_measuring() {
 
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         let text = output.errors();
-        assert!(text.contains(message), "{text}");
+        text.assert_has(message);
     }
 }

@@ -7,7 +7,9 @@ use laggard_answer::timers::{TimerClass, TimersMeasured, timers};
 use laggard_model::{Cpu, Host, Nanos, Service, SingleWait, TimerApi, TimerRun};
 use serde_json::Value;
 
-use crate::scripted::{Texts as _, command as laggard, open_folder, signal, wait_for_start};
+use crate::scripted::{
+    Printed as _, Texts as _, command as laggard, open_folder, signal, wait_for_start,
+};
 
 fn output(args: &[&str]) -> Output {
     laggard()
@@ -302,18 +304,15 @@ fn a_thread_that_the_user_may_not_have_is_an_absence_in_its_row() {
 
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let text = output.words();
-    assert!(
-        text.contains("cannot use real-time policy fifo:90: operation not permitted"),
-        "{text}"
-    );
-    assert!(text.contains("ppoll with SCHED_OTHER:"), "{text}");
+    text.assert_has("cannot use real-time policy fifo:90: operation not permitted");
+    text.assert_has("ppoll with SCHED_OTHER:");
 
     // No further thread.
     let output = limited("--nproc=1", &[]);
 
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let text = output.words();
-    assert!(text.contains("ppoll: cannot use a thread"), "{text}");
+    text.assert_has("ppoll: cannot use a thread");
 }
 
 #[test]
@@ -356,7 +355,7 @@ fn a_timer_of_another_system_is_refused() {
     let stderr = output.errors();
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     let expected = "`HighResTimer` is a timer of another system; choose from clock_nanosleep-abs, ";
-    assert!(stderr.contains(expected), "{stderr}");
+    stderr.assert_has(expected);
 }
 
 #[test]

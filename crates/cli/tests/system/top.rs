@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::scripted::{self, DEADLINE, Texts as _, command as laggard, signal, wait_for};
+use crate::scripted::{
+    self, DEADLINE, Printed as _, Texts as _, command as laggard, signal, wait_for,
+};
 
 fn script(dir: &TempDir) -> String {
     let stalled = scripted::script(1_000_000, &scripted::stall(2_000_000_000, 30_000_000));
@@ -42,21 +44,15 @@ fn a_pipe_gets_lines_late_wakeups_and_a_summary() {
         .filter(|line| line.contains(" s  SCHED_FIFO 90"))
         .count();
     assert!(seconds >= 5, "{text}");
-    assert!(
-        text.contains("late: SCHED_FIFO 90 on CPU 0, 30.0 ms: cause unknown"),
-        "{text}"
-    );
+    text.assert_has("late: SCHED_FIFO 90 on CPU 0, 30.0 ms: cause unknown");
     let (_, summary) = text.split_once("\nMeasured for 5 s:\n").unwrap();
     let row = summary
         .lines()
         .find(|line| line.contains("SCHED_FIFO 90"))
         .unwrap();
-    assert!(row.contains(" 4,999 "), "{row}");
-    assert!(row.contains(" 18.9 us "), "{row}");
-    assert!(
-        summary.contains("Lost: 0 wakeups; ring full 0"),
-        "{summary}"
-    );
+    row.assert_has(" 4,999 ");
+    row.assert_has(" 18.9 us ");
+    summary.assert_has("Lost: 0 wakeups; ring full 0");
 }
 
 #[test]
@@ -72,13 +68,13 @@ fn with_output_everything_is_recorded_and_the_figures_are_those_of_show() {
         .unwrap();
 
     let text = output.text();
-    assert!(text.contains("Recorded in "), "{text}");
+    text.assert_has("Recorded in ");
     let shown = laggard()
         .args(["show", "--json"])
         .arg(&recording)
         .output()
-        .unwrap();
-    let shown: Value = shown.json();
+        .unwrap()
+        .json();
     let row = shown["recordings"][0]["services"]
         .as_array()
         .unwrap()
@@ -87,7 +83,7 @@ fn with_output_everything_is_recorded_and_the_figures_are_those_of_show() {
         .unwrap();
     assert_eq!(row["latency"]["samples"], 4_999);
     assert_eq!(row["missed"], 30, "{row}");
-    assert!(text.contains("      30     0\n"), "{text}");
+    text.assert_has("      30     0\n");
 }
 
 /// Returns the thread of this process whose name ends with `name`.
@@ -168,7 +164,7 @@ fn too_short_an_interval_is_refused() {
 
     assert_eq!(output.status.code(), Some(2));
     let text = output.errors();
-    assert!(text.contains("--every 1ms is too often"), "{text}");
+    text.assert_has("--every 1ms is too often");
 }
 
 /// Shell in a tmux terminal of 80 x 24, ended when dropped.
@@ -328,8 +324,8 @@ fn keys_change_the_view_begin_a_recording_and_quit() {
         .args(["show", "--json"])
         .arg(recording.path())
         .output()
-        .unwrap();
-    let shown: Value = shown.json();
+        .unwrap()
+        .json();
     let recording = &shown["recordings"][0];
     assert_eq!(recording["state"]["state"], "interrupted", "{recording}");
     let samples = recording["services"][0]["latency"]["samples"].as_u64();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Mutex;
 
-use crate::scripted::Texts as _;
+use crate::scripted::{Printed as _, Texts as _};
 use tempfile::TempDir;
 
 /// Serializes the tests, because they measure.
@@ -95,7 +95,7 @@ fn why_does_my_audio_crackle() {
 
     assert_no_command_fails(&output);
     let out = output.text();
-    assert!(out.contains("jack-128"), "{out}");
+    out.assert_has("jack-128");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn will_my_loop_hold() {
 
     assert_no_command_fails(&output);
     let out = output.text();
-    assert!(out.contains("control"), "{out}");
+    out.assert_has("control");
 }
 
 /// The page promises that the planted softirq is named.
@@ -120,7 +120,7 @@ fn do_not_believe_me() {
     let out = output.text();
     let truth = fs::read_to_string(dir.path().join("truth.jsonl")).unwrap();
     assert!(truth.lines().count() > 10, "{truth}");
-    assert!(out.contains("softirq: HRTIMER"), "{out}");
+    out.assert_has("softirq: HRTIMER");
 }
 
 #[test]

@@ -10,20 +10,16 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-use crate::scripted::Texts as _;
-use assert_cmd::Command;
 use laggard_model::{Cpu, Nanos};
 use laggard_workload::disturb::{self, Disturbance, FaultKind, Hit};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::scripted::{Printed as _, Texts as _, laggard};
+
 /// Name of a fault's thread, which `why` must show.
 const CULPRIT: &str = "lag/thread";
 const LENGTH: Nanos = Nanos::from_ms(3);
-
-fn laggard() -> Command {
-    Command::cargo_bin("laggard").unwrap()
-}
 
 /// Runs a real-time thread on `cpu` that loops for `length`, for 5 s.
 fn inject(cpu: u32, length: Nanos, every: Nanos) -> Result<Vec<Hit>, disturb::DisturbError> {
@@ -112,7 +108,7 @@ fn a_recording_without_episodes_says_how_to_get_them() {
 
     assert_eq!(output.status.code(), Some(2));
     let stderr = output.errors();
-    assert!(stderr.contains("was recorded without episodes"), "{stderr}");
+    stderr.assert_has("was recorded without episodes");
 }
 
 /// A `SCHED_OTHER` thread that loops on CPU 0 until this is dropped.

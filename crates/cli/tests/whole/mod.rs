@@ -42,11 +42,7 @@ pub(crate) fn record_late(path: &Path, keep: Keep, is_killed: bool) {
 
 /// Returns a manifest with data in every field.
 pub(crate) fn manifest(keep: Keep) -> Manifest {
-    let line = Line {
-        cpu: Cpu(1),
-        service: Service::Fifo(90),
-        route: Route::Direct,
-    };
+    let line = Line::new(Cpu(1), Service::Fifo(90), Route::Direct);
     let plan = ProbePlan {
         keep,
         ..ProbePlan::default()
@@ -140,14 +136,12 @@ pub(crate) fn rows() -> Batch {
         steps[Stage::Irq.index()] = Some(Nanos::from_us(10));
         let user = if seq % 20 == 0 { 2_992 } else { 5 + seq % 7 };
         steps[Stage::User.index()] = Some(Nanos::from_us(user));
-        rows.push(&Activation {
-            line: LineId(0),
+        rows.push(&Activation::new(
+            LineId(0),
             seq,
-            expiry: Nanos::from_ms(100_000 + seq),
-            missed: false,
-            censored: false,
+            Nanos::from_ms(100_000 + seq),
             steps,
-        });
+        ));
     }
     rows
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json as value};
 use tempfile::TempDir;
 
 use super::{cell, cells, study, time};
-use crate::scripted::Texts as _;
+use crate::scripted::{Printed as _, Texts as _};
 
 /// Writes the results of `laggard bench` for hotos99 and timmerman. Each time is a multiple of
 /// `factor`.
@@ -106,11 +106,7 @@ fn timmerman_compares_stored_results() {
     let output = study(&dir, "timmerman --quick -o a --against b --json");
 
     assert!(output.status.success(), "{}", output.errors());
-    assert!(
-        !output.errors().contains("laggard: recording "),
-        "{}",
-        output.errors()
-    );
+    output.errors().assert_lacks("laggard: recording ");
     let report = output.json();
     let both = |table, row, column| cells(&report, table, row, column).clone();
     assert_eq!(
@@ -149,7 +145,7 @@ fn timmerman_compares_stored_results() {
         "10 threads",
         "ISR dispatch latency",
     ] {
-        assert!(text.contains(part), "{part}: {text}");
+        text.assert_has(part);
     }
     let page = fs::read_to_string(dir.path().join("a/study.html")).unwrap();
     // Four figures of each system, and three that compare them.
@@ -158,7 +154,7 @@ fn timmerman_compares_stored_results() {
     assert!(page.contains("ISR latency of 3 interrupts"));
     let text = study(&dir, "timmerman -o a --show --against paper").text();
     for part in ["FAIL*    random priority boosts", "5.487*", "1200"] {
-        assert!(text.contains(part), "{part}: {text}");
+        text.assert_has(part);
     }
 }
 
@@ -225,9 +221,9 @@ fn hotos99_has_the_timers_the_handlers_and_the_causes() {
         "1.003 ms to 14.995 ms  1.003 ms",
         "18114",
     ] {
-        assert!(text.contains(part), "{part}: {text}");
+        text.assert_has(part);
     }
-    assert!(!text.contains("machine.1"), "{text}");
+    text.assert_lacks("machine.1");
 }
 
 #[test]
@@ -244,6 +240,6 @@ fn result_of_another_version_is_refused_with_its_file() {
 
         assert_eq!(output.status.code(), Some(2), "{}", output.errors());
         let remedy = "`s/rtos.json` is not a result of this laggard; remove it to measure again";
-        assert!(output.errors().contains(remedy), "{}", output.errors());
+        output.errors().assert_has(remedy);
     }
 }

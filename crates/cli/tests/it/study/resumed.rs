@@ -15,7 +15,8 @@ use tempfile::TempDir;
 
 use super::{cell, script, study};
 use crate::scripted::{
-    Texts as _, backend, has_samples, laggard, manifest, must_record, signal, wait_for,
+    Printed as _, Texts as _, backend, has_samples, laggard, manifest, must_record, signal,
+    wait_for,
 };
 
 /// Three interruptions leave pieces of any length.
@@ -46,13 +47,9 @@ fn interrupted_study_has_the_tables_of_a_whole_one() {
     let third = study(&dir, "osdi99 --quick --json -o cut --show");
 
     let started = first.errors();
-    assert!(started.contains("recording continues: 6 min"), "{started}");
-    assert!(!started.contains("recording web"), "{started}");
-    assert!(
-        !second.errors().contains("laggard: recording "),
-        "{}",
-        second.errors()
-    );
+    started.assert_has("recording continues: 6 min");
+    started.assert_lacks("recording web");
+    second.errors().assert_lacks("laggard: recording ");
     for output in [&first, &second, &third] {
         assert!(output.status.success(), "{}", output.errors());
         // The number of waits depends on the cuts: Figure 5 counts them.
@@ -66,11 +63,7 @@ fn interrupted_study_has_the_tables_of_a_whole_one() {
 /// from its time in the step. The step starts at `start`, s.
 fn write_part(path: &Path, start: u64, from: u64, to: u64) {
     let start = Nanos::from_secs(start + from);
-    let route = |service, route| Line {
-        cpu: Cpu(0),
-        service,
-        route,
-    };
+    let route = |service, route| Line::new(Cpu(0), service, route);
     let lines = vec![
         route(Service::Softirq, Route::Direct),
         route(Service::Fifo(90), Route::Deferred),
@@ -90,14 +83,12 @@ fn write_part(path: &Path, start: u64, from: u64, to: u64) {
             if line == 1 {
                 steps[Stage::User.index()] = Some(Nanos::from_ns(500 + random % 100_003));
             }
-            rows.push(&Activation {
-                line: LineId(line),
-                seq: (expiry - from) / 10,
-                expiry: start + Nanos::from_secs(expiry - from),
-                missed: false,
-                censored: false,
+            rows.push(&Activation::new(
+                LineId(line),
+                (expiry - from) / 10,
+                start + Nanos::from_secs(expiry - from),
                 steps,
-            });
+            ));
         }
     }
     let mut recorder = Recorder::create(path, manifest).unwrap();
@@ -155,12 +146,7 @@ fn study_of_another_machine_is_shown_and_not_continued() {
     let continued = study(&dir, "heubaum --quick -o s");
     let shown = study(&dir, "heubaum --quick -o s --show --json");
 
-    let text = continued.errors();
-    assert_eq!(continued.status.code(), Some(2), "{text}");
-    assert!(
-        text.contains("was recorded on `other` with Linux 6.12.9-rt,"),
-        "{text}"
-    );
+    continued.assert_fails(2, "was recorded on `other` with Linux 6.12.9-rt,");
     assert_eq!(shown.json()["systems"][0]["steps"][0]["recordings"], 1);
 }
 
@@ -185,10 +171,7 @@ fn recording_that_cannot_be_written_ends_the_study_and_keeps_the_others() {
     assert_eq!(output.status.code(), Some(2), "{}", output.errors());
     let text = output.errors();
     assert_eq!(text.matches("laggard: recording ").count(), 1, "{text}");
-    assert!(
-        text.contains("and the study stops; the finished recordings are kept"),
-        "{text}"
-    );
+    text.assert_has("and the study stops; the finished recordings are kept");
     let shown = study(&dir, "heubaum -o s --show --quick --json");
     assert_eq!(shown.json()["systems"][0]["steps"][0]["recordings"], 1);
 }
@@ -210,7 +193,7 @@ fn damaged_recording_and_an_ended_load_are_not_trustworthy() {
 
         let text = output.text();
         assert_eq!(output.status.code(), Some(3), "{content}: {text}");
-        assert!(text.contains("`web`: not trustworthy"), "{text}");
+        text.assert_has("`web`: not trustworthy");
     }
 }
 
@@ -231,7 +214,7 @@ fn interruption_keeps_the_finished_part_and_prints_the_tables() {
     let output = study.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", output.errors());
     let text = output.text();
-    assert!(text.contains("record 10 s"), "{text}");
-    assert!(text.contains("repeat the command to continue"), "{text}");
+    text.assert_has("record 10 s");
+    text.assert_has("repeat the command to continue");
     assert_eq!(manifest(&recording)["state"], "interrupted");
 }
