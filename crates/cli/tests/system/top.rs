@@ -7,7 +7,6 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::scripted::{
