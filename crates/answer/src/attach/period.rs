@@ -141,8 +141,8 @@ pub(super) fn grid(expiries: &[Nanos]) -> Option<Nanos> {
 
 /// Returns the period of a thread that sleeps until due times and is nearly always late: most gaps
 /// are several periods long, not all of them equally long, and the thread never sleeps past a due
-/// time. `is_relative`: it sleeps for a time, which is the time that is left only if its sleeps
-/// differ.
+/// time. `is_relative`: its sleeps are relative. If they are equally long, they do not end at due
+/// times.
 pub(super) fn period_of_late_thread(wakes: &[Wake], is_relative: bool) -> Option<Nanos> {
     /// Minimum number of gaps that differ from the median.
     const MIN_OTHER: usize = 2;
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(period(&late), Some(Nanos::from_ms(10)));
         assert_eq!(period(&wakes(&gaps, 1)), None);
         assert_eq!(period(&wakes(&[20; 12], 13)), None);
-        // A thread that always sleeps for 7 ms has no due times, except if it states them.
+        // With relative sleeps, which all take 7 ms, it has no due times.
         assert_eq!(period_of_late_thread(&late, true), None);
         // Intervals of 10 and 30 ms in turn: each second cycle starts late.
         let mut in_turn = wakes(&[10, 30, 10, 30, 10, 30, 10, 30, 10, 30, 10, 30], 25);

@@ -81,8 +81,8 @@ pub(super) struct Timeline {
     /// Such due times before wakeups that were on the grid, or started a new timeline. They wait
     /// until the other late cycles show what the program does.
     ambiguous: Vec<PassedCycles>,
-    /// Cycles without a wakeup that ended in time unless the program skips due times: it may show this
-    /// later.
+    /// Cycles without a wakeup that ended in time. If the program turns out to skip due times, it
+    /// skipped them.
     unskipped: VecDeque<PassedCycles>,
     misfits: u32,
     /// Last cycle on the grid, and the cycles since then. `None`: too many.

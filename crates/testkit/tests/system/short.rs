@@ -118,8 +118,8 @@ fn a_boosted_thread_has_its_work_after_any_context_and_before_one_that_waits_for
         ["kernel.laggard", "turns.laggard"].map(|name| (name, contexts(&outcome, name)));
     let mean =
         |rows: &serde_json::Value, context: &str| row(rows, context)["mean_ns"].as_f64().unwrap();
-    // Turns do not concern softirqs. In one recording, every other expiry may be that of a tick,
-    // whose work then comes first.
+    // Softirqs do not wait for turns. In one of the recordings, every other expiry may coincide
+    // with a tick, whose work is then done first.
     let global = recordings.iter().map(|(_, rows)| mean(rows, "any"));
     let global = global.fold(f64::INFINITY, f64::min);
     for (name, rows) in &recordings {

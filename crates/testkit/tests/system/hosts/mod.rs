@@ -244,8 +244,8 @@ pub(crate) fn assert_attached(outcome: &HostOutcome) {
 /// Returns the latencies of cyclictest's cycles in ns, in order: the latencies from attach, and the
 /// latencies that cyclictest prints with `-v -N`. cyclictest does not wait for due times that have
 /// passed, and does not print them; attach reports them as cycles without a wakeup. `None`: attach
-/// did not see which timer expired, because the interrupt came while a BPF program recorded another
-/// timer (the kernel skips the program then, and attach reports how often).
+/// did not see which timer expired, because the interrupt came while its BPF program ran for another
+/// timer. The kernel then skips the program, and attach reports how often.
 pub(crate) fn cycles(outcome: &HostOutcome) -> (Vec<Option<u64>>, Vec<u64>) {
     let text = fs::read_to_string(outcome.files.join("cycles")).unwrap();
     let own: Vec<u64> = text
