@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Process};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -21,17 +21,28 @@ use crate::scripted::{Printed as _, Texts as _, laggard};
 const CULPRIT: &str = "lag/thread";
 const LENGTH: Nanos = Nanos::from_ms(3);
 
-/// Runs a real-time thread on `cpu` that loops for `length`, for 5 s.
-fn inject(cpu: u32, length: Nanos, every: Nanos) -> Result<Vec<Hit>, disturb::DisturbError> {
+/// Runs a real-time thread on `cpu` that loops for `length`, again and again, until `body` has
+/// returned: a recording may take seconds to start on a busy machine. Returns the hits and the result
+/// of `body`.
+fn inject<T>(
+    (cpu, length, every): (u32, Nanos, Nanos),
+    body: impl FnOnce() -> T,
+) -> (Result<Vec<Hit>, disturb::DisturbError>, T) {
     let plan = Disturbance {
         kind: FaultKind::Thread,
         length,
         every,
         cpu: Cpu(cpu),
-        duration: Nanos::from_secs(5),
+        duration: Nanos::from_secs(120),
         victims: Vec::new(),
     };
-    disturb::run(&plan, &AtomicBool::new(false))
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let fault = scope.spawn(|| disturb::run(&plan, &stop));
+        let result = body();
+        stop.store(true, Ordering::Relaxed);
+        (fault.join().unwrap(), result)
+    })
 }
 
 /// Records `service` on CPU 0 in a shell, after the commands in `first`, and returns the
@@ -71,9 +82,9 @@ fn time(rows: &[Value], is_counted: impl Fn(&Value) -> bool) -> u64 {
 
 #[test]
 fn a_thread_with_a_higher_priority_is_named_with_its_cpu_and_length() {
-    let fault = thread::spawn(|| inject(0, LENGTH, Nanos::from_ms(500)));
-    let rows = causes("fifo:90", "1ms", "");
-    let hits = match fault.join().unwrap() {
+    let plan = (0, LENGTH, Nanos::from_ms(500));
+    let (hits, rows) = inject(plan, || causes("fifo:90", "1ms", ""));
+    let hits = match hits {
         Ok(hits) if Path::new("/sys/kernel/btf/vmlinux").exists() => hits,
         Ok(_) => return println!("skipped: this kernel has no BTF"),
         Err(err) => return println!("skipped: {err}"),
@@ -243,9 +254,9 @@ fn taken(service: &str, classes: &[&str], in_group: Option<&Group>, burns: bool)
 #[test]
 fn moving_the_thread_removes_its_delay() {
     let hit = |cpu| {
-        let fault = thread::spawn(move || inject(cpu, Nanos::from_ms(20), Nanos::from_ms(200)));
-        let rows = causes("fifo:90", "5ms", "");
-        fault.join().unwrap().ok()?;
+        let plan = (cpu, Nanos::from_ms(20), Nanos::from_ms(200));
+        let (hits, rows) = inject(plan, || causes("fifo:90", "5ms", ""));
+        hits.ok()?;
         Some(time(&rows?, |row| row["who"] == CULPRIT))
     };
     let Some((before, after)) = hit(0).zip(hit(1)) else {
