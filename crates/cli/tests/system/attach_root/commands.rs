@@ -59,7 +59,8 @@ fn a_program_in_the_background_is_watched_until_it_ends() {
         .unwrap_or_else(|| panic!("{report:#}"));
     let not_told = number(row, "unseen") + number(row, "merged") + number(row, "lost");
     let unfinished = u64::from(row["unfinished"].is_object());
-    assert_eq!(number(row, "activations") + unfinished + not_told, 60);
+    let total = number(row, "activations") + unfinished + not_told;
+    assert_eq!(total, 60, "{row:#}");
 }
 
 #[test]

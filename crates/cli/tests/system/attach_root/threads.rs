@@ -32,7 +32,8 @@ fn process_is_watched_across_exec_to_its_end() {
         .unwrap_or_else(|| panic!("{report:#}"));
     let not_told = number(row, "unseen") + number(row, "merged") + number(row, "lost");
     let unfinished = u64::from(row["unfinished"].is_object());
-    assert_eq!(number(row, "activations") + unfinished + not_told, CYCLES);
+    let total = number(row, "activations") + unfinished + not_told;
+    assert_eq!(total, CYCLES, "{row:#}");
     assert_eq!(number(row, "stopped"), 0, "{row:#}");
 }
 
@@ -86,24 +87,21 @@ fn real_time_threads_among_two_thousand_have_rows() {
         assert!(threads >= 2_003, "{threads}");
         assert_eq!(number(&report, "ended"), threads);
         let rows = report["rows"].as_array().unwrap();
-        let first: Vec<&str> = rows
-            .iter()
-            .map(|row| row["policy"].as_str().unwrap())
-            .collect();
-        assert_eq!(first[..2], ["fifo:30", "fifo:30"], "{first:?}");
         let others = report["others"].as_array().unwrap();
         let without: u64 = others.iter().map(|other| number(other, "threads")).sum();
         let mut with: Vec<u64> = rows.iter().map(|row| number(row, "number")).collect();
         with.sort_unstable();
         with.dedup();
         let counted = without + with.len() as u64;
-        if counted == threads {
+        let policies = rows.iter().map(|row| row["policy"].as_str().unwrap());
+        let policies: Vec<&str> = policies.collect();
+        if counted == threads && policies[..2] == ["fifo:30", "fifo:30"] {
             return;
         }
         // A busy machine loses records, and some threads then have no wakeup.
         assert!(
-            counted < threads && number(&report, "missing") > 0,
-            "{counted} of {threads}"
+            counted <= threads && number(&report, "missing") > 0,
+            "{counted} of {threads}: {policies:?}"
         );
     }
     println!("skipped: this machine is too busy to record 2,000 threads");
@@ -208,7 +206,8 @@ fn a_thread_has_its_most_frequent_policy() {
     assert_eq!(row["policy"], "fifo:40", "{row}");
     assert_eq!(row["is_real_time"], true, "{row}");
     let other = &row["other_policies"][0];
-    assert!((1..=3).contains(&number(other, "count")), "{row}");
+    // A cycle has the policy at its end, so the cycle that changes the policy is one of them.
+    assert!((1..=4).contains(&number(other, "count")), "{row}");
     let sentences = report["sentences"].to_string();
     assert!(
         sentences.contains("the others as SCHED_FIFO 40"),
