@@ -8,7 +8,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::{CYCLES, SLEEPER, laggard, number, program, report};
-use crate::scripted::Texts as _;
+use crate::scripted::{Texts as _, signal};
 use crate::some_cpu::some_cpu;
 
 #[test]
@@ -65,7 +65,7 @@ fn thread_on_the_cpu_is_named_with_its_time() {
     let cpu = some_cpu().to_string();
     let provoked = Command::new(env!("CARGO_BIN_EXE_laggard"))
         .args(["provoke", "thread", "--cpu", &cpu])
-        .args(["--length=8ms", "--every=30ms", "--for=4s"])
+        .args(["--length=8ms", "--every=30ms", "--for=2min"])
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null())
         .spawn();
@@ -87,6 +87,7 @@ fn thread_on_the_cpu_is_named_with_its_time() {
 
     let output = command.output().unwrap();
 
+    signal(provoked.id(), "TERM");
     provoked.wait().unwrap();
     let stderr = output.errors();
     if stderr.contains("taskset") || stderr.contains("flight recorder cannot be loaded") {

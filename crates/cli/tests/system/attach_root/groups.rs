@@ -6,8 +6,8 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use super::{Begun, SLEEPER, laggard, number, report};
-use crate::scripted::Texts as _;
+use super::{Begun, SLEEPER, laggard, number, report, wait_until_planned};
+use crate::scripted::{Texts as _, signal};
 
 /// A group of this test's own, gone with it.
 pub(crate) struct OwnGroup(pub(crate) PathBuf);
@@ -48,7 +48,7 @@ fn a_control_group_is_watched_with_processes_that_join_it() {
     };
     let path = group.0.display().to_string();
     let mut watching = laggard()
-        .args(["--cgroup", &path, "--json", "-d3s", "--episodes=off"])
+        .args(["--cgroup", &path, "--json", "-d2min", "--episodes=off"])
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .spawn()
@@ -63,6 +63,7 @@ fn a_control_group_is_watched_with_processes_that_join_it() {
                 .spawn()
                 .unwrap();
             fs::write(group.0.join("cgroup.procs"), sleeper.id().to_string()).unwrap();
+            wait_until_planned(sleeper.id());
             thread::sleep(Duration::from_millis(500));
             // The second comes after the first has gone.
             sleeper.kill().unwrap();
@@ -70,6 +71,7 @@ fn a_control_group_is_watched_with_processes_that_join_it() {
         })
         .collect();
 
+    signal(watching.id(), "INT");
     let output = begun.end(watching);
 
     for sleeper in &mut sleepers {

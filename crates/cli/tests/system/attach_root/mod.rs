@@ -19,7 +19,7 @@ use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::scripted::{Texts as _, computed, number};
+use crate::scripted::{Texts as _, computed, number, wait_for};
 use serde_json::Value;
 
 /// Variable with the path of the program's results. If it is set, this process is the program.
@@ -113,6 +113,18 @@ fn of_python(script: &str, more: &[&str]) -> Option<Value> {
     command.args(["--", "python3", "-c", script]);
     let output = command.output().unwrap();
     report(&output)
+}
+
+/// Waits until a process is the program and sleeps and wakes. On a busy machine this takes seconds.
+fn wait_until_planned(process: u32) {
+    let is_planned = |thread: fs::DirEntry| {
+        let name = fs::read_to_string(thread.path().join("comm"));
+        name.is_ok_and(|name| name == "planned\n")
+    };
+    wait_for("the program runs", || {
+        let threads = fs::read_dir(format!("/proc/{process}/task"));
+        threads.unwrap().flatten().any(is_planned)
+    });
 }
 
 /// Running `attach` that has printed that it watches.

@@ -3,13 +3,12 @@
 
 use std::fs;
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{SLEEPER, laggard, number, of_python, report};
+use super::{SLEEPER, laggard, number, of_python, report, wait_until_planned};
+use crate::scripted::wait_for;
 
 /// Start of the C programs. `count` counts the cycles that certainly or perhaps ended late.
 const HEADER: &str = r#"
@@ -262,7 +261,13 @@ fn processes_that_a_process_has_started_are_watched_with_it() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    thread::sleep(Duration::from_millis(500));
+    let children = format!("/proc/{0}/task/{0}/children", shell.id());
+    let mut child = None;
+    wait_for("the shell has a child", || {
+        child = fs::read_to_string(&children).unwrap().trim().parse().ok();
+        child.is_some()
+    });
+    wait_until_planned(child.unwrap());
 
     let output = laggard()
         .args(["--json", "--episodes=off", "-d1s", &shell.id().to_string()])

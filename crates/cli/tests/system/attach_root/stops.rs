@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::groups::OwnGroup;
-use super::{Begun, SLEEPER, laggard, number, report};
+use super::{Begun, SLEEPER, laggard, number, report, wait_until_planned};
 
 /// Duration of the program's stop.
 const HELD: Duration = Duration::from_millis(800);
@@ -24,7 +24,7 @@ fn held_up(hold: impl Fn(u32), go_on: impl Fn(u32)) -> Option<Value> {
         .stdout(std::process::Stdio::null())
         .spawn()
         .unwrap();
-    thread::sleep(Duration::from_millis(300));
+    wait_until_planned(sleeper.id());
     let mut watching = laggard()
         .args([&sleeper.id().to_string(), "--json", "--deadline=100ms"])
         .stdout(std::process::Stdio::piped())
