@@ -185,24 +185,26 @@ mod tests {
     use super::*;
     use crate::attach::undecided::tests::{POLICY, cycle};
 
+    /// Returns a cycle that a timer starts: due time, start and end of the run.
+    fn entry(times: [Nanos; 3]) -> TimelineCycle {
+        let whole = ThreadActivation::new(WokenBy::Timer(Address(1)), Cpu(0), times);
+        TimelineCycle {
+            response: whole.response(),
+            cycle: cycle(whole),
+            next: None,
+            policy: POLICY,
+            deadline: None,
+            is_due: true,
+        }
+    }
+
     #[test]
     fn due_times_of_cycles_with_wakeups_do_not_wait() {
         const LATE: u64 = 500;
         let (ms, us) = (Nanos::from_ms, Nanos::from_us);
-        let entry = |number: u64, done: Nanos, next: Option<Nanos>| {
-            let due = ms(number);
-            let running = done.saturating_sub(us(5));
-            let times = [due, running, done];
-            let whole = ThreadActivation::new(WokenBy::Timer(Address(1)), Cpu(0), times);
-            let response = whole.response();
-            TimelineCycle {
-                cycle: cycle(whole),
-                response,
-                next,
-                policy: POLICY,
-                deadline: None,
-                is_due: true,
-            }
+        let entry = |number: u64, done: Nanos, next: Option<Nanos>| TimelineCycle {
+            next,
+            ..entry([ms(number), done.saturating_sub(us(5)), done])
         };
         let mut timeline = Timeline::new(Some(ms(1)));
         for number in 1..64 {
@@ -219,5 +221,32 @@ mod tests {
             assert!(passed.is_empty(), "{passed:?}");
             assert!(timeline.waiting.is_empty(), "{:?}", timeline.waiting);
         }
+    }
+
+    /// A busy machine lets the thread run at its ticks, which are 4 ms apart. The sleeps therefore end
+    /// at regular times.
+    #[test]
+    fn thread_that_sleeps_for_a_time_and_runs_at_ticks_has_no_due_times() {
+        let (ms, us) = (Nanos::from_ms, Nanos::from_us);
+        let sleep = us(1_990);
+        let mut timeline = Timeline::new(None);
+        let mut due = ms(2);
+        let mut add = |running: Nanos, done: Nanos| {
+            let mut entry = entry([due, running, done]);
+            entry.cycle.is_relative = true;
+            due = done + sleep;
+            timeline.add(entry, None)
+        };
+        for tick in 1..=20 {
+            let passed = add(ms(4 * tick), ms(4 * tick) + us(10));
+            assert!(passed.is_empty(), "{passed:?}");
+        }
+
+        // The work of one cycle ends between two ticks.
+        let late = add(ms(84), us(121_700));
+        let after = (31..40).map(|tick| add(ms(4 * tick), ms(4 * tick) + us(10)));
+
+        let passed: Vec<_> = [late].into_iter().chain(after).flatten().collect();
+        assert!(passed.is_empty(), "{passed:?}");
     }
 }
