@@ -17,7 +17,7 @@ use laggard_model::{Nanos, ThreadActivation, ThreadPolicy, WokenBy};
 
 use away::InnerSleep;
 pub(super) use catch_up::CatchUp;
-use catch_up::Works;
+use catch_up::{LIKELY, Works};
 use grid::{Grid, Place};
 pub(super) use passed::PassedCycles;
 use rounding::Rounding;
@@ -299,7 +299,7 @@ impl Timeline {
             let waiting = std::mem::take(&mut self.waiting);
             self.pass(waiting, &mut passed);
         }
-        self.release_unskipped(0, &mut passed);
+        self.release_unskipped(0, LIKELY, &mut passed);
         if let Some(others) = &mut self.others {
             passed.extend(others.settle());
         }
@@ -401,7 +401,9 @@ impl Timeline {
                     self.confirm_strays(passed);
                     grid.adjust(activation.origin, self.given_period, resolution);
                     let due_within = grid.due_times_within(activation);
-                    self.works.add(activation, due_within, entry.next.is_some());
+                    let times = (grid.period, resolution);
+                    self.works
+                        .add(activation, due_within, times, entry.next.is_some());
                     self.count_regular(&entry);
                     self.last = Some(entry.clone());
                     self.is_echo = self.earlier.iter().any(|other| other.is_close(&grid));

@@ -15,6 +15,11 @@ const MIN_CYCLES: usize = 4;
 /// Minimum part of its usual length that a cycle takes.
 const MIN_PART: f64 = 0.5;
 
+/// Ratio of likelihoods above which it is certain that a program skips due times that have passed, and
+/// above which it is likely.
+pub(super) const CERTAIN: f64 = 100.0;
+pub(super) const LIKELY: f64 = 3.0;
+
 /// Ends of the cycles that a thread caught up with after a late one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::attach) struct CatchUp {
@@ -53,74 +58,83 @@ pub(super) struct Works {
     /// Mean lengths of the cycles in each of the newest late activations if the thread catches up with
     /// those that were due in it, ns.
     newest_late: VecDeque<f64>,
-    /// Number of late cycles that due times passed in, and number of those whose last due time was
-    /// skipped.
+    /// Number of late cycles that due times passed in, and number of those whose next cycle was due before
+    /// their end.
     late: u32,
-    skipped: u32,
-    /// Of the late cycles: number that ended so soon after the last due time in them that a whole cycle
-    /// does not fit in between, and number whose next cycle was due before their end.
-    shorter: u32,
     before_passed: u32,
+    /// Logarithm of the ratio of the likelihoods of the other late cycles: that the program skips the due
+    /// times that have passed, and that it catches up.
+    log_ratio: f64,
 }
 
 impl Works {
     /// Adds a cycle that was due at a time of the grid. `due_within`: number of due times that passed in
     /// it, and time from the last of them until its end, ns; `None`: there is none. `is_passed`: the next
-    /// cycle was due before its end.
+    /// cycle was due before its end. `period`: ns; `resolution`: of the due times.
     pub(super) fn add(
         &mut self,
         cycle: &ThreadActivation,
         due_within: Option<(f64, f64)>,
+        (period, resolution): (f64, Nanos),
         is_passed: bool,
     ) {
         if let Some((count, since_due)) = due_within {
+            if !is_passed {
+                let since_due = since_due + resolution.as_f64();
+                self.log_ratio += self.likelihood_ratio(since_due, period).ln();
+            }
             if self.newest_late.len() == MAX_CYCLES {
                 self.newest_late.pop_front();
             }
             let length = cycle.done.saturating_sub(cycle.running).as_f64();
             self.newest_late.push_back(length / (count + 1.0));
             self.late += 1;
-            self.skipped += u32::from(self.is_skip(since_due));
-            self.shorter += u32::from(!is_passed && since_due < self.shortest());
             self.before_passed += u32::from(is_passed);
             return;
         }
         if self.newest.len() == MAX_CYCLES {
             self.newest.pop_front();
         }
-        let length = cycle.done.saturating_sub(cycle.running);
-        self.newest
-            .push_back([length.as_f64(), cycle.execution().as_f64()]);
+        let length = cycle.done.saturating_sub(cycle.running).as_f64();
+        self.newest.push_back([length, cycle.execution().as_f64()]);
     }
 
-    /// Returns whether the program skips the due times that have passed: many late cycles ended too soon
-    /// after the last due time in them for another cycle. `period`: ns
-    pub(super) fn skips(&self, period: f64) -> bool {
-        const MIN_SHORTER: u32 = 3;
-        /// A program that skips due times ends late cycles at any time between two due times. The share
-        /// that ends so soon is then the length of the shortest cycle divided by the period. At least
-        /// this part of that share is required.
-        const MIN_SHARE: f64 = 0.6;
+    /// Returns whether the program skips the due times that have passed. `min_ratio`: minimum ratio of the
+    /// likelihoods of the late cycles.
+    pub(super) fn skips(&self, min_ratio: f64) -> bool {
         const MAX_PASSED_SHARE: f64 = 0.1;
-        let (late, shortest) = (f64::from(self.late), self.shortest());
-        let has_no_wakeup = f64::from(self.before_passed) <= MAX_PASSED_SHARE * late;
-        let is_shorter = self.shorter >= MIN_SHORTER
-            && f64::from(self.shorter) >= MIN_SHARE * late * shortest / period;
-        has_no_wakeup && is_shorter
+        let has_no_wakeup =
+            f64::from(self.before_passed) <= MAX_PASSED_SHARE * f64::from(self.late);
+        has_no_wakeup && self.log_ratio > min_ratio.ln()
     }
 
-    /// Minimum length of the newest cycles, less a tolerance, ns; 0: not known.
-    fn shortest(&self) -> f64 {
+    /// Likelihood that a program which skips the due times in a late cycle ends it `since_due` after the last
+    /// of them, divided by the likelihood if it catches up. Such a program ends it at any time between two
+    /// due times. In a program that catches up, the last cycle started after the last due time, at any
+    /// time, so that the density is proportional to the share of cycles that are shorter. Times in ns.
+    fn likelihood_ratio(&self, since_due: f64, period: f64) -> f64 {
         const MIN_NEWEST: usize = 8;
-        const PART: f64 = 0.9;
-        let lengths = self.newest.iter().map(|work| work[0]);
-        let lengths = lengths.chain(self.newest_late.iter().copied());
-        let shortest = lengths.min_by(f64::total_cmp).unwrap_or(0.0);
-        if self.newest.len() + self.newest_late.len() >= MIN_NEWEST {
-            PART * shortest
+        /// Cycles that follow another one at once may be shorter than usual.
+        const PART: f64 = 0.8;
+        let lengths: Vec<f64> = if self.newest.is_empty() {
+            self.newest_late
+                .iter()
+                .map(|length| PART * length)
+                .collect()
         } else {
-            0.0
+            self.newest.iter().map(|work| PART * work[0]).collect()
+        };
+        if lengths.len() < MIN_NEWEST {
+            return 1.0;
         }
+        let shorter = lengths
+            .iter()
+            .filter(|length| **length <= since_due)
+            .count();
+        let remaining = lengths
+            .iter()
+            .map(|length| (1.0 - length / period).max(0.0));
+        (remaining.sum::<f64>() + 1.0) / (shorter as f64 + 1.0)
     }
 
     /// Returns whether the cycle cannot have run that was due at the last due time before the thread
@@ -137,11 +151,9 @@ impl Works {
         (grid, since_due): (&Grid, f64),
         limit: Nanos,
     ) -> CatchUp {
-        const MAX_SKIPPED_SHARE: f64 = 0.25;
         /// Minimum part of their usual execution time.
         const MIN_EXECUTION: f64 = 0.25;
-        let is_usual = f64::from(self.skipped) > MAX_SKIPPED_SHARE * f64::from(self.late);
-        if is_usual || self.is_skip(since_due) || self.skips(grid.period) {
+        if self.is_skip(since_due) || self.skips(CERTAIN) {
             return CatchUp::default();
         }
         let catch_up = CatchUp {

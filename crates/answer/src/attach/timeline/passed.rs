@@ -3,6 +3,7 @@
 
 use laggard_model::{Nanos, ThreadPolicy};
 
+use super::catch_up::CERTAIN;
 use super::{CatchUp, Timeline};
 use crate::attach::cycle::ThreadCycle;
 
@@ -136,12 +137,18 @@ impl Timeline {
                 passed.push(cycles);
             }
         }
-        self.release_unskipped(MAX_AMBIGUOUS, passed);
+        self.release_unskipped(MAX_AMBIGUOUS, CERTAIN, passed);
     }
 
-    /// Counts the oldest cycles that wait beyond `limit`, or all if the program is known to skip them.
-    pub(super) fn release_unskipped(&mut self, limit: usize, passed: &mut Vec<PassedCycles>) {
-        let never_ran = self.grid.is_some_and(|grid| self.works.skips(grid.period));
+    /// Counts the oldest cycles that wait beyond `limit`, or all if the program skips them with this
+    /// minimum ratio of likelihoods.
+    pub(super) fn release_unskipped(
+        &mut self,
+        limit: usize,
+        min_ratio: f64,
+        passed: &mut Vec<PassedCycles>,
+    ) {
+        let never_ran = self.works.skips(min_ratio);
         let limit = if never_ran { 0 } else { limit };
         let released = self.unskipped.len().saturating_sub(limit);
         for cycles in self.unskipped.drain(..released) {
