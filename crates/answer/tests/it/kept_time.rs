@@ -337,3 +337,26 @@ fn misses_of_simulated_programs_are_counted() {
     let share = f64::from(found) / f64::from(skipping);
     assert!(share >= MIN_SKIPS, "{found} of {skipping}");
 }
+
+/// A thread that sleeps for 5 ms and then works for 5, 10 or 15 ms has wakeups at regular times, but no
+/// due times: no cycle is missed while another one goes on.
+#[test]
+fn loop_that_always_sleeps_for_the_same_time_has_no_due_times() {
+    const SLEEP: u64 = 5_000;
+    const SLEEP_FOR: Wait = wait("clock_nanosleep", 0, 0, 0);
+    let mut passed = Vec::new();
+    for seed in 1..=20 {
+        let mut thread = Thread::new(Fault::Work, seed, SLEEP_FOR);
+        for _ in 0..200 {
+            thread.sleep(thread.now + SLEEP);
+            let work = SLEEP * thread.between(1, 4) + thread.between(0, 20);
+            thread.run(work);
+        }
+        let end = thread.now;
+        thread.close(end, SLEEP_FOR);
+        let report = report(request(), thread.script.records);
+        let deadlines = report.rows.iter().filter_map(|row| row.deadline.as_ref());
+        passed.push(deadlines.map(|deadline| deadline.passed).sum::<u64>());
+    }
+    assert!(passed.iter().all(|passed| *passed == 0), "{passed:?}");
+}
