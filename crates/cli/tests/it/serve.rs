@@ -1,6 +1,7 @@
 //! `laggard serve` with a script: its responses, its store, and its reaction to errors.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -9,6 +10,16 @@ use tempfile::TempDir;
 use crate::scripted;
 use crate::scripted::{Printed as _, Texts as _, manifest, wait_for};
 use crate::served::{Serve, value};
+
+/// Removes a directory that `serve` writes to. It may create a file before the directory is gone.
+fn remove(dir: &Path) {
+    wait_for("the directory is removed", || {
+        match fs::remove_dir_all(dir) {
+            Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => false,
+            removed => removed.map(|()| true).unwrap(),
+        }
+    });
+}
 
 fn recordings(store: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(store).unwrap();
@@ -214,7 +225,7 @@ fn a_store_that_is_lost_during_the_run_is_made_again_and_health_shows_it_meanwhi
     serve.until("/healthz", is_well);
 
     // Removed as a whole.
-    fs::remove_dir_all(&store).unwrap();
+    remove(&store);
     let removed = serve.until("/healthz", |text| text.starts_with("HTTP/1.1 503"));
     serve.until("/healthz", is_well);
     let [first] = &recordings(&store)[..] else {
@@ -222,12 +233,12 @@ fn a_store_that_is_lost_during_the_run_is_made_again_and_health_shows_it_meanwhi
     };
 
     // The recording alone.
-    fs::remove_dir_all(first).unwrap();
+    remove(first);
     serve.until("/healthz", |text| text.starts_with("HTTP/1.1 503"));
     serve.until("/healthz", is_well);
 
     // Replaced by a file.
-    fs::remove_dir_all(&store).unwrap();
+    remove(&store);
     fs::write(&store, "precious").unwrap();
     let replaced = serve.until("/healthz", |text| text.contains("Not a directory"));
     let failures = "laggard_store_failures_total ";
