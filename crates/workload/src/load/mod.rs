@@ -332,16 +332,24 @@ mod tests {
     #[test]
     fn every_busy_load_counts_its_work_until_stopped() {
         for load in [Builtin::Draw, Builtin::Fp, Builtin::FileIo] {
-            let stop = AtomicBool::new(false);
+            let run_for = |length| {
+                let stop = AtomicBool::new(false);
+                thread::scope(|scope| {
+                    let worker = scope.spawn(|| run(load, &stop, &|| ()));
+                    thread::sleep(length);
+                    stop.store(true, Ordering::Relaxed);
+                    worker.join().unwrap().unwrap()
+                })
+            };
+            // A write may take seconds on a busy disk.
+            let mut runs = [100, 1_000, 10_000, 60_000]
+                .map(Duration::from_millis)
+                .into_iter();
 
-            let done = thread::scope(|scope| {
-                let worker = scope.spawn(|| run(load, &stop, &|| ()));
-                thread::sleep(Duration::from_millis(100));
-                stop.store(true, Ordering::Relaxed);
-                worker.join().unwrap().unwrap()
-            });
+            let done = runs
+                .find_map(|length| Some(run_for(length)).filter(|done| done.count > 0))
+                .unwrap_or_else(|| panic!("{load} did nothing"));
 
-            assert!(done.count > 0, "{load} did nothing");
             assert!(done.elapsed_ns >= Nanos::from_ms(100), "for {load}");
         }
     }
