@@ -17,7 +17,7 @@ use laggard_model::{Nanos, ThreadActivation, ThreadPolicy, WokenBy};
 
 use away::InnerSleep;
 pub(super) use catch_up::CatchUp;
-use catch_up::{LIKELY, Works};
+use catch_up::{MIN_RATIO_AT_END, Works};
 use grid::{Grid, Place};
 pub(super) use passed::PassedCycles;
 use rounding::Rounding;
@@ -299,7 +299,7 @@ impl Timeline {
             let waiting = std::mem::take(&mut self.waiting);
             self.pass(waiting, &mut passed);
         }
-        self.release_unskipped(0, LIKELY, &mut passed);
+        self.release_unskipped(0, MIN_RATIO_AT_END, &mut passed);
         if let Some(others) = &mut self.others {
             passed.extend(others.settle());
         }

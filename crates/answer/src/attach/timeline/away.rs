@@ -125,8 +125,8 @@ impl Timeline {
                 self.end_inner_sleep(grid, sleep, (resumed, resolution), passed);
                 return;
             }
-            // After a sleep for the usual time, it is at an old due time by chance: a busy machine often
-            // runs threads only at its ticks.
+            // A wakeup after a sleep of the usual length is at an old due time by chance: a busy machine
+            // often runs threads only at its ticks.
             (true, None) if entry.cycle.is_relative && grid.is_restart(&entry.cycle) => return,
             (true, None) => sleep.resumed = Some(origin),
             // A thread that sleeps for most of a period has another timeline.

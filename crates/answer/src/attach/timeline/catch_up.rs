@@ -15,10 +15,10 @@ const MIN_CYCLES: usize = 4;
 /// Minimum part of its usual length that a cycle takes.
 const MIN_PART: f64 = 0.5;
 
-/// Ratio of likelihoods above which it is certain that a program skips due times that have passed, and
-/// above which it is likely.
-pub(super) const CERTAIN: f64 = 100.0;
-pub(super) const LIKELY: f64 = 3.0;
+/// A program skips the due times in its late cycles if that is so many times as likely as that it catches
+/// up: during the measurement, and at its end.
+pub(super) const MIN_RATIO: f64 = 100.0;
+pub(super) const MIN_RATIO_AT_END: f64 = 3.0;
 
 /// Ends of the cycles that a thread caught up with after a late one.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,15 +62,15 @@ pub(super) struct Works {
     /// their end.
     late: u32,
     before_passed: u32,
-    /// Logarithm of the ratio of the likelihoods of the other late cycles: that the program skips the due
-    /// times that have passed, and that it catches up.
+    /// Natural logarithm of the likelihood of the ends of the other late cycles if the program skips the due
+    /// times in them, divided by their likelihood if it catches up.
     log_ratio: f64,
 }
 
 impl Works {
     /// Adds a cycle that was due at a time of the grid. `due_within`: number of due times that passed in
     /// it, and time from the last of them until its end, ns; `None`: there is none. `is_passed`: the next
-    /// cycle was due before its end. `period`: ns; `resolution`: of the due times.
+    /// cycle was due before its end. `period`: ns; `resolution`: accuracy of the due times.
     pub(super) fn add(
         &mut self,
         cycle: &ThreadActivation,
@@ -99,8 +99,8 @@ impl Works {
         self.newest.push_back([length, cycle.execution().as_f64()]);
     }
 
-    /// Returns whether the program skips the due times that have passed. `min_ratio`: minimum ratio of the
-    /// likelihoods of the late cycles.
+    /// Returns whether the program skips the due times in its late cycles, which must be at least `min_ratio`
+    /// times as likely as that it catches up.
     pub(super) fn skips(&self, min_ratio: f64) -> bool {
         const MAX_PASSED_SHARE: f64 = 0.1;
         let has_no_wakeup =
@@ -108,10 +108,11 @@ impl Works {
         has_no_wakeup && self.log_ratio > min_ratio.ln()
     }
 
-    /// Likelihood that a program which skips the due times in a late cycle ends it `since_due` after the last
-    /// of them, divided by the likelihood if it catches up. Such a program ends it at any time between two
-    /// due times. In a program that catches up, the last cycle started after the last due time, at any
-    /// time, so that the density is proportional to the share of cycles that are shorter. Times in ns.
+    /// Likelihood of a late activation that ends `since_due` after the last due time in it if the program
+    /// skips due times, divided by the likelihood if it catches up. A program that skips ends at any time
+    /// between two due times. In one that catches up, the last cycle starts at any time after the last due
+    /// time, so the density of the end is proportional to the share of cycles that are shorter than
+    /// `since_due`. Times in ns; the ratio is 1 if too few cycles are known.
     fn likelihood_ratio(&self, since_due: f64, period: f64) -> f64 {
         const MIN_NEWEST: usize = 8;
         /// Cycles that follow another one at once may be shorter than usual.
@@ -153,7 +154,7 @@ impl Works {
     ) -> CatchUp {
         /// Minimum part of their usual execution time.
         const MIN_EXECUTION: f64 = 0.25;
-        if self.is_skip(since_due) || self.skips(CERTAIN) {
+        if self.is_skip(since_due) || self.skips(MIN_RATIO) {
             return CatchUp::default();
         }
         let catch_up = CatchUp {
@@ -230,5 +231,37 @@ impl Timeline {
             }
             _ => CatchUp::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use laggard_model::{Address, Cpu, WokenBy};
+
+    use super::*;
+
+    #[test]
+    fn ends_soon_after_a_due_time_show_that_a_program_skips() {
+        const PERIOD: f64 = 5e6;
+        let mut works = Works::default();
+        let mut add = |length: Nanos, since_due: Option<Nanos>| {
+            let times = [Nanos::ZERO, Nanos::ZERO, length];
+            let cycle = ThreadActivation::new(WokenBy::Timer(Address(1)), Cpu(0), times);
+            let due_within = since_due.map(|since| (1.0, since.as_f64()));
+            works.add(&cycle, due_within, (PERIOD, Nanos::ZERO), false);
+            (works.skips(MIN_RATIO), works.skips(MIN_RATIO_AT_END))
+        };
+        for _ in 0..8 {
+            assert_eq!(add(Nanos::from_ms(1), None), (false, false));
+        }
+        let late = Nanos::from_us(5_500);
+
+        // (8 x 0.84 + 1) to the power of the number of such ends: 7.7, 60 and 460.
+        let soon = [(); 3].map(|()| add(late, Some(Nanos::from_us(500))));
+        // Each divides the ratio by 1.17: 460 becomes 98.
+        let later = [(); 10].map(|()| add(late, Some(Nanos::from_ms(3))));
+
+        assert_eq!(soon, [(false, true), (false, true), (true, true)]);
+        assert_eq!((later[8], later[9]), ((true, true), (false, true)));
     }
 }

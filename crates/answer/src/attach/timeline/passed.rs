@@ -3,7 +3,7 @@
 
 use laggard_model::{Nanos, ThreadPolicy};
 
-use super::catch_up::CERTAIN;
+use super::catch_up::MIN_RATIO;
 use super::{CatchUp, Timeline};
 use crate::attach::cycle::ThreadCycle;
 
@@ -137,11 +137,11 @@ impl Timeline {
                 passed.push(cycles);
             }
         }
-        self.release_unskipped(MAX_AMBIGUOUS, CERTAIN, passed);
+        self.release_unskipped(MAX_AMBIGUOUS, MIN_RATIO, passed);
     }
 
-    /// Counts the oldest cycles that wait beyond `limit`, or all if the program skips them with this
-    /// minimum ratio of likelihoods.
+    /// Counts the oldest cycles that wait beyond `limit`, or all if the program skips them (see
+    /// [`super::catch_up::MIN_RATIO`]).
     pub(super) fn release_unskipped(
         &mut self,
         limit: usize,
