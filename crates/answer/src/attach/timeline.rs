@@ -91,6 +91,10 @@ pub(super) struct Timeline {
     /// Whether a due time has passed while the thread slept, and something else ended the sleep:
     /// the thread was not at its home wait.
     is_away: bool,
+    /// Length of the first sleep after a late cycle that can be the first one of a new timeline, ns.
+    late_sleep: Option<f64>,
+    /// Whether these sleeps have different lengths.
+    late_sleeps_vary: bool,
     inner_sleep: Option<InnerSleep>,
     /// Number of cycles with such a sleep.
     joined: u32,
@@ -293,7 +297,8 @@ impl Timeline {
             self.settle_away();
         }
         self.confirm_strays(&mut passed);
-        if self.kept > self.restarted {
+        let is_kept = self.kept == self.restarted && self.late_sleeps_vary;
+        if self.kept > self.restarted || is_kept {
             let ambiguous = std::mem::take(&mut self.ambiguous);
             self.pass(ambiguous, &mut passed);
             let waiting = std::mem::take(&mut self.waiting);
@@ -397,6 +402,9 @@ impl Timeline {
                     self.return_to_grid(&mut grid);
                     let skipped = self.skipped(activation.origin, grid.tolerance(1, resolution));
                     let is_restart = grid.is_restart(&entry.cycle);
+                    if is_restart && skipped.iter().any(PassedCycles::has_late) {
+                        self.note_late_sleep(grid.slept(activation.origin), resolution);
+                    }
                     self.decide(skipped, is_restart, passed);
                     self.confirm_strays(passed);
                     grid.adjust(activation.origin, self.given_period, resolution);
