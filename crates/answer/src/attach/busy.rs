@@ -7,8 +7,10 @@ use laggard_model::{Nanos, WokenWay};
 
 use super::AttachCollector;
 
-/// Share of the life of a thread that a busy one runs.
+/// Share of the life of a thread that a busy one runs. Regular wakeups by another thread can be those of
+/// a worker, which sleeps after its work.
 const MIN_SHARE: f64 = 0.8;
+const MIN_SHARE_OF_WOKEN: f64 = 0.95;
 
 impl AttachCollector {
     /// Returns the busy threads. A deadline for the process does not apply to them. The time
@@ -65,10 +67,13 @@ impl AttachCollector {
             return false;
         };
         let lines = self.lines.range((number, WokenWay::Timer)..);
-        let mut time = 0.0;
-        for (_, line) in lines.take_while(|((thread, _), _)| *thread == number) {
-            if line.period().is_some() {
-                return false;
+        let (mut time, mut min_share) = (0.0, MIN_SHARE);
+        for (&(_, source), line) in lines.take_while(|((thread, _), _)| *thread == number) {
+            match (line.period(), source) {
+                (None, _) => {}
+                // A lock that a periodic thread takes and releases.
+                (Some(_), WokenWay::Thread) => min_share = MIN_SHARE_OF_WOKEN,
+                (Some(_), _) => return false,
             }
             let mean = line.execution.mean_ns().unwrap_or(0.0);
             time += mean * line.execution.count() as f64;
@@ -76,6 +81,6 @@ impl AttachCollector {
         let life = seen.ended.unwrap_or(to).saturating_sub(seen.began);
         seen.builder.waits_only_for_locks()
             && life > Nanos::ZERO
-            && time >= MIN_SHARE * life.as_f64()
+            && time >= min_share * life.as_f64()
     }
 }

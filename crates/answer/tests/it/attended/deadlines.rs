@@ -62,6 +62,29 @@ fn deadline_of_a_process_does_not_apply_to_its_busy_thread() {
     assert!(deadlines > 0 && misses > 20, "{misses}");
 }
 
+/// A periodic thread takes the lock of the interpreter from a thread that computes, which is therefore
+/// woken at regular times. A worker that sleeps for a tenth of the time has the deadline.
+#[test]
+fn deadline_of_a_process_does_not_apply_to_a_busy_thread_with_regular_wakeups() {
+    let is_busy = |pause: u64| {
+        let condition = wait("futex", 0x2000, 0x89, 0);
+        let mut script = Script::new(2);
+        for due in (0..100).map(|number| 1_000 * number) {
+            let to = due + 1_000 - pause;
+            script.add(by_thread(1_001, "main"), (due, due, to), condition);
+        }
+        let mut records = cycles(1, FIFO, us(700));
+        records.extend(script.records);
+        let report = report(request(), records);
+        let row = report.rows.iter().find(|row| row.number == 2).unwrap();
+        assert_eq!(row.period_ns, Some(us(1_000)));
+        row.is_busy
+    };
+
+    assert!(is_busy(10));
+    assert!(!is_busy(100));
+}
+
 #[test]
 fn worst_cycle_exceeds_its_deadline_by_most() {
     let worst = |responses: [Nanos; 2]| {
