@@ -43,7 +43,14 @@ impl AttachCounts {
                     self.responses.add(response);
                 }
                 self.compare(response, passed.deadline);
-                if !passed.is_late(due) {
+                let is_late = passed.is_late(due);
+                // More work only delays the end further.
+                for count in &mut self.grown {
+                    *count += u64::from(is_late);
+                }
+                let is_late_for_half = response.ns() > passed.deadline.ns() / 2;
+                self.halved += u64::from(is_late || is_late_for_half);
+                if !is_late {
                     continue;
                 }
                 self.passed += u64::from(is_another);
@@ -56,6 +63,10 @@ impl AttachCounts {
     pub(super) fn merge_passed(&mut self, later: &Self) {
         self.misses += later.misses;
         self.passed += later.passed;
+        for (count, more) in self.grown.iter_mut().zip(later.grown) {
+            *count += more;
+        }
+        self.halved += later.halved;
         let room = MAX_MISSES.saturating_sub(self.missed_at.len());
         self.missed_at.extend(later.missed_at.iter().take(room));
         self.last_missed = self.last_missed.max(later.last_missed);

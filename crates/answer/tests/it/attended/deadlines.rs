@@ -418,6 +418,9 @@ fn cycles_of_an_inexact_producer_pass_while_the_consumer_works() {
     let deadline = report.rows[0].deadline.as_ref().unwrap();
     // Each third item is due 2 ms before the consumer waits again: it is in time.
     assert_eq!((deadline.misses, deadline.passed), (72, 48));
+    // With half more work, the next item is late, too.
+    let grown: Vec<u64> = deadline.grown.iter().map(|grown| grown.misses).collect();
+    assert_eq!((grown, deadline.misses_of_half), (vec![72, 72, 96], 72));
 }
 
 /// A machine with too much load: in each third cycle of 5 ms the thread waits for a CPU for 200 ms.
