@@ -94,17 +94,20 @@ impl Sleeps {
             .all(|sleep| matches!(sleep.key.kind, WaitKind::Lock | WaitKind::Condition))
     }
 
-    /// Returns whether the thread nearly always sleeps for or until a time at the same site, but not
-    /// periodically: the sleeps may be between and within its cycles.
+    /// Returns whether the thread nearly always sleeps for or until a time, but not periodically. The
+    /// sleeps may be between and within its cycles, or before its first cycle.
     pub(super) fn is_irregular(&self) -> bool {
-        let Some(last) = self.newest.back().map(|sleep| sleep.key) else {
-            return false;
-        };
-        let sleeps = self.newest.iter().filter(|sleep| sleep.key == last);
-        let origins: Vec<Nanos> = sleeps.map(|sleep| sleep.origin).collect();
-        matches!(last.kind, WaitKind::SleepFor | WaitKind::SleepUntil)
-            && origins.len() as f64 >= MIN_SHARE * self.newest.len() as f64
-            && period(&origins).is_none()
+        const MIN_SLEEPS: usize = 4;
+        let mut origins: BTreeMap<SiteKey, Vec<Nanos>> = BTreeMap::new();
+        let is_timed =
+            |sleep: &&Sleep| matches!(sleep.key.kind, WaitKind::SleepFor | WaitKind::SleepUntil);
+        for sleep in self.newest.iter().filter(is_timed) {
+            origins.entry(sleep.key).or_default().push(sleep.origin);
+        }
+        let total: usize = origins.values().map(Vec::len).sum();
+        total >= MIN_SLEEPS
+            && total as f64 >= MIN_SHARE * self.newest.len() as f64
+            && origins.values().all(|origins| period(origins).is_none())
     }
 
     /// Returns the home wait: the site whose wakes carry the period, otherwise one with sleeps

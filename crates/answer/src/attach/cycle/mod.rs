@@ -27,8 +27,10 @@ const EARLY_SLEEPS: usize = 8;
 const MAX_UNDECIDED_SLEEPS: usize = 64;
 /// Number of further sleeps until laggard searches again for the home wait.
 const REVIEW_SLEEPS: usize = 256;
-/// Activations that wait for the decision are not older than this.
+/// Activations that wait for the decision are not older than this. Irregular sleeps for a time can be
+/// the start of a program, before its first cycle.
 pub(super) const MAX_UNDECIDED_AGE: Nanos = Nanos::from_ms(1_500);
+const MAX_IRREGULAR_AGE: Nanos = Nanos::from_secs(10);
 /// Activations of a cycle that are kept; further ones only add to its sums.
 const MAX_PARTS: usize = 256;
 
@@ -326,7 +328,12 @@ impl CycleBuilder {
             .undecided
             .front()
             .map(|(_, activation)| activation.origin);
-        let is_old = oldest.is_some_and(|oldest| now.saturating_sub(oldest) > MAX_UNDECIDED_AGE);
+        let max_age = if self.sleeps.is_irregular() {
+            MAX_IRREGULAR_AGE
+        } else {
+            MAX_UNDECIDED_AGE
+        };
+        let is_old = oldest.is_some_and(|oldest| now.saturating_sub(oldest) > max_age);
         if self.home.is_none() && (is_old || is_final) {
             self.decide(true, choice, into);
         }

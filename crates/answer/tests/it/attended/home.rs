@@ -1,7 +1,7 @@
 //! Home waits, and threads that a cycle starts.
 
-use laggard_answer::attach::{AttachReport, AttachRequest, WaitKind};
-use laggard_model::{CauseClass, ThreadExit, ThreadHappening, ThreadTold};
+use laggard_answer::attach::{AttachCollector, AttachReport, AttachRequest, WaitKind};
+use laggard_model::{CauseClass, Nanos, ThreadExit, ThreadHappening, ThreadTold};
 
 use super::{
     FIFO, NoNames, POLL, SLEEP_UNTIL, Script, TIMER, activation, by_thread, collector, record,
@@ -30,6 +30,41 @@ fn home_wait_of_an_event_loop_is_not_the_sleep_of_a_callback() {
         assert_eq!(home.call.as_deref(), Some("epoll_wait"));
         assert_eq!(row.sleeps, 30);
     }
+}
+
+/// A program starts for 2 s with irregular sleeps and work of 12 ms after each, longer than the deadline of
+/// its loop of 10 ms. The records arrive in steps.
+#[test]
+fn sleeps_at_the_start_of_a_program_are_no_cycles() {
+    let sleep = wait("clock_nanosleep", 0, 0, 0);
+    let mut script = Script::new(1);
+    let mut end = 0;
+    for nap in 0..20 {
+        let due = end + 30_000 + 1_000 * (nap * nap * 37 % 110);
+        let wait = if nap == 19 { SLEEP_UNTIL } else { sleep };
+        end = due + 12_000;
+        script.add_changed(TIMER, (due, due + 10, end), wait, |activation| {
+            activation.start_seen = nap > 0;
+        });
+    }
+    for cycle in 1..=200 {
+        script.add_cycle(end + 10_000 * cycle, SLEEP_UNTIL);
+    }
+    let request = AttachRequest {
+        deadline: Some(us(10_000)),
+        ..request()
+    };
+    let mut collector = AttachCollector::new(request.clone());
+    for record in script.records {
+        let until = record.at + us(1);
+        collector.told(&mut vec![record], until);
+    }
+    collector.told(&mut Vec::new(), Nanos::MAX);
+
+    let report = report_of(collector, request, us(5_000_000));
+
+    let deadline = report.rows[0].deadline.as_ref().unwrap();
+    assert_eq!((report.rows[0].activations, deadline.misses), (200, 0));
 }
 
 const SIGNAL: &str = "rt_sigtimedwait";
