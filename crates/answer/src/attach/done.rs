@@ -209,7 +209,7 @@ impl AttachCollector {
             for &due in due {
                 let whole = &mut ended.whole;
                 (whole.origin, whole.due, whole.waking, whole.running) = (due, due, due, due);
-                whole.done = passed.end(due);
+                whole.done = passed.recorded_end(due);
                 self.ended.push(ended.clone());
             }
             let due: Vec<Nanos> = due

@@ -35,6 +35,14 @@ impl PassedCycles {
         self.catch_up.end(due, self.cycle.whole.done)
     }
 
+    /// End of the cycle that was due at `due`, as it is recorded. One that was never executed has no end: it
+    /// is recorded as just missed.
+    pub(in crate::attach) fn recorded_end(&self, due: Nanos) -> Nanos {
+        let missed = due + self.deadline + Nanos::from_ns(1);
+        let earliest = if self.is_late(due) { missed } else { due };
+        self.end(due).max(earliest)
+    }
+
     /// Returns whether the cycle that was due at `due` missed the deadline.
     pub(in crate::attach) fn is_late(&self, due: Nanos) -> bool {
         let is_skipped = self.never_ran && due > self.cycle.whole.origin;
