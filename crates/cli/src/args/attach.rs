@@ -127,8 +127,9 @@ pub(crate) struct AttachArgs {
 pub(crate) struct PeriodArg(pub(crate) Option<Nanos>);
 
 fn some_process(text: &str) -> Result<u32, String> {
-    text.parse()
-        .map_err(|_| format!("not a process ID; for a name use `--comm {text}`"))
+    text.parse().map_err(|_| {
+        format!("not a process ID; use `--comm {text}` for a name, `-- {text}` for a command")
+    })
 }
 
 fn some_cycle(text: &str) -> Result<CycleChoice, String> {

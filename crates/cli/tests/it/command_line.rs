@@ -104,7 +104,7 @@ fn wrong_arguments_are_errors_that_say_how_to_write_them() {
         ),
         (
             vec!["attach", "jackd"],
-            "not a process ID; for a name use `--comm jackd`",
+            "not a process ID; use `--comm jackd` for a name, `-- jackd` for a command",
         ),
         (vec!["show", "nowhere.laggard"], "there is no recording"),
         (vec!["show", "/"], "is not a recording"),
