@@ -342,7 +342,12 @@ impl CycleBuilder {
     /// Looks for the home wait again: after few sleeps soon, later seldom.
     fn review(&mut self, choice: &CycleChoice, into: &mut Vec<ThreadCycle>) {
         let home = Some(self.choose(true, choice));
-        if home != self.home {
+        // Other arguments of the same call may differ.
+        let is_same = match (home, self.home) {
+            (Some(Home::At(key, _)), Some(Home::At(before, _))) => key == before,
+            _ => home == self.home,
+        };
+        if !is_same {
             self.release(choice, into);
             self.pace.forget();
             // The open cycle started at another wait.

@@ -67,6 +67,32 @@ fn sleeps_at_the_start_of_a_program_are_no_cycles() {
     assert_eq!((report.rows[0].activations, deadline.misses), (200, 0));
 }
 
+/// A loop waits for a lock in each cycle. An argument of its sleep is a pointer that changes.
+#[test]
+fn cycle_is_whole_if_other_arguments_of_its_home_wait_change() {
+    let lock = wait("futex", 0x2000, 0x89, 0);
+    let mut script = Script::new(1);
+    // So that the home wait is checked within a cycle.
+    script.add(TIMER, (10_000, 10_010, 10_100), SLEEP_UNTIL);
+    for cycle in 1..=500 {
+        let due = 20_000 * u64::from(cycle);
+        script.add(TIMER, (due, due + 10, due + 30), lock);
+        let sleep = wait("clock_nanosleep", 1, 1, cycle);
+        let woken = by_thread(5, "holder");
+        script.add(woken, (due + 300, due + 310, due + 400), sleep);
+    }
+
+    let report = report(request(), script.records);
+
+    let row = &report.rows[0];
+    let largest = row.largest_response.as_ref().unwrap().response_ns;
+    let deadline = row.deadline.as_ref().unwrap();
+    assert_eq!(
+        (row.activations, largest, deadline.misses),
+        (501, us(400), 0)
+    );
+}
+
 const SIGNAL: &str = "rt_sigtimedwait";
 
 /// Returns the records of a timer with `SIGEV_THREAD`: each expiry starts a thread, which ends
