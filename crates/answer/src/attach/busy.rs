@@ -7,8 +7,8 @@ use laggard_model::{Nanos, WokenWay};
 
 use super::AttachCollector;
 
-/// Share of the life of a thread that a busy one runs. Regular wakeups by another thread can be those of
-/// a worker, which sleeps after its work.
+/// Minimum part of its lifetime that a busy thread runs; the second one is for a thread that another thread
+/// wakes at regular times, which may be a worker.
 const MIN_SHARE: f64 = 0.8;
 const MIN_SHARE_OF_WOKEN: f64 = 0.95;
 

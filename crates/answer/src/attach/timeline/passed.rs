@@ -35,8 +35,8 @@ impl PassedCycles {
         self.catch_up.end(due, self.cycle.whole.done)
     }
 
-    /// End of the cycle that was due at `due`, as it is recorded. One that was never executed has no end: it
-    /// is recorded as just missed.
+    /// End of the cycle that was due at `due`, for a recording. A skipped cycle never ends: its recorded end
+    /// is 1 ns after its deadline.
     pub(in crate::attach) fn recorded_end(&self, due: Nanos) -> Nanos {
         let missed = due + self.deadline + Nanos::from_ns(1);
         let earliest = if self.is_late(due) { missed } else { due };
