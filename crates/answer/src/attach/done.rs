@@ -4,6 +4,7 @@ use laggard_model::{ActivationEnd, Nanos, WokenWay};
 
 use super::cycle::ThreadCycle;
 use super::line::LineState;
+use super::release::Releasers;
 use super::timeline::PassedCycles;
 use super::undecided::MissedEarlier;
 use super::{AttachChosen, AttachCollector, AttachStops, MAX_LINES, above};
@@ -132,6 +133,7 @@ impl AttachCollector {
                 deadline: line.deadline,
                 page_fault,
                 ready: Vec::new(),
+                releasers: Releasers::new(),
             });
         }
         self.choose_passed((number, source), &passed);

@@ -21,6 +21,7 @@ mod pause;
 mod period;
 mod pool;
 mod ready;
+mod release;
 mod row;
 mod step;
 mod sums;
@@ -54,6 +55,7 @@ pub use late::{CYCLE_SCHEMA, LateCycle};
 use line::LineState;
 use pause::InnerWaits;
 use ready::ReadySpans;
+use release::WaitEnds;
 pub use row::{
     AttachDeadline, AttachFigures, AttachGrowth, AttachHeld, AttachHolder, AttachKill,
     AttachLargest, AttachLate, AttachOthers, AttachPeriod, AttachPhase, AttachPolicy, AttachRanked,
@@ -237,6 +239,7 @@ struct ThreadState {
     /// Cycles after it, each after a sleep of zero length. The next longer sleep shows when they were due.
     after_zero_sleep: Vec<ThreadCycle>,
     inner_waits: InnerWaits,
+    wait_ends: WaitEnds,
 }
 
 impl ThreadState {
@@ -392,10 +395,14 @@ impl AttachCollector {
                 || above(self.wanted_above, cycle.activation())
                 || line.is_some_and(|line| line.is_largest(cycle.activation()))
         });
+        let mut releasers = BTreeMap::new();
         for cycle in chosen.iter_mut().filter(|cycle| !cycle.is_postponed) {
             cycle.ready = self
                 .ready
                 .within(cycle.activation().origin, cycle.activation().done);
+            let number = cycle.number;
+            let known = releasers.entry(number);
+            cycle.releasers = known.or_insert_with(|| self.releasers(number)).clone();
         }
         chosen.sort_by_key(AttachChosen::urgency);
         chosen
@@ -524,6 +531,7 @@ impl AttachCollector {
             late: None,
             after_zero_sleep: Vec::new(),
             inner_waits: InnerWaits::default(),
+            wait_ends: WaitEnds::default(),
         });
         state.came += 1;
         state.newest = record.at;
@@ -551,6 +559,7 @@ impl AttachCollector {
                 if let Some(started) = &mut state.started {
                     started.add(activation, home);
                 }
+                state.wait_ends.add(&activation);
                 self.ready.add(record.thread.tid, &activation);
                 None
             }

@@ -76,6 +76,7 @@ impl AttachCollector {
             deadline,
             page_fault: self.asked.page_fault,
             ready: self.ready.within(whole.origin, whole.done),
+            releasers: self.releasers(number),
             cycle,
         })
     }

@@ -18,6 +18,7 @@ use laggard_model::{
 use super::cause::{AttachCause, AttachCauseKind, AttachTaken};
 use super::cycle::ThreadCycle;
 use super::ready::ReadySpan;
+use super::release::Releasers;
 use super::undecided::MissedEarlier;
 
 pub(super) use execution::KernelTime;
@@ -57,6 +58,8 @@ pub struct AttachChosen {
     pub(super) page_fault: Nanos,
     /// Spans during it when threads waited for a CPU.
     pub(super) ready: Vec<ReadySpan>,
+    /// Threads that usually end the waits in the cycles of the thread.
+    pub(super) releasers: Releasers,
 }
 
 impl AttachChosen {
@@ -79,6 +82,7 @@ impl AttachChosen {
             deadline: Some(late.deadline),
             page_fault,
             ready: Vec::new(),
+            releasers: Releasers::new(),
         }
     }
 
@@ -227,6 +231,7 @@ impl AttachChosen {
         let mut time = CycleTime::new(&self.cycle.thread, self.policy, &evidence, names);
         time.page_fault = self.page_fault;
         time.ready = &self.ready;
+        time.releasers = Some(&self.releasers);
         let course = Course {
             before: &self.cycle.before,
             // The cycle that went on has all activations.
@@ -286,6 +291,8 @@ struct CycleTime<'a, E> {
     page_fault: Nanos,
     /// Spans of waiting threads that were ready to run.
     ready: &'a [ReadySpan],
+    /// Threads that usually end the waits at these sites.
+    releasers: Option<&'a Releasers>,
     taken: BTreeMap<AttachCause, Nanos>,
 }
 
@@ -308,6 +315,7 @@ impl<'a, E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'a, E> {
             usage: ThreadUsage::default(),
             page_fault: Nanos::ZERO,
             ready: &[],
+            releasers: None,
             taken: BTreeMap::new(),
         }
     }

@@ -8,8 +8,9 @@ use laggard_model::{
 
 use super::{BEFORE, CycleTime};
 use crate::attach::cause::{AttachCauseKind, HolderState, WaitEnd, call_name};
-use crate::attach::cycle::{AttachSite, WaitKind, wait_kind};
+use crate::attach::cycle::{AttachSite, SiteKey, WaitKind, wait_kind};
 use crate::attach::ready::ReadySpan;
+use crate::attach::release::Releaser;
 
 impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
     /// Explains the wait after the activation `ended`, which `woken` ended. `later`: the
@@ -74,21 +75,17 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
         let repeats = later.iter().take_while(|part| repeats(ended, part));
         let later = later.iter().skip(1).take(repeats.count());
         let releases = later.map(|part| (part.woken, part.waker_cpu));
-        let holder =
-            std::iter::once(release)
-                .chain(releases)
-                .find_map(|(woken, cpu)| match woken {
-                    WokenBy::Thread(tid, name) => Some((tid, name.to_string(), cpu)),
-                    WokenBy::Timer(_)
-                    | WokenBy::Wheel(_)
-                    | WokenBy::Irq(_)
-                    | WokenBy::Vector
-                    | WokenBy::Softirq(_)
-                    | WokenBy::Sender(..)
-                    | WokenBy::Interrupt => None,
-                });
-        let Some((tid, holder, cpu)) = holder else {
-            let is_timeout = WaitEnd::from_wakeup(release.0) == Some(WaitEnd::Timeout);
+        let mut holder = std::iter::once(release)
+            .chain(releases)
+            .find_map(|(woken, cpu)| Releaser::new(woken, cpu));
+        let is_timeout = WaitEnd::from_wakeup(release.0) == Some(WaitEnd::Timeout);
+        if holder.is_none() && is_timeout {
+            // The lock was free after the timeout, so the wait was not repeated.
+            holder = SiteKey::new(ended)
+                .and_then(|site| self.releasers?.get(&site))
+                .copied();
+        }
+        let Some(Releaser { tid, name, cpu }) = holder else {
             let kind = if kind == WaitKind::Condition && is_timeout {
                 let call = ended.site.call.map(call_name);
                 AttachCauseKind::Sleep { call }
@@ -110,7 +107,7 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
             let held = AttachCauseKind::Lock {
                 is_mutex,
                 site: site.clone(),
-                holder: Some(holder.clone()),
+                holder: Some(name.to_string()),
                 state: Some(state),
             };
             self.add(held, time);

@@ -1,6 +1,8 @@
 //! Locks within a cycle, and their holders.
 
-use laggard_answer::attach::{AttachCauseKind, AttachRequest, CycleChoice, HolderState, WaitKind};
+use laggard_answer::attach::{
+    AttachCauseKind, AttachRequest, AttachTaken, CycleChoice, HolderState, WaitKind,
+};
 use laggard_model::{CauseClass, Cpu, Evidence, Happening, Nanos, ThreadTold, Tid};
 
 use super::{
@@ -62,6 +64,68 @@ fn time_of_a_lock_names_its_holder() {
     assert_eq!(holder, "logger");
     let sum = parts.iter().map(|part| part.time_ns.ns()).sum::<u64>();
     assert_eq!(sum, chosen[0].activation().response().ns());
+}
+
+/// 20 cycles of 1 ms. In each, the thread waits 300 us for a condition variable until a timeout, but in
+/// each of `released` cycles until another thread signals it.
+fn cycles_with_timeouts(released: Option<u64>) -> Vec<ThreadTold> {
+    let mut script = Script::new(1);
+    for cycle in 0..20 {
+        let due = 1_000 * cycle;
+        let condition = wait("futex", 0x1000, 0x189, 0);
+        script.add(TIMER, (due, due + 10, due + 300), condition);
+        let is_released = released.is_some_and(|each| cycle.is_multiple_of(each));
+        let end = if is_released {
+            by_thread(5, "python3")
+        } else {
+            TIMER
+        };
+        script.add(end, (due + 600, due + 600, due + 700), SLEEP_UNTIL);
+    }
+    script.records
+}
+
+/// An interpreter waits for its lock with a timeout, and finds it free after the timeout in most cycles.
+#[test]
+fn timeout_of_a_wait_for_a_lock_is_no_sleep() {
+    let holders = |released: Option<u64>, others: &[ThreadTold]| {
+        let request = AttachRequest {
+            cycle: CycleChoice::Call {
+                name: "clock_nanosleep".into(),
+                descriptor: None,
+            },
+            ..request()
+        };
+        let mut records = cycles_with_timeouts(released);
+        records.extend_from_slice(others);
+        let mut chosen = collector(&request, records).choose();
+        chosen.retain(|cycle| cycle.thread().tid == Tid(1_001));
+        let holder = |part: &AttachTaken| match &part.cause.kind {
+            AttachCauseKind::Lock { holder, .. } => holder.clone(),
+            AttachCauseKind::Sleep { .. } => Some("sleep".into()),
+            _ => None,
+        };
+        let taken = chosen
+            .iter()
+            .flat_map(|cycle| cycle.taken(hogs, &mut NoNames::default()));
+        taken.filter_map(|part| holder(&part)).collect::<Vec<_>>()
+    };
+
+    // Another thread waits there until the first one releases it.
+    let mut other = Script::new(2);
+    for cycle in 0..20 {
+        let released = 1_000 * cycle + 700;
+        let times = (released, released, released + 300);
+        other.add(
+            by_thread(1_001, "cycle"),
+            times,
+            wait("futex", 0x1000, 0x189, 0),
+        );
+    }
+
+    assert_eq!(holders(Some(4), &[]), ["python3"; 20]);
+    assert_eq!(holders(None, &[]), ["sleep"; 20]);
+    assert_eq!(holders(None, &other.records), ["cycle"; 20]);
 }
 
 /// A lock of a file is not a mutex: priority inheritance is not a remedy.
