@@ -41,18 +41,40 @@ impl InnerWaits {
     }
 
     /// Returns the last cycle of a process that exits, without the work after its loop: an interpreter
-    /// that prints a result waits for its lock once more. `None`: the last cycle has as many waits as
-    /// most cycles. Also `None` if most cycles have no wait: a wait can then be the cause of the late
-    /// last cycle.
-    pub(super) fn without_exit(&self, cycle: &ThreadCycle) -> Option<ThreadCycle> {
+    /// that prints a result waits for its lock once more. `None`: the last cycle has as few waits as
+    /// other cycles, or most cycles have none. A wait can then be the cause of the late last cycle. If
+    /// the numbers of waits differ, the last cycle ends before the wait that would make it longer than
+    /// `largest`, the longest of the others.
+    pub(super) fn without_exit(&self, cycle: &ThreadCycle, largest: Nanos) -> Option<ThreadCycle> {
+        /// Quantiles of the number of waits: few, and usual.
+        const FEW: f64 = 0.1;
+        const USUAL: f64 = 0.5;
+        let (few, usual) = (self.quantile(FEW)?, self.quantile(USUAL)?);
+        let parts = cycle.parts();
+        let waits = parts.len() - 1;
+        if usual == 0 || waits <= few {
+            return None;
+        }
+        let end = |number: usize| {
+            let end = &parts[number];
+            // The exit takes longer than a cycle.
+            let is_exit = number == waits;
+            cycle.until(if is_exit { end.running } else { end.done })
+        };
+        let mut ends = (few..=usual.min(waits)).rev().map(end);
+        let first = ends.find(|cycle| cycle.whole.response() <= largest);
+        Some(first.unwrap_or_else(|| end(few)))
+    }
+
+    /// Number of waits in a cycle that this share of the cycles does not exceed.
+    fn quantile(&self, share: f64) -> Option<usize> {
         let mut before = 0;
         let mut counts = self.counts.iter();
-        let (usual, _) = counts.find(|(_, cycles)| {
+        let quantile = counts.find(|(_, cycles)| {
             before += **cycles;
-            2 * before >= self.cycles
-        })?;
-        let parts = cycle.parts();
-        (*usual > 0 && parts.len() > usual + 1).then(|| cycle.until(parts[*usual].done))
+            before as f64 >= share * self.cycles as f64
+        });
+        quantile.map(|(waits, _)| *waits)
     }
 
     /// Returns whether most cycles do not wait where the thread waits after an activation.
@@ -143,7 +165,10 @@ impl AttachCollector {
             return cycle.clone();
         };
         let last = cycle.parts().last().map_or(Nanos::MAX, |last| last.running);
-        let usual = state.inner_waits.without_exit(cycle);
+        let line = self.lines.get(&(number, cycle.whole.woken.way()));
+        let slowest = line.and_then(|line| line.slowest.as_ref());
+        let largest = slowest.map_or(Nanos::MAX, |slowest| slowest.activation.response());
+        let usual = state.inner_waits.without_exit(cycle, largest);
         usual.unwrap_or_else(|| cycle.until(last))
     }
 

@@ -210,6 +210,42 @@ fn waits_after_the_loop_of_a_program_that_exits_are_in_no_cycle() {
     assert_eq!(run(false).0, 1);
 }
 
+/// Of four cycles, three wait twice for the lock of an interpreter, for 3 ms together. The last one waits once,
+/// and the print after the loop once more, for 14 ms.
+#[test]
+fn wait_after_the_loop_does_not_make_the_last_cycle_the_worst() {
+    let lock = wait("futex", 0x1000, 0x189, 0);
+    let mut script = Script::new(1);
+    for cycle in 0..40 {
+        let due = 10_000 * cycle;
+        script.add(TIMER, (due, due + 10, due + 20), lock);
+        let holder = by_thread(7, "holder");
+        let has_second = cycle % 4 > 0 && cycle < 39;
+        let released = due + if has_second { 2_000 } else { 3_000 };
+        let next = if has_second || cycle == 39 {
+            lock
+        } else {
+            SLEEP_UNTIL
+        };
+        script.add(holder, (released, released, released + 50), next);
+        if has_second {
+            let released = due + 3_000;
+            script.add(holder, (released, released, released + 50), SLEEP_UNTIL);
+        }
+    }
+    script.exit((407_000, 407_000, 408_000));
+    for told in &mut script.records {
+        told.thread.process = told.thread.tid.0;
+    }
+
+    let report = report(request_without_deadline(None), script.records);
+
+    let row = &report.rows[0];
+    assert_eq!(row.deadline.as_ref().unwrap().misses, 0);
+    let largest = row.largest_response.as_ref().unwrap();
+    assert_eq!(largest.response_ns, us(3_050));
+}
+
 /// A cycle of 50 ms waits for a lock for 1.2 s. The program catches up, and its sleeps have zero length,
 /// which take 68 us.
 #[test]
