@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Args as ClapArgs};
+use clap::builder::UnknownArgumentValueParser;
+use clap::{Arg, ArgGroup, Args as ClapArgs};
 use laggard_answer::attach::CycleChoice;
 #[cfg(target_os = "linux")]
 use laggard_console::args::OnLateArgs;
@@ -23,7 +24,12 @@ use crate::completion;
     override_usage = "\
 laggard attach [OPTIONS] PID
        laggard attach [OPTIONS] --comm NAME | --cgroup PATH | --unit NAME
-       laggard attach [OPTIONS] -- COMMAND"
+       laggard attach [OPTIONS] -- COMMAND",
+    arg = Arg::new("pid")
+        .short('p')
+        .long("pid")
+        .hide(true)
+        .value_parser(UnknownArgumentValueParser::suggest("the process ID needs no option: `laggard attach 4242`"))
 )]
 #[command(after_help = "\
 Examples:

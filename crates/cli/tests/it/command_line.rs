@@ -106,6 +106,14 @@ fn wrong_arguments_are_errors_that_say_how_to_write_them() {
             vec!["attach", "jackd"],
             "not a process ID; use `--comm jackd` for a name, `-- jackd` for a command",
         ),
+        (
+            vec!["attach", "--pid", "4242"],
+            "the process ID needs no option: `laggard attach 4242`",
+        ),
+        (
+            vec!["attach", "4242", "--deadline", "-5ms"],
+            "a time or a number cannot be negative",
+        ),
         (vec!["show", "nowhere.laggard"], "there is no recording"),
         (vec!["show", "/"], "is not a recording"),
         (vec!["provoke", "flood"], "possible values: thread"),

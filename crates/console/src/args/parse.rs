@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
 use laggard_model::printable;
 
 use crate::{exit, pipe};
@@ -35,7 +36,28 @@ pub fn parse<T>(
             Ok(_) => clap::Error::raw(refused.kind(), printable(&refused.to_string())),
         };
     }
-    Err(print(&refused))
+    Err(print(&explained(refused)))
+}
+
+/// Replaces the suggestion for an argument that starts with a minus and a digit: no argument can be negative.
+fn explained(mut refused: clap::Error) -> clap::Error {
+    let argument = refused.get(ContextKind::InvalidArg);
+    let is_negative = argument.is_some_and(|argument| {
+        let mut characters = match argument {
+            ContextValue::String(text) => text.chars(),
+            _ => "".chars(),
+        };
+        characters.next() == Some('-')
+            && characters.next().is_some_and(|next| next.is_ascii_digit())
+    });
+    if is_negative {
+        let reason = "a time or a number cannot be negative".into();
+        refused.insert(
+            ContextKind::Suggested,
+            ContextValue::StyledStrs(vec![reason]),
+        );
+    }
+    refused
 }
 
 /// Prints an error or help, and returns the exit code.
