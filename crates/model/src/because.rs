@@ -84,7 +84,7 @@ impl fmt::Display for Because {
             }
             Self::NoSwitch => "nothing was recorded, not even a context switch",
             Self::OrOutside => "or an external stop of the CPU",
-            Self::UnseenSwitch => "or the next thread: that context switch was not seen",
+            Self::UnseenSwitch => "or another thread after it: a context switch was not seen",
             Self::Overwritten => "the trace data was overwritten",
             Self::Lost => "the trace data was lost",
             Self::WakeUnseen => "the time when its thread became runnable is unknown",
