@@ -75,17 +75,21 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
         let repeats = later.iter().take_while(|part| repeats(ended, part));
         let later = later.iter().skip(1).take(repeats.count());
         let releases = later.map(|part| (part.woken, part.waker_cpu));
-        let mut holder = std::iter::once(release)
+        let holder = std::iter::once(release)
             .chain(releases)
             .find_map(|(woken, cpu)| Releaser::new(woken, cpu));
         let is_timeout = WaitEnd::from_wakeup(release.0) == Some(WaitEnd::Timeout);
-        if holder.is_none() && is_timeout {
-            // The lock was free after the timeout, so the wait was not repeated.
-            holder = SiteKey::new(ended)
-                .and_then(|site| self.releasers?.get(&site))
-                .copied();
-        }
-        let Some(Releaser { tid, name, cpu }) = holder else {
+        let usual = SiteKey::new(ended).filter(|_| is_timeout);
+        let usual = usual.and_then(|site| self.releasers?.get(&site)).copied();
+        // If the lock was free after the timeout, the wait was not repeated.
+        let mut states = BTreeMap::new();
+        let holder = holder.or(usual).filter(|releaser| {
+            states = self.states_of_holder(releaser, (from, to));
+            let ran = states.get(&HolderState::Ran).copied();
+            let ran = ran.unwrap_or(Nanos::ZERO).ns();
+            holder.is_some() || 2 * ran >= to.saturating_sub(from).ns()
+        });
+        let Some(Releaser { name, .. }) = holder else {
             let kind = if kind == WaitKind::Condition && is_timeout {
                 let call = ended.site.call.map(call_name);
                 AttachCauseKind::Sleep { call }
@@ -100,10 +104,7 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
             self.add(kind, to.saturating_sub(from));
             return;
         };
-        let evidence = (self.evidence)(cpu, from.saturating_sub(BEFORE), to);
-        let ready = self.ready.iter().filter(|span| span.tid == tid);
-        let ready: Vec<ReadySpan> = ready.copied().collect();
-        for (state, time) in states_of(&evidence, tid, (from, to), &ready) {
+        for (state, time) in states {
             let held = AttachCauseKind::Lock {
                 is_mutex,
                 site: site.clone(),
@@ -112,6 +113,18 @@ impl<E: Fn(Cpu, Nanos, Nanos) -> Evidence> CycleTime<'_, E> {
             };
             self.add(held, time);
         }
+    }
+
+    /// Divides a span by the states of a holder.
+    fn states_of_holder(
+        &self,
+        holder: &Releaser,
+        (from, to): (Nanos, Nanos),
+    ) -> BTreeMap<HolderState, Nanos> {
+        let evidence = (self.evidence)(holder.cpu, from.saturating_sub(BEFORE), to);
+        let ready = self.ready.iter().filter(|span| span.tid == holder.tid);
+        let ready: Vec<ReadySpan> = ready.copied().collect();
+        states_of(&evidence, holder.tid, (from, to), &ready)
     }
 
     fn site(&mut self, ended: &ThreadActivation, kind: WaitKind) -> AttachSite {

@@ -88,7 +88,7 @@ fn cycles_with_timeouts(released: Option<u64>) -> Vec<ThreadTold> {
 /// An interpreter waits for its lock with a timeout, and finds it free after the timeout in most cycles.
 #[test]
 fn timeout_of_a_wait_for_a_lock_is_no_sleep() {
-    let holders = |released: Option<u64>, others: &[ThreadTold]| {
+    let holders = |released: Option<u64>, others: &[ThreadTold], running: u32| {
         let request = AttachRequest {
             cycle: CycleChoice::Call {
                 name: "clock_nanosleep".into(),
@@ -105,9 +105,13 @@ fn timeout_of_a_wait_for_a_lock_is_no_sleep() {
             AttachCauseKind::Sleep { .. } => Some("sleep".into()),
             _ => None,
         };
+        let evidence = |cpu: Cpu, from: Nanos, to: Nanos| Evidence {
+            events: vec![switch(from, running, "python3")],
+            ..hogs(cpu, from, to)
+        };
         let taken = chosen
             .iter()
-            .flat_map(|cycle| cycle.taken(hogs, &mut NoNames::default()));
+            .flat_map(|cycle| cycle.taken(evidence, &mut NoNames::default()));
         taken.filter_map(|part| holder(&part)).collect::<Vec<_>>()
     };
 
@@ -123,9 +127,13 @@ fn timeout_of_a_wait_for_a_lock_is_no_sleep() {
         );
     }
 
-    assert_eq!(holders(Some(4), &[]), ["python3"; 20]);
-    assert_eq!(holders(None, &[]), ["sleep"; 20]);
-    assert_eq!(holders(None, &other.records), ["cycle"; 20]);
+    assert_eq!(holders(Some(4), &[], 5), ["python3"; 20]);
+    assert_eq!(holders(None, &[], 5), ["sleep"; 20]);
+    assert_eq!(holders(None, &other.records, 1_002), ["cycle"; 20]);
+    // If the usual holder did not run, it is not known whether it held the lock.
+    let unsure = holders(Some(4), &[], 6);
+    let is_named = |holder: &&String| *holder == "python3";
+    assert_eq!(unsure.iter().filter(is_named).count(), 5);
 }
 
 /// A lock of a file is not a mutex: priority inheritance is not a remedy.
