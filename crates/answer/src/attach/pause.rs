@@ -17,6 +17,8 @@ const MIN_CONDITION_PERIODS: u64 = 4;
 /// Maximum share of the cycles that wait at the site of a pause.
 const MAX_SHARE: f64 = 0.2;
 const MAX_SITES: usize = 64;
+/// Number of cycles that show where the thread waits within them.
+const MIN_CYCLES: u64 = 16;
 
 /// Number of cycles that wait within them at each site, and of those with each number of waits.
 #[derive(Debug, Default)]
@@ -40,28 +42,31 @@ impl InnerWaits {
         }
     }
 
-    /// Returns the last cycle of a process that exits, without the work after its loop: an interpreter
-    /// that prints a result waits for its lock once more. `None`: the last cycle has as few waits as
-    /// other cycles, or most cycles have none. A wait can then be the cause of the late last cycle. If
-    /// the numbers of waits differ, the last cycle ends before the wait that would make it longer than
-    /// `largest`, the longest of the others.
+    /// Returns the last cycle of a process that exits, without the work after its loop. It ends before the
+    /// first wait at a site where no other cycle waits: for a child, the end of a thread, a terminal. An
+    /// interpreter that prints a result waits for its lock once more. So if the last cycle has more waits
+    /// than most cycles, it ends before the wait that would make it longer than `largest`, the longest
+    /// of the others. `None`: there is no such wait. It can then be the cause of the late last cycle.
     pub(super) fn without_exit(&self, cycle: &ThreadCycle, largest: Nanos) -> Option<ThreadCycle> {
         /// Quantiles of the number of waits: few, and usual.
         const FEW: f64 = 0.1;
         const USUAL: f64 = 0.5;
         let (few, usual) = (self.quantile(FEW)?, self.quantile(USUAL)?);
         let parts = cycle.parts();
-        let waits = parts.len() - 1;
-        if usual == 0 || waits <= few {
+        let waits = &parts[..parts.len() - 1];
+        let is_new = |wait: &ThreadActivation| {
+            // Other cycles may have found the mutex free.
+            let site = SiteKey::new(wait).filter(|site| site.kind != WaitKind::Lock);
+            site.is_some_and(|site| self.cycles >= MIN_CYCLES && !self.sites.contains_key(&site))
+        };
+        if let Some(new) = waits.iter().find(|wait| is_new(wait)) {
+            return Some(cycle.until(new.done));
+        }
+        if usual == 0 || waits.len() <= usual {
             return None;
         }
-        let end = |number: usize| {
-            let end = &parts[number];
-            // The exit takes longer than a cycle.
-            let is_exit = number == waits;
-            cycle.until(if is_exit { end.running } else { end.done })
-        };
-        let mut ends = (few..=usual.min(waits)).rev().map(end);
+        let end = |waits: usize| cycle.until(parts[waits].done);
+        let mut ends = (few..=usual).rev().map(end);
         let first = ends.find(|cycle| cycle.whole.response() <= largest);
         Some(first.unwrap_or_else(|| end(few)))
     }

@@ -1,10 +1,10 @@
 //! Pauses: waits between two series of cycles, which are within no cycle.
 
-use laggard_answer::attach::AttachReport;
+use laggard_answer::attach::{AttachReport, AttachRequest};
 use laggard_model::WokenWay;
 
 use super::{
-    SLEEP_UNTIL, Script, TIMER, Wait, by_thread, collector, report, report_of,
+    SLEEP_UNTIL, Script, TIMER, Wait, by_thread, collector, report, report_of, request,
     request_without_deadline, us, wait,
 };
 
@@ -156,10 +156,47 @@ fn sleep_before_the_exit_of_a_program_is_in_no_cycle() {
     assert_eq!(row.largest_response.as_ref().unwrap().response_ns, us(100));
 }
 
+/// After its loop, a program sleeps for some periods, waits for a child, or for the end of a thread.
+#[test]
+fn wait_at_a_new_place_before_the_exit_is_in_no_cycle() {
+    let child = wait("wait4", 4_242, 0, 0);
+    let joined = wait("futex", 0x7000, 0x109, 4_243);
+    for (last, by) in [
+        (NAP, TIMER),
+        (child, by_thread(7, "child")),
+        (joined, by_thread(7, "saver")),
+    ] {
+        let mut script = Script::new(1);
+        for cycle in 0..40 {
+            let due = 10_000 * cycle;
+            let end = if cycle < 39 { SLEEP_UNTIL } else { last };
+            script.add(TIMER, (due, due + 10, due + 2_000), end);
+        }
+        script.add(by, (430_000, 430_000, 430_100), last);
+        script.exit((430_200, 430_200, 431_000));
+        for told in &mut script.records {
+            told.thread.process = told.thread.tid.0;
+        }
+        let request = AttachRequest {
+            deadline: Some(us(10_000)),
+            ..request()
+        };
+
+        let report = super::report(request, script.records);
+
+        assert_eq!(
+            report.rows[0].deadline.as_ref().unwrap().misses,
+            0,
+            "{last:?}"
+        );
+    }
+}
+
 /// The last cycle of a program is late because of the only wait for a lock.
 #[test]
-fn wait_in_the_last_cycle_of_a_program_is_in_it_if_most_cycles_have_none() {
-    let lock = wait("futex", 0x1000, 0x189, 0);
+fn mutex_in_the_last_cycle_of_a_program_is_in_it_if_most_cycles_have_no_wait() {
+    const MUTEX_CONTENDED: u32 = 2;
+    let lock = wait("futex", 0x1000, 0x80, MUTEX_CONTENDED);
     let mut script = Script::new(1);
     for cycle in 0..40 {
         let due = 10_000 * cycle;
@@ -211,7 +248,7 @@ fn waits_after_the_loop_of_a_program_that_exits_are_in_no_cycle() {
 }
 
 /// Of four cycles, three wait twice for the lock of an interpreter, for 3 ms together. The last one waits once,
-/// and the print after the loop once more, for 14 ms.
+/// and the print after the loop twice more, for 14 ms.
 #[test]
 fn wait_after_the_loop_does_not_make_the_last_cycle_the_worst() {
     let lock = wait("futex", 0x1000, 0x189, 0);
@@ -231,6 +268,9 @@ fn wait_after_the_loop_does_not_make_the_last_cycle_the_worst() {
         if has_second {
             let released = due + 3_000;
             script.add(holder, (released, released, released + 50), SLEEP_UNTIL);
+        } else if cycle == 39 {
+            let expired = due + 9_000;
+            script.add(TIMER, (expired, expired, expired + 50), lock);
         }
     }
     script.exit((407_000, 407_000, 408_000));
