@@ -1,6 +1,6 @@
 //! Counts the cycles that ended.
 
-use laggard_model::{ActivationEnd, Nanos, WokenWay};
+use laggard_model::{ActivationEnd, Nanos, ThreadPolicy, WokenWay};
 
 use super::cycle::ThreadCycle;
 use super::line::LineState;
@@ -11,7 +11,7 @@ use super::{AttachChosen, AttachCollector, AttachStops, MAX_LINES, above};
 
 impl AttachCollector {
     /// Counts a cycle, or keeps it until it is known when it was due, and whether a cycle was due in it.
-    pub(super) fn done(&mut self, number: u32, cycle: ThreadCycle) {
+    pub(super) fn add_cycle(&mut self, number: u32, cycle: ThreadCycle) {
         if let Some(cycle) = self.hold_after_zero_sleep(number, cycle) {
             self.end_in_order(number, cycle);
         }
@@ -63,8 +63,20 @@ impl AttachCollector {
     pub(super) fn end_late(&mut self, number: u32, next: Option<Nanos>) {
         let state = self.threads.get_mut(&number);
         if let Some(late) = state.and_then(|state| state.late.take()) {
+            let key = (number, late.whole.woken.way());
+            let (late, following) = self.divided(number, late, next);
+            if let Some(line) = self.lines.get_mut(&key) {
+                let restarts = next.is_some_and(|next| line.timeline.restarts_at(&late, next));
+                line.timeline.restarts = following.is_some() || restarts;
+            }
             let next = next.filter(|&next| next < late.whole.done);
             self.count(number, late, next);
+            if let Some(line) = self.lines.get_mut(&key) {
+                line.timeline.restarts = false;
+            }
+            if let Some(following) = following {
+                self.count(number, following, None);
+            }
         }
     }
 
@@ -103,17 +115,15 @@ impl AttachCollector {
         let job = state.backlog.job(&cycle.whole);
         let policy = cycle.thread.policy;
         let key = (number, source);
-        let has_room = self.lines.len() < MAX_LINES || policy.is_real_time();
-        if !has_room && !self.lines.contains_key(&key) {
-            state.uncounted += 1;
+        let Some(line) = self.line(key, policy) else {
+            if let Some(state) = self.threads.get_mut(&number) {
+                state.uncounted += 1;
+            }
             return;
-        }
-        let line = self.lines.entry(key).or_insert_with(|| {
-            LineState::new(self.asked.limit(), self.asked.period, self.asked.steps)
-        });
+        };
         let picked = line.add((&cycle, next), policy, job, has_deadline);
         let counted = picked.caught_up.unwrap_or_else(|| cycle.clone());
-        let passed = line.take_passed();
+        let (passed, deadline) = (line.take_passed(), line.deadline);
         let page_fault = self.asked.page_fault;
         let earlier = picked.earlier.into_iter();
         self.chosen
@@ -130,7 +140,7 @@ impl AttachCollector {
                 is_ongoing: false,
                 is_postponed: false,
                 is_left_out: false,
-                deadline: line.deadline,
+                deadline,
                 page_fault,
                 ready: Vec::new(),
                 releasers: Releasers::new(),
@@ -153,6 +163,21 @@ impl AttachCollector {
             before: Vec::new(),
             ..counted
         });
+    }
+
+    /// Returns the line of a thread with this policy. `None`: there are too many lines.
+    pub(super) fn line(
+        &mut self,
+        key: (u32, WokenWay),
+        policy: ThreadPolicy,
+    ) -> Option<&mut LineState> {
+        let has_room = self.lines.len() < MAX_LINES || policy.is_real_time();
+        if !has_room && !self.lines.contains_key(&key) {
+            return None;
+        }
+        let asked = &self.asked;
+        let new = || LineState::new(asked.limit(), asked.period, asked.steps);
+        Some(self.lines.entry(key).or_insert_with(new))
     }
 
     /// Drops the activations of the least urgent chosen cycles if there are many: each can have

@@ -382,6 +382,10 @@ impl LineState {
         }
     }
 
+    pub(super) fn has_several_timers(&self) -> bool {
+        self.timers.are_several()
+    }
+
     /// Counts the expiries of other timers of the thread during a cycle.
     fn pass_timers(&mut self, cycle: &ThreadCycle, policy: ThreadPolicy, has_deadline: bool) {
         let given = self.deadline.filter(|_| self.is_given);

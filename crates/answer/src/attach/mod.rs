@@ -11,6 +11,7 @@ mod course;
 mod cycle;
 mod cycles;
 mod done;
+mod first;
 mod growth;
 mod largest;
 mod late;
@@ -22,6 +23,7 @@ mod period;
 mod pool;
 mod ready;
 mod release;
+mod restart;
 mod row;
 mod step;
 mod sums;
@@ -50,6 +52,7 @@ pub use cycle::{AttachSite, CycleChoice, ThreadCycle, WaitKind};
 use cycle::{CycleBuilder, UnfinishedCycle};
 pub use cycles::AttachCycles;
 use cycles::MarkedCycles;
+use first::FirstCycles;
 use growth::Backlog;
 pub use late::{CYCLE_SCHEMA, LateCycle};
 use line::LineState;
@@ -240,6 +243,7 @@ struct ThreadState {
     after_zero_sleep: Vec<ThreadCycle>,
     inner_waits: InnerWaits,
     wait_ends: WaitEnds,
+    first_cycles: FirstCycles,
 }
 
 impl ThreadState {
@@ -339,6 +343,7 @@ impl AttachCollector {
             self.add_record(record);
         }
         self.settle_homes(until);
+        self.settle_first(until);
         if until == Nanos::MAX {
             self.settle_late();
         }
@@ -532,6 +537,7 @@ impl AttachCollector {
             after_zero_sleep: Vec::new(),
             inner_waits: InnerWaits::default(),
             wait_ends: WaitEnds::default(),
+            first_cycles: FirstCycles::default(),
         });
         state.came += 1;
         state.newest = record.at;
@@ -590,6 +596,9 @@ impl AttachCollector {
         }
         for cycle in cycles {
             self.end_cycle(number, cycle);
+        }
+        if last.is_some() {
+            self.release_first(number);
         }
         if let Some(cycle) = final_cycle {
             self.release_after_zero_sleep(number, None);

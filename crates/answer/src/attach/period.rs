@@ -40,7 +40,7 @@ pub(super) fn period(origins: &[Nanos]) -> Option<Nanos> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wake {
     pub(super) origin: Nanos,
-    done: Nanos,
+    pub(super) done: Nanos,
 }
 
 impl Wake {

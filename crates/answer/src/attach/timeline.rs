@@ -6,6 +6,7 @@
 
 mod away;
 mod catch_up;
+mod first;
 mod grid;
 mod others;
 mod passed;
@@ -63,6 +64,8 @@ pub(super) struct TimelineCycle {
 pub(super) struct Timeline {
     given_period: Option<Nanos>,
     grid: Option<Grid>,
+    /// Grid of the first cycles, until the first of them is added.
+    learned: Option<Grid>,
     works: Works,
     rounding: Rounding,
     /// End of the last cycle of the thread, and length of the last sleep that a timer ended.
@@ -78,6 +81,8 @@ pub(super) struct Timeline {
     kept: u32,
     /// Number of times that it started a new timeline instead.
     restarted: u32,
+    /// Whether it starts one after the cycle that is added.
+    pub(super) restarts: bool,
     /// Such due times before wakeups that were on the grid, or started a new timeline. They wait
     /// until the other late cycles show what the program does.
     ambiguous: Vec<PassedCycles>,
@@ -133,6 +138,15 @@ impl Timeline {
         self.note_sleep(&entry);
         self.note_rounding(&mut entry);
         let mut passed = Vec::new();
+        let origin = entry.cycle.whole.origin;
+        if let Some(grid) = self.learned.take_if(|grid| grid.anchor <= origin)
+            && entry.is_due
+            && origin == grid.anchor
+        {
+            self.count_regular(&entry);
+            self.evaluate(grid, entry);
+            return passed;
+        }
         if self.grid.is_some() {
             self.follow(entry, &mut passed);
             return passed;
@@ -213,6 +227,25 @@ impl Timeline {
         let in_turn = self.interval(whole).map(|interval| whole.origin + interval);
         let due = in_turn.or(is_due.then_some(next))?;
         (whole.origin < due && due < whole.done).then_some(due)
+    }
+
+    /// Returns whether a time is a due time, with the accuracy of the timeouts of `cycle`.
+    pub(super) fn is_due(&self, time: Nanos, cycle: &ThreadCycle) -> bool {
+        self.grid
+            .is_some_and(|grid| grid.is_near(time, cycle.timeout_resolution))
+    }
+
+    /// Returns whether the program starts a new timeline with the cycle after `late`, which a timer starts
+    /// at `next`: it sleeps as long as usual, and not until an old due time.
+    pub(super) fn restarts_at(&self, late: &ThreadCycle, next: Nanos) -> bool {
+        let resolution = late.timeout_resolution;
+        let slept = next.saturating_sub(late.whole.done).as_f64();
+        self.others.is_none()
+            && self.grid.is_some_and(|grid| {
+                grid.has_timer
+                    && !grid.is_near(next, resolution)
+                    && grid.is_usual_sleep(slept, resolution)
+            })
     }
 
     /// Returns whether the program keeps its timeline after late cycles.

@@ -190,9 +190,11 @@ impl Timeline {
         cycle: &ThreadCycle,
         next: Option<Nanos>,
     ) -> Option<ThreadCycle> {
-        let grid = self.grid?;
         let whole = &cycle.whole;
-        let is_on_grid = grid.place(whole, cycle.timeout_resolution) == Place::OnGrid;
+        let learned = self.learned.filter(|grid| grid.anchor == whole.origin);
+        let grid = learned.or(self.grid)?;
+        let is_on_grid =
+            learned.is_some() || grid.place(whole, cycle.timeout_resolution) == Place::OnGrid;
         let end = self
             .catch_up(&grid, cycle, next)
             .end(whole.origin, whole.done);
@@ -201,7 +203,7 @@ impl Timeline {
 
     /// Returns whether other cycles may have been due in this one.
     pub(in crate::attach) fn is_passed_in(&self, cycle: &ThreadActivation) -> bool {
-        let period = self.grid.map(|grid| grid.period);
+        let period = self.learned.or(self.grid).map(|grid| grid.period);
         period.is_some_and(|period| cycle.response().as_f64() > period)
     }
 
@@ -225,7 +227,7 @@ impl Timeline {
             done.min(next.saturating_sub(before))
         });
         match grid.due_times_within(&cycle.whole) {
-            Some((_, since_due)) if keeps_timeline => {
+            Some((_, since_due)) if keeps_timeline && !self.restarts => {
                 let times = (grid, since_due);
                 self.works.catch_up(cycle, times, limit)
             }

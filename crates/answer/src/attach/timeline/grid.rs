@@ -342,17 +342,7 @@ impl Grid {
 
     pub(super) fn place(&self, activation: &ThreadActivation, resolution: Nanos) -> Place {
         let origin = activation.origin;
-        // Timers are exact; other sources of wakeups are not.
-        let is_timer = matches!(activation.woken, WokenBy::Timer(_));
-        let min_tolerance = match (is_timer, self.has_timer) {
-            (true, _) => 0.0,
-            (false, true) => Self::MAX_TOLERANCE,
-            (false, false) => Self::SENDER_TOLERANCE,
-        };
-        let tolerance = |steps: u64| {
-            let exact = self.tolerance(steps, resolution);
-            Nanos::from_f64(exact.max(min_tolerance * self.period))
-        };
+        let tolerance = |steps: u64| self.tolerance_for(activation, steps, resolution);
         let nearest = self.nearest(origin);
         let is_near = |steps: u64| {
             let point = self.point(steps);
@@ -373,6 +363,26 @@ impl Grid {
         }
     }
 
+    /// Tolerance of the wakeup of an activation, `steps` periods after the anchor.
+    fn tolerance_for(&self, activation: &ThreadActivation, steps: u64, resolution: Nanos) -> Nanos {
+        // Timers are exact; other sources of wakeups are not.
+        let is_timer = matches!(activation.woken, WokenBy::Timer(_));
+        let min_tolerance = match (is_timer, self.has_timer) {
+            (true, _) => 0.0,
+            (false, true) => Self::MAX_TOLERANCE,
+            (false, false) => Self::SENDER_TOLERANCE,
+        };
+        let exact = self.tolerance(steps, resolution);
+        Nanos::from_f64(exact.max(min_tolerance * self.period))
+    }
+
+    /// Returns whether an activation woke close to a due time.
+    pub(super) fn has_near(&self, activation: &ThreadActivation, resolution: Nanos) -> bool {
+        let steps = self.nearest(activation.origin);
+        let deviation = Nanos::from_f64(self.deviation(activation.origin));
+        deviation <= self.tolerance_for(activation, steps, resolution)
+    }
+
     /// Returns whether a wakeup can be the first one of a new timeline: the sleep before it was as
     /// long as usual, and due times are not exact or the thread sleeps for a time. A thread that
     /// keeps its timeline sleeps for a shorter time after a late cycle.
@@ -384,14 +394,18 @@ impl Grid {
         let point = self.point(steps).as_f64();
         let deviation = (activation.origin.as_f64() - point).abs();
         let is_exact = expected <= EXACT * self.period && deviation <= expected;
-        let resolution = cycle.timeout_resolution.as_f64();
-        let tolerance = self.expected_deviation(1.0).max(resolution);
-        let slept = self.slept(activation.origin);
+        let is_usual = self.is_usual_sleep(self.slept(activation.origin), cycle.timeout_resolution);
+        (!is_exact || cycle.is_relative) && is_usual
+    }
+
+    /// Returns whether a sleep, in ns, was as long as usual or longer.
+    pub(super) fn is_usual_sleep(&self, slept: f64, resolution: Nanos) -> bool {
+        let tolerance = self.expected_deviation(1.0).max(resolution.as_f64());
         // Not known if due times have passed in each cycle. Sleeps for the time that is left then
         // differ, and other sleeps have the same length.
         let usual = Some(self.sleep).filter(|sleep| *sleep > 0.0);
         let usual = usual.unwrap_or(self.longest_sleep).min(self.period);
-        (!is_exact || cycle.is_relative) && slept >= usual - tolerance
+        slept >= usual - tolerance
     }
 
     /// Deviation of a wakeup from the grid after `steps` periods if it is like the recent ones, ns.

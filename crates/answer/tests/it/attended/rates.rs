@@ -49,6 +49,49 @@ fn cycle_ends_before_those_that_the_thread_catches_up_with() {
     assert!(is_close, "{largest:?} of {longest} us");
 }
 
+/// The first cycle of a loop of 10 ms takes 35 ms, or the fifth of a worker that a message wakes each 10 ms. Both
+/// then run three or four short cycles without a sleep.
+#[test]
+fn one_of_the_first_cycles_ends_before_those_that_the_thread_catches_up_with() {
+    let read = wait("read", 5, 0, 0);
+    for (long, woken, home) in [(0, TIMER, SLEEP_UNTIL), (4, by_thread(5, "ticker"), read)] {
+        let mut script = Script::new(1);
+        let (mut now, mut cycle) = (0, (0, 10));
+        if long > 0 {
+            script.add(by_thread(9, "sh"), (0, 10, 300), home);
+        }
+        for number in 0..60 {
+            let due = 13_000 + 10_000 * number;
+            if number == 0 {
+                cycle = (due, due + 10);
+            } else if due > now {
+                script.add(woken, (cycle.0, cycle.1, now), home);
+                cycle = (due, due + 10);
+            }
+            let work = if number == long { 35_000 } else { 2_000 };
+            now = now.max(due + 10) + work;
+        }
+        script.add(woken, (cycle.0, cycle.1, now), home);
+        let request = AttachRequest {
+            deadline: Some(us(10_000)),
+            ..request()
+        };
+
+        let report = report(request, script.records);
+
+        let row = &report.rows[0];
+        let deadline = row.deadline.as_ref().unwrap();
+        // The next three are late, too.
+        let starts = u64::from(long > 0);
+        let counts = (row.activations, deadline.misses);
+        assert_eq!(counts, (60 + starts, 4), "{long}");
+        let largest = row.largest_response.as_ref().unwrap();
+        assert_eq!(largest.response_ns, us(35_010), "{long}");
+        let worst = report.worst.unwrap();
+        assert_eq!(worst.response_ns, us(35_010), "{long}");
+    }
+}
+
 /// The sleeps have two lengths, and each time is the work before it later.
 #[test]
 fn loop_that_sleeps_twice_for_a_time_keeps_no_rate() {
@@ -305,6 +348,45 @@ fn loop_that_sleeps_for_a_time_has_passed_cycles_if_it_keeps_its_timeline() {
         let is_close = misses.abs_diff(missed) <= missed / 10;
         assert!(is_close, "{misses} of {missed}, {keeps_timeline}");
     }
+}
+
+/// A loop of 16.7 ms with 3 to 5 ms of work, and 25 ms in each 30th cycle. It sleeps for what is left of the
+/// period, or always for 12 ms. Without a sleep after a late cycle, the next one starts at once.
+#[test]
+fn late_cycle_ends_before_the_next_one_that_follows_without_a_sleep() {
+    let relative = wait("nanosleep", 0, 0, 0);
+    let run = |makes_up: bool| {
+        let mut script = Script::new(1);
+        let (mut wake, mut start) = (0, 0_u64);
+        for number in 0..240_u64 {
+            let work = 3_000 + number * 7_919 % 2_000;
+            let end = start + if number % 30 == 12 { 25_000 } else { work };
+            let sleep = if makes_up {
+                (start + 16_667).saturating_sub(end)
+            } else {
+                12_000
+            };
+            if sleep > 0 {
+                script.add(TIMER, (wake, wake + 20, end), relative);
+                wake = end + sleep;
+                start = wake + 20;
+            } else {
+                start = end;
+            }
+        }
+        let request = AttachRequest {
+            deadline: Some(us(16_667)),
+            ..request()
+        };
+        let report = report(request, script.records);
+        let row = &report.rows[0];
+        let misses = row.deadline.as_ref().unwrap().misses;
+        let largest = row.largest_response.as_ref().unwrap().response_ns;
+        (row.activations, misses, largest.ns() / 100_000)
+    };
+
+    assert_eq!(run(true), (240, 8, 250));
+    assert_eq!(run(false), (240, 8, 250));
 }
 
 /// Loop with timeouts in whole milliseconds. Each 25th cycle waits for an answer with `poll`, which also
