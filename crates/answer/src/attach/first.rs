@@ -20,14 +20,14 @@ impl Default for FirstCycles {
 }
 
 impl FirstCycles {
-    /// Adds a cycle.
-    fn add(&mut self, cycle: ThreadCycle) -> Result<(), ThreadCycle> {
+    /// Adds a cycle, or returns it if they do not wait any more.
+    fn add(&mut self, cycle: ThreadCycle) -> Option<ThreadCycle> {
         match &mut self.0 {
             Some(first) => {
                 first.push(cycle);
-                Ok(())
+                None
             }
-            None => Err(cycle),
+            None => Some(cycle),
         }
     }
 
@@ -48,9 +48,9 @@ impl AttachCollector {
         };
         let end = cycle.whole.done;
         match state.first_cycles.add(cycle) {
-            Ok(()) if state.first_cycles.are_due(end) => self.release_first(number),
-            Ok(()) => {}
-            Err(cycle) => self.add_cycle(number, cycle),
+            Some(cycle) => self.add_cycle(number, cycle),
+            None if state.first_cycles.are_due(end) => self.release_first(number),
+            None => {}
         }
     }
 

@@ -4,28 +4,17 @@
 use laggard_model::{CycleWaits, Nanos, WokenBy, WokenWay};
 
 use super::AttachCollector;
-use super::cycle::{ThreadCycle, WaitKind, wait_kind};
+use super::cycle::{ThreadCycle, WaitKind, median, spread, wait_kind};
 use super::line::LineState;
 
 /// Minimum number of gaps that show whether a loop makes up for its work.
 const MIN_GAPS: usize = 8;
-/// Minimum ratio of the variation of its sleeps to that of the gaps between its wakeups.
+/// Minimum ratio of the spread of its sleeps to that of the gaps between its wakeups.
 const MIN_RATIO: f64 = 3.0;
-/// Minimum variation of its sleeps.
-const MIN_VARIATION: Nanos = Nanos::from_us(2);
+/// Minimum spread of its sleeps.
+const MIN_SPREAD: Nanos = Nanos::from_us(2);
 /// Minimum part of the usual work of a cycle.
 const MIN_PART: f64 = 0.5;
-
-/// Median absolute deviation from the median, and the median.
-fn variation(values: &[f64]) -> (f64, f64) {
-    let median = |mut values: Vec<f64>| {
-        values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
-    };
-    let middle = median(values.to_vec());
-    let differences = values.iter().map(|value| (value - middle).abs());
-    (median(differences.collect()), middle)
-}
 
 impl LineState {
     /// Returns the start of the last cycle in `late`, which followed an earlier one without a sleep. The
@@ -56,13 +45,12 @@ impl LineState {
         if gaps.len() < MIN_GAPS {
             return None;
         }
-        let (of_sleeps, (of_gaps, period)) = (variation(&sleeps).0, variation(&gaps));
-        let period = Nanos::from_f64(period);
+        let period = Nanos::from_f64(median(gaps.clone()));
         let start = next.saturating_sub(period);
-        let makes_up = of_sleeps >= MIN_VARIATION.as_f64().max(MIN_RATIO * of_gaps);
+        let makes_up = spread(sleeps) >= MIN_SPREAD.as_f64().max(MIN_RATIO * spread(gaps));
         let is_within = start > whole.origin + period && start < whole.done;
         let work = whole.done.saturating_sub(start).as_f64();
-        let is_cycle = work >= MIN_PART * variation(&works).1;
+        let is_cycle = work >= MIN_PART * median(works);
         (makes_up && is_within && is_cycle).then_some(start)
     }
 }
@@ -70,17 +58,15 @@ impl LineState {
 impl AttachCollector {
     /// Divides a late cycle whose last part is a cycle of its own, before `next`.
     pub(super) fn divided(
-        &mut self,
+        &self,
         number: u32,
         late: ThreadCycle,
         next: Option<Nanos>,
     ) -> (ThreadCycle, Option<ThreadCycle>) {
         let by_timer = matches!(late.whole.woken, WokenBy::Timer(_));
-        let line = self.lines.get_mut(&(number, WokenWay::Timer));
-        let Some(line) = line.filter(|_| by_timer) else {
-            return (late, None);
-        };
-        match next.and_then(|next| line.restarted_in(&late, next)) {
+        let line = self.lines.get(&(number, WokenWay::Timer));
+        let line = line.filter(|_| by_timer);
+        match line.and_then(|line| line.restarted_in(&late, next?)) {
             Some(start) => {
                 let mut last = late.passed(start);
                 // What happened in the whole cycle counts for the first one.

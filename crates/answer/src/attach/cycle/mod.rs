@@ -16,6 +16,7 @@ use laggard_model::{
 pub(super) use home::Home;
 use home::Sleeps;
 use pace::{Pace, PaceStart};
+pub(super) use pace::{median, spread};
 pub(super) use site::SiteKey;
 pub use site::{AttachSite, WaitKind};
 use site::{is_for_all_events, is_restarted};

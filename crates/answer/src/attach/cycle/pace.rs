@@ -462,13 +462,13 @@ fn inner_lengths(others: &[TimedSleep]) -> Option<Vec<[f64; 2]>> {
 }
 
 /// Median distance from the median; 0 for no values.
-fn spread(values: Vec<f64>) -> f64 {
+pub(in crate::attach) fn spread(values: Vec<f64>) -> f64 {
     let middle = median(values.clone());
     median(values.iter().map(|value| (value - middle).abs()).collect())
 }
 
 /// Upper median; 0 for no values. A search takes thousands of medians, so the values are not sorted.
-fn median(mut values: Vec<f64>) -> f64 {
+pub(in crate::attach) fn median(mut values: Vec<f64>) -> f64 {
     if values.is_empty() {
         return 0.0;
     }
