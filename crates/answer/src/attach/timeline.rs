@@ -236,11 +236,13 @@ impl Timeline {
     }
 
     /// Returns whether the program starts a new timeline with the cycle after `late`, which a timer starts
-    /// at `next`: it sleeps as long as usual, and not until an old due time.
+    /// at `next`: it sleeps as long as usual, and not until an old due time. Rounded timeouts do not show
+    /// this.
     pub(super) fn restarts_at(&self, late: &ThreadCycle, next: Nanos) -> bool {
-        let resolution = late.timeout_resolution;
+        let resolution = late.timeout_resolution.max(self.rounding.resolution());
         let slept = next.saturating_sub(late.whole.done).as_f64();
-        self.others.is_none()
+        resolution == Nanos::ZERO
+            && self.others.is_none()
             && self.grid.is_some_and(|grid| {
                 grid.has_timer
                     && !grid.is_near(next, resolution)
