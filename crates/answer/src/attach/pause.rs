@@ -42,27 +42,30 @@ impl InnerWaits {
         }
     }
 
-    /// Returns the last cycle of a process that exits, without the work after its loop. It ends before the
-    /// first wait at a site where no other cycle waits: for a child, the end of a thread, a terminal. An
-    /// interpreter that prints a result waits for its lock once more. So if the last cycle has more waits
-    /// than most cycles, it ends before the wait that would make it longer than `largest`, the longest
-    /// of the others. `None`: there is no such wait. It can then be the cause of the late last cycle.
-    pub(super) fn without_exit(&self, cycle: &ThreadCycle, largest: Nanos) -> Option<ThreadCycle> {
+    /// Returns the last cycle of a thread that exits, until the first wait at a site where no other cycle
+    /// waits: for a child, the end of a thread, a terminal. `None`: there is none.
+    fn before_new_wait(&self, cycle: &ThreadCycle) -> Option<ThreadCycle> {
+        let parts = cycle.parts();
+        let mut waits = parts[..parts.len() - 1].iter();
+        let is_new = |wait: &&ThreadActivation| {
+            // Other cycles may have found the mutex free.
+            let site = SiteKey::new(wait).filter(|site| site.kind != WaitKind::Lock);
+            site.is_some_and(|site| self.cycles >= MIN_CYCLES && !self.sites.contains_key(&site))
+        };
+        waits.find(is_new).map(|wait| cycle.until(wait.done))
+    }
+
+    /// Returns the last cycle of a process that exits, without the work after its loop: an interpreter
+    /// that prints a result waits for its lock once more. If the last cycle has more waits than most
+    /// cycles, it ends before the wait that would make it longer than `largest`, the longest of the
+    /// others. `None`: it does not. A wait can then be the cause of the late last cycle.
+    fn without_exit(&self, cycle: &ThreadCycle, largest: Nanos) -> Option<ThreadCycle> {
         /// Quantiles of the number of waits: few, and usual.
         const FEW: f64 = 0.1;
         const USUAL: f64 = 0.5;
         let (few, usual) = (self.quantile(FEW)?, self.quantile(USUAL)?);
         let parts = cycle.parts();
-        let waits = &parts[..parts.len() - 1];
-        let is_new = |wait: &ThreadActivation| {
-            // Other cycles may have found the mutex free.
-            let site = SiteKey::new(wait).filter(|site| site.kind != WaitKind::Lock);
-            site.is_some_and(|site| self.cycles >= MIN_CYCLES && !self.sites.contains_key(&site))
-        };
-        if let Some(new) = waits.iter().find(|wait| is_new(wait)) {
-            return Some(cycle.until(new.done));
-        }
-        if usual == 0 || waits.len() <= usual {
+        if usual == 0 || parts.len() <= usual + 1 {
             return None;
         }
         let end = |waits: usize| cycle.until(parts[waits].done);
@@ -162,13 +165,18 @@ impl AttachCollector {
         }
     }
 
-    /// Returns the last cycle of a thread that exits, without the exit of its process, which takes
-    /// longer.
+    /// Returns the last cycle of a thread that exits, without the work after its loop and the exit of its
+    /// process, which takes longer.
     pub(super) fn before_exit(&self, number: u32, cycle: &ThreadCycle) -> ThreadCycle {
-        let is_process = cycle.thread.tid.0 == cycle.thread.process;
-        let Some(state) = self.threads.get(&number).filter(|_| is_process) else {
+        let Some(state) = self.threads.get(&number) else {
             return cycle.clone();
         };
+        if let Some(first) = state.inner_waits.before_new_wait(cycle) {
+            return first;
+        }
+        if cycle.thread.tid.0 != cycle.thread.process {
+            return cycle.clone();
+        }
         let last = cycle.parts().last().map_or(Nanos::MAX, |last| last.running);
         let line = self.lines.get(&(number, cycle.whole.woken.way()));
         let slowest = line.and_then(|line| line.slowest.as_ref());

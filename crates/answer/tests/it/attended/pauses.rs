@@ -156,15 +156,17 @@ fn sleep_before_the_exit_of_a_program_is_in_no_cycle() {
     assert_eq!(row.largest_response.as_ref().unwrap().response_ns, us(100));
 }
 
-/// After its loop, a program sleeps for some periods, waits for a child, or for the end of a thread.
+/// After its loop, a program or a thread sleeps for some periods, waits for a child, or for the end of a
+/// thread.
 #[test]
 fn wait_at_a_new_place_before_the_exit_is_in_no_cycle() {
     let child = wait("wait4", 4_242, 0, 0);
     let joined = wait("futex", 0x7000, 0x109, 4_243);
-    for (last, by) in [
-        (NAP, TIMER),
-        (child, by_thread(7, "child")),
-        (joined, by_thread(7, "saver")),
+    for (last, by, is_process) in [
+        (NAP, TIMER, true),
+        (NAP, TIMER, false),
+        (child, by_thread(7, "child"), true),
+        (joined, by_thread(7, "saver"), true),
     ] {
         let mut script = Script::new(1);
         for cycle in 0..40 {
@@ -174,7 +176,7 @@ fn wait_at_a_new_place_before_the_exit_is_in_no_cycle() {
         }
         script.add(by, (430_000, 430_000, 430_100), last);
         script.exit((430_200, 430_200, 431_000));
-        for told in &mut script.records {
+        for told in script.records.iter_mut().filter(|_| is_process) {
             told.thread.process = told.thread.tid.0;
         }
         let request = AttachRequest {
