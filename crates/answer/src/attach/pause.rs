@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use laggard_model::{Nanos, ThreadActivation, WokenBy};
 
 use super::AttachCollector;
-use super::cycle::{SiteKey, ThreadCycle, WaitKind, wait_kind};
+use super::cycle::{SiteKey, ThreadCycle, WaitKind, may_be_lock, wait_kind};
 use super::line::LineState;
 
 /// Minimum length of a sleep that is a pause, in periods. A shorter one may be the cause of a late
@@ -43,13 +43,13 @@ impl InnerWaits {
     }
 
     /// Returns the last cycle of a thread that exits, until the first wait at a site where no other cycle
-    /// waits: for a child, the end of a thread, a terminal. `None`: there is none.
+    /// waits: for a child, the end of a thread, a terminal. Other cycles may have found a lock free, so a wait
+    /// for it is in the cycle. `None`: there is no such wait.
     fn before_new_wait(&self, cycle: &ThreadCycle) -> Option<ThreadCycle> {
         let parts = cycle.parts();
         let mut waits = parts[..parts.len() - 1].iter();
         let is_new = |wait: &&ThreadActivation| {
-            // Other cycles may have found the mutex free.
-            let site = SiteKey::new(wait).filter(|site| site.kind != WaitKind::Lock);
+            let site = SiteKey::new(wait).filter(|_| !may_be_lock(wait));
             site.is_some_and(|site| self.cycles >= MIN_CYCLES && !self.sites.contains_key(&site))
         };
         waits.find(is_new).map(|wait| cycle.until(wait.done))

@@ -26,7 +26,6 @@ laggard attach [OPTIONS] PID
        laggard attach [OPTIONS] --comm NAME | --cgroup PATH | --unit NAME
        laggard attach [OPTIONS] -- COMMAND",
     arg = Arg::new("pid")
-        .short('p')
         .long("pid")
         .hide(true)
         .value_parser(UnknownArgumentValueParser::suggest("the process ID needs no option: `laggard attach 4242`"))

@@ -20,7 +20,7 @@ pub(super) use pace::{median, spread};
 pub(super) use site::SiteKey;
 pub use site::{AttachSite, WaitKind};
 use site::{is_for_all_events, is_restarted};
-pub(super) use site::{timeout_resolution, wait_kind};
+pub(super) use site::{may_be_lock, timeout_resolution, wait_kind};
 pub(super) use unfinished::UnfinishedCycle;
 
 /// laggard searches for the home wait after these numbers of sleeps: few for an unambiguous kind.

@@ -7,7 +7,8 @@ use serde::Serialize;
 use crate::attach::cause::call_name;
 
 /// Operations of `futex(2)` without their flags, and the first flag.
-const FUTEX_FLAGS: u64 = 0x80 | 0x100;
+const FUTEX_FLAGS: u64 = FUTEX_PRIVATE | 0x100;
+const FUTEX_PRIVATE: u64 = 0x80;
 const FUTEX_WAIT: u64 = 0;
 const FUTEX_LOCK_PI: u64 = 6;
 const FUTEX_LOCK_PI2: u64 = 13;
@@ -133,6 +134,18 @@ impl SiteKey {
 /// Returns the kind of the wait that ended an activation.
 pub(in crate::attach) fn wait_kind(activation: &ThreadActivation) -> WaitKind {
     SiteKey::new(activation).map_or(WaitKind::Unknown, |key| key.kind)
+}
+
+/// Returns whether a thread may wait for a lock after this activation. The futex of `pthread_join` is not
+/// private, because the kernel wakes its waiters.
+pub(in crate::attach) fn may_be_lock(activation: &ThreadActivation) -> bool {
+    let site = &activation.site;
+    let is_futex = site.call.is_some_and(|call| call.name == "futex");
+    match wait_kind(activation) {
+        WaitKind::Lock => true,
+        WaitKind::Condition => !is_futex || site.argument & FUTEX_PRIVATE != 0,
+        _ => false,
+    }
 }
 
 /// Returns whether the first argument is an address, which may be another each time.

@@ -350,6 +350,30 @@ fn loop_that_sleeps_for_a_time_has_passed_cycles_if_it_keeps_its_timeline() {
     }
 }
 
+/// A loop of 10 ms sets `next = now + period` after a late cycle. Its first late cycle is the longest.
+#[test]
+fn first_late_cycle_is_whole_if_the_program_starts_a_new_timeline() {
+    let mut script = Script::new(1);
+    let mut due = 0;
+    for number in 0..200 {
+        let work = match number {
+            40 => 63_700,
+            90 | 150 => 24_300,
+            _ => 2_000 + number * 7_919 % 2_000,
+        };
+        let end = due + 10 + work;
+        script.add(TIMER, (due, due + 10, end), SLEEP_UNTIL);
+        due = if end > due + 10_000 { end } else { due } + 10_000;
+    }
+
+    let report = report(request_without_deadline(None), script.records);
+
+    let row = &report.rows[0];
+    assert_eq!(row.deadline.as_ref().unwrap().misses, 3);
+    let largest = row.largest_response.as_ref().unwrap();
+    assert_eq!(largest.response_ns, us(63_710));
+}
+
 /// A loop of 16.7 ms with 3 to 5 ms of work, and 25 ms in each 30th cycle. It sleeps for what is left of the
 /// period, or always for 12 ms. Without a sleep after a late cycle, the next one starts at once.
 #[test]
